@@ -1,0 +1,1 @@
+//! What a controller wants done: plain data.

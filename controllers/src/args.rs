@@ -1,0 +1,1 @@
+//! Command-line flags, named as kube-controller-manager's.

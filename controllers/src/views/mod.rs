@@ -1,0 +1,1 @@
+//! Slim serde types: only the fields somebody reads.
