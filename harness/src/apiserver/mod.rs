@@ -3,6 +3,7 @@
 pub mod crd;
 pub mod discovery;
 pub mod faults;
+pub mod field;
 pub mod gc;
 pub mod kinds;
 pub mod kubelet;
