@@ -1,1 +1,234 @@
-//! Module `transcript`.
+//! What happened, written by the server's side: every request, its reply and every change of an object, in order.
+//!
+//! The subject cannot forge it. It is the single source of expectations ([`crate::expect`]), snapshots
+//! ([`crate::snapshot`]) and reports. A request's entry is written when the request arrives; the reply is filled in later
+//! (never, when it was lost), so the order of entries is the order of arrival and of commits.
+//!
+//! - [`Entry`], [`Happening`]: the record
+//! - [`Actor`]: who, told from the user agent's last segment
+
+mod actor;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+pub use actor::{Actor, USER_AGENT_OF_STEPS};
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Position in the transcript, from 0.
+    pub seq: usize,
+    /// Time since the clock's epoch (`t=+40s`).
+    pub at: Duration,
+    /// Who did it.
+    pub actor: Actor,
+    /// What it was.
+    pub what: Happening,
+}
+
+/// What an [`Entry`] tells of.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// A request came in.
+    Request(Box<Exchange>),
+    /// An object was created, changed or removed.
+    Change(Box<Change>),
+    /// The harness did something to the world: a step, a fault, a crash, a restart.
+    Note(String),
+}
+
+/// A request and, once known, its reply.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// What was asked.
+    pub request: Request,
+    /// What was answered; `None` while it is open, or for ever if the connection was lost.
+    pub reply: Option<Reply>,
+}
+
+/// A request as the server understood it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// API verb: `get list watch create update patch delete deletecollection`, or the lower-case HTTP method elsewhere.
+    pub verb: String,
+    /// Path without query.
+    pub path: String,
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version, such as `v1`.
+    pub version: String,
+    /// Plural resource name, empty for requests that are about no resource (`/version`).
+    pub resource: String,
+    /// `status`, `scale`, `eviction`, …
+    pub subresource: Option<String>,
+    /// Namespace of the request.
+    pub namespace: Option<String>,
+    /// Object name.
+    pub name: Option<String>,
+    /// Decoded query parameters in order of appearance.
+    pub query: Vec<(String, String)>,
+    /// Whole user agent.
+    pub user_agent: String,
+    /// `Content-Type` of the body.
+    pub content_type: Option<String>,
+    /// Decoded body.
+    pub body: Option<Arc<Value>>,
+}
+
+impl Request {
+    /// The value of query parameter `key`, the first one if there are several.
+    #[must_use]
+    pub fn query_value(&self, key: &str) -> Option<&str> {
+        self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether it may change something.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+    }
+
+    /// `pods`, `pods/status`, …
+    #[must_use]
+    pub fn resource_path(&self) -> String {
+        match &self.subresource {
+            Some(subresource) => format!("{}/{subresource}", self.resource),
+            None => self.resource.clone(),
+        }
+    }
+}
+
+/// What was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// Time since the clock's epoch.
+    pub at: Duration,
+    /// HTTP status code.
+    pub status: u16,
+    /// `reason` of the Status body, such as `NotFound`.
+    pub reason: Option<String>,
+    /// `message` of the Status body.
+    pub message: Option<String>,
+    /// Decoded body, where the server has it at hand (lists and watches leave it out).
+    pub body: Option<Arc<Value>>,
+    /// The fault that made or changed this reply, in words.
+    pub fault: Option<String>,
+    /// Whether the reply was withheld from the client (the work may have been done).
+    pub lost: bool,
+}
+
+impl Reply {
+    /// A plain reply: no fault, not lost.
+    #[must_use]
+    pub fn new(at: Duration, status: u16) -> Self {
+        Self { at, status, reason: None, message: None, body: None, fault: None, lost: false }
+    }
+}
+
+/// What became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangeKind {
+    /// It came to be.
+    Added,
+    /// It has a new content.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// A committed change of one object.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// [`Entry::seq`] of the request that caused it; `None` for the server's own doing (garbage collection, end of a grace period).
+    pub request: Option<usize>,
+    /// What became of it.
+    pub kind: ChangeKind,
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Plural resource name.
+    pub resource: String,
+    /// Namespace of the object.
+    pub namespace: Option<String>,
+    /// Name of the object.
+    pub name: String,
+    /// Resource version of this change.
+    pub resource_version: u64,
+    /// The object before; `None` when it is new.
+    pub old: Option<Arc<Value>>,
+    /// The object after; `None` when it is gone.
+    pub new: Option<Arc<Value>>,
+}
+
+/// The growing record of one server. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Transcript {
+    entries: Arc<Mutex<Vec<Entry>>>,
+}
+
+impl Transcript {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, at: Duration, actor: Actor, what: Happening) -> usize {
+        let mut entries = self.lock();
+        let seq = entries.len();
+        entries.push(Entry { seq, at, actor, what });
+        seq
+    }
+
+    /// Records that `request` has come in; the number returned names it in [`Transcript::reply`] and [`Change::request`].
+    #[must_use]
+    pub fn request(&self, at: Duration, actor: Actor, request: Request) -> usize {
+        self.push(at, actor, Happening::Request(Box::new(Exchange { request, reply: None })))
+    }
+
+    /// Records the reply to request number `seq`.
+    pub fn reply(&self, seq: usize, reply: Reply) {
+        if let Some(Entry { what: Happening::Request(exchange), .. }) = self.lock().get_mut(seq) {
+            exchange.reply = Some(reply);
+        }
+    }
+
+    /// Records a change of an object, at the moment of its commit.
+    pub fn change(&self, at: Duration, actor: Actor, change: Change) {
+        self.push(at, actor, Happening::Change(Box::new(change)));
+    }
+
+    /// Records what the harness did to the world.
+    pub fn note(&self, at: Duration, text: impl Into<String>) {
+        self.push(at, Actor::Harness, Happening::Note(text.into()));
+    }
+
+    /// Number of entries so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether nothing was recorded yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// A copy of all entries; objects in it are shared, not copied.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        self.lock().clone()
+    }
+
+    /// Looks at the entries in place. Do not record from within `look`.
+    pub fn with<T>(&self, look: impl FnOnce(&[Entry]) -> T) -> T {
+        look(&self.lock())
+    }
+}
