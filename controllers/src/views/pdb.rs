@@ -1,0 +1,77 @@
+//! Pod disruption budgets.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
+
+use super::condition::Condition;
+use super::int_or_percent::IntOrPercent;
+use super::meta::{self, view};
+use super::selector::LabelSelector;
+
+/// A `policy/v1` budget, whole but for `managedFields`: its status is written back by PUT, which must
+/// lose nothing.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, kube::Resource)]
+#[resource(inherit = "PodDisruptionBudget")]
+pub struct PdbView {
+    /// All metadata but `managedFields`.
+    #[serde(deserialize_with = "meta::writable")]
+    pub metadata: ObjectMeta,
+    /// What is promised.
+    #[serde(default)]
+    pub spec: PdbSpec,
+    /// What is so.
+    #[serde(default)]
+    pub status: PdbStatus,
+}
+
+/// `policy/v1.PodDisruptionBudgetSpec`
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PdbSpec {
+    /// At most so many pods may be away. Wins over `min_available`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrPercent>,
+    /// At least so many pods must be there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_available: Option<IntOrPercent>,
+    /// Absent matches nothing, empty matches all pods of the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+    /// Read by the eviction API only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unhealthy_pod_eviction_policy: Option<String>,
+}
+
+/// `policy/v1.PodDisruptionBudgetStatus`
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PdbStatus {
+    /// Conditions, unknown ones included.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Healthy pods now.
+    pub current_healthy: i32,
+    /// Healthy pods promised.
+    pub desired_healthy: i32,
+    /// Pods whose eviction was granted and not yet seen, by name, with the second of the grant.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub disrupted_pods: BTreeMap<String, Timestamp>,
+    /// Evictions that may be granted now.
+    pub disruptions_allowed: i32,
+    /// Pods counted on.
+    pub expected_pods: i32,
+    /// `metadata.generation` the status was computed for; 0 is absent.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub observed_generation: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+view!(PdbView);
