@@ -6,8 +6,12 @@
 //!
 //! - [`Entry`], [`Happening`]: the record
 //! - [`Actor`]: who, told from the user agent's last segment
+//! - [`redact`], [`render`]: the same for people, byte for byte the same on every run
 
 mod actor;
+mod diff;
+pub mod redact;
+pub mod render;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,0 +1,192 @@
+//! Names for what differs from run to run or says nothing to a reader: uids, resource versions, moments.
+//!
+//! - a uid becomes `[uid-a]` after the object's name; another object of that name is `[uid-a#2]`
+//! - a resource version becomes `[rv-a@3]`: the third version of `a` that was seen
+//! - a moment becomes `t=+40s`, counted from the clock's epoch
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Entry, Happening};
+
+/// Knows the names of all uids and resource versions of one transcript.
+#[derive(Debug, Default)]
+pub struct Redactions {
+    epoch: Timestamp,
+    uids: BTreeMap<String, String>,
+    versions: BTreeMap<String, String>,
+    uses: BTreeMap<String, usize>,
+    version_counts: BTreeMap<String, usize>,
+}
+
+impl Redactions {
+    /// Gathers the names from `entries` in order, so that the same history gets the same names.
+    #[must_use]
+    pub fn collect(epoch: Timestamp, entries: &[Entry]) -> Self {
+        let mut all = Self { epoch, ..Self::default() };
+        for entry in entries {
+            match &entry.what {
+                Happening::Change(change) => {
+                    for object in [&change.old, &change.new].into_iter().flatten() {
+                        all.learn(object);
+                    }
+                }
+                Happening::Request(exchange) => {
+                    if let Some(body) = exchange.reply.as_ref().and_then(|reply| reply.body.as_ref()) {
+                        all.learn(body);
+                    }
+                }
+                Happening::Note(_) => {}
+            }
+        }
+        all
+    }
+
+    fn learn(&mut self, object: &Value) {
+        let meta = &object["metadata"];
+        let (Some(name), Some(uid)) = (meta["name"].as_str(), meta["uid"].as_str()) else { return };
+        let name = short_name(object, name);
+        if !self.uids.contains_key(uid) {
+            let uses = self.uses.entry(name.clone()).or_default();
+            *uses += 1;
+            let label = if *uses == 1 { name } else { format!("{name}#{uses}") };
+            self.uids.insert(uid.to_owned(), label);
+        }
+        if let Some(version) = meta["resourceVersion"].as_str()
+            && !self.versions.contains_key(version)
+        {
+            let label = &self.uids[uid];
+            let count = self.version_counts.entry(uid.to_owned()).or_default();
+            *count += 1;
+            self.versions.insert(version.to_owned(), format!("{label}@{count}"));
+        }
+    }
+
+    /// `[uid-a]`; a uid that no object of the transcript has is `[uid-unknown]`.
+    #[must_use]
+    pub fn uid(&self, uid: &str) -> String {
+        format!("[uid-{}]", self.uids.get(uid).map_or("unknown", String::as_str))
+    }
+
+    /// `[rv-a@3]`; a version that no object of the transcript has is `[rv-other]`.
+    #[must_use]
+    pub fn resource_version(&self, version: &str) -> String {
+        match self.versions.get(version) {
+            Some(label) => format!("[rv-{label}]"),
+            None if version.is_empty() || version == "0" => format!("{version:?}"),
+            None => "[rv-other]".to_owned(),
+        }
+    }
+
+    /// `text` with every known uid replaced, for messages of Status bodies.
+    #[must_use]
+    pub fn text(&self, text: &str) -> String {
+        let mut out = text.to_owned();
+        for uid in self.uids.keys() {
+            if out.contains(uid.as_str()) {
+                out = out.replace(uid.as_str(), &self.uid(uid));
+            }
+        }
+        out
+    }
+
+    /// A JSON value in one line; strings that are moments or uids get their names, plain words lose their quotes.
+    #[must_use]
+    pub fn value(&self, value: &Value) -> String {
+        match value {
+            Value::Null => "null".to_owned(),
+            Value::String(text) => self.string(text),
+            Value::Array(items) => {
+                format!("[{}]", items.iter().map(|item| self.value(item)).collect::<Vec<_>>().join(", "))
+            }
+            Value::Object(fields) => {
+                let mut out = String::from("{");
+                for (index, (key, item)) in fields.iter().enumerate() {
+                    let separator = if index == 0 { "" } else { ", " };
+                    let text = if key == "resourceVersion" {
+                        self.resource_version(item.as_str().unwrap_or_default())
+                    } else {
+                        self.value(item)
+                    };
+                    let _ = write!(out, "{separator}{key}: {text}");
+                }
+                out.push('}');
+                out
+            }
+            plain => plain.to_string(),
+        }
+    }
+
+    fn string(&self, text: &str) -> String {
+        if let Some(moment) = self.moment(text) {
+            return moment;
+        }
+        if self.uids.contains_key(text) {
+            return self.uid(text);
+        }
+        let plain = !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || "\",:{}[]".contains(c));
+        if plain && text.parse::<f64>().is_err() { text.to_owned() } else { format!("{:?}", self.text(text)) }
+    }
+
+    /// `t=+40s` if `text` is an RFC 3339 moment.
+    #[must_use]
+    pub fn moment(&self, text: &str) -> Option<String> {
+        if text.len() < 20 || !text.as_bytes()[0].is_ascii_digit() || text.as_bytes()[10] != b'T' {
+            return None;
+        }
+        let moment: Timestamp = text.parse().ok()?;
+        let offset = moment.duration_since(self.epoch);
+        let sign = if offset.is_negative() { '-' } else { '+' };
+        Some(format!("t={sign}{}", seconds(offset.unsigned_abs())))
+    }
+}
+
+/// An Event's generated name says nothing beyond the object's.
+fn short_name(object: &Value, name: &str) -> String {
+    if object["kind"] == "Event" {
+        format!("event-{}", object["reason"].as_str().unwrap_or_default())
+    } else {
+        name.to_owned()
+    }
+}
+
+/// `t=+40s`, `t=+39.999s`.
+#[must_use]
+pub fn at(offset: Duration) -> String {
+    format!("t=+{}", seconds(offset))
+}
+
+/// `40s`, `39.999s`: seconds with as many decimals as needed.
+#[must_use]
+pub fn seconds(duration: Duration) -> String {
+    if duration.subsec_nanos() == 0 {
+        return format!("{}s", duration.as_secs());
+    }
+    let decimals = format!("{:09}", duration.subsec_nanos());
+    format!("{}.{}s", duration.as_secs(), decimals.trim_end_matches('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_read_well() {
+        let redactions = Redactions { epoch: crate::time::epoch(), ..Redactions::default() };
+        let value =
+            json!({"a": "2030-01-01T00:00:40Z", "b": ["x", "two words", "15", true], "c": "2029-12-31T23:58:15Z"});
+        assert_eq!(redactions.value(&value), r#"{a: t=+40s, b: [x, "two words", "15", true], c: t=-105s}"#);
+    }
+
+    #[test]
+    fn seconds_keep_what_counts() {
+        assert_eq!(at(Duration::from_millis(39_990)), "t=+39.99s");
+        assert_eq!(at(Duration::from_secs(120)), "t=+120s");
+    }
+}

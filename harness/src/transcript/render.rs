@@ -1,0 +1,411 @@
+//! The transcript as text for people: who wrote what to which object, with the reply and what changed.
+//!
+//! Shown: every write, every GET of one object, whatever failed or met a fault, what the server did by itself, and notes.
+//! Left out: lists, watches and discovery that went well. Runs of the same write to many objects become one line.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::redact::{self, Redactions};
+use super::{Change, ChangeKind, Entry, Exchange, Happening, Request, diff};
+
+/// From how many equal writes on they are told in one line.
+const RUN: usize = 4;
+
+/// One happening of the rendered transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paragraph {
+    /// When.
+    pub at: Duration,
+    /// Sequence number of its entry (of the first one, for a run).
+    pub seq: usize,
+    /// The line, and indented lines of detail.
+    pub text: String,
+}
+
+/// Renders `entries`; the same history gives the same bytes.
+#[must_use]
+pub fn render(epoch: Timestamp, entries: &[Entry]) -> Vec<Paragraph> {
+    let names = Redactions::collect(epoch, entries);
+    let mut changes: Vec<Vec<&Change>> = vec![Vec::new(); entries.len()];
+    for entry in entries {
+        if let Happening::Change(change) = &entry.what
+            && let Some(of) = change.request.and_then(|seq| changes.get_mut(seq))
+        {
+            of.push(change);
+        }
+    }
+    let lines = entries.iter().filter_map(|entry| line(entry, &changes[entry.seq], &names)).collect();
+    join_runs(lines)
+}
+
+/// All paragraphs in one text, closed by a newline.
+#[must_use]
+pub fn to_text(paragraphs: &[Paragraph]) -> String {
+    let mut out = String::new();
+    for paragraph in paragraphs {
+        out.push_str(&paragraph.text);
+        out.push('\n');
+    }
+    out
+}
+
+/// A paragraph before runs are joined.
+struct Line {
+    at: Duration,
+    seq: usize,
+    /// `t=+0s  actor`, the part before the verb.
+    head: String,
+    /// `PATCH`.
+    verb: String,
+    /// `nodes/a`; empty when there is no single object.
+    object: String,
+    /// What follows the object on the line.
+    tail: String,
+    details: Vec<String>,
+}
+
+impl Line {
+    /// Whether `other` says the same of another object.
+    fn is_like(&self, other: &Self) -> bool {
+        let kind = |line: &Self| line.object.split('/').next().map(str::to_owned);
+        self.head == other.head
+            && self.verb == other.verb
+            && kind(self) == kind(other)
+            && general(&self.tail, &self.object) == general(&other.tail, &other.object)
+            && self.details == other.details
+    }
+
+    fn text(&self, last: Option<(&Self, usize)>) -> String {
+        let objects = match last {
+            Some((last, count)) => format!("{} … {} ({count} objects)", self.object, last.object),
+            None => self.object.clone(),
+        };
+        let mut text = format!("{} {:<6} {objects}", self.head, self.verb);
+        if !self.tail.is_empty() {
+            text.push_str("  ");
+            text.push_str(&self.tail);
+        }
+        for detail in &self.details {
+            text.push_str("\n        ");
+            text.push_str(detail);
+        }
+        text.trim_end().to_owned()
+    }
+}
+
+/// A line's tail without the object's own name, so that lines about different objects can be compared.
+fn general(tail: &str, object: &str) -> String {
+    let name = object.split('/').nth(1).unwrap_or(object);
+    tail.replace(&format!("[uid-{name}]"), "[uid]").replace(&format!("[rv-{name}@"), "[rv@")
+}
+
+fn join_runs(lines: Vec<Line>) -> Vec<Paragraph> {
+    let mut out = Vec::with_capacity(lines.len());
+    let mut rest = lines.as_slice();
+    while let Some(first) = rest.first() {
+        let run = rest.iter().take_while(|line| first.is_like(line)).count();
+        let (taken, last) = if run >= RUN { (run, Some((&rest[run - 1], run))) } else { (1, None) };
+        out.push(Paragraph { at: first.at, seq: first.seq, text: first.text(last) });
+        rest = &rest[taken..];
+    }
+    out
+}
+
+fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Line> {
+    let head = format!("{:<9} {:<14}", redact::at(entry.at), entry.actor.name());
+    let plain = |verb: &str, object: String, tail: String, details| {
+        Some(Line { at: entry.at, seq: entry.seq, head: head.clone(), verb: verb.to_owned(), object, tail, details })
+    };
+    match &entry.what {
+        Happening::Note(text) => plain("--", text.clone(), String::new(), Vec::new()),
+        Happening::Change(change) if change.request.is_some() => None,
+        Happening::Change(change) => {
+            let (verb, details) = match change.kind {
+                ChangeKind::Added => ("added", Vec::new()),
+                ChangeKind::Modified => ("changed", differences(change, names)),
+                ChangeKind::Deleted => ("removed", Vec::new()),
+            };
+            plain(verb, object_of(change), String::new(), details)
+        }
+        Happening::Request(exchange) => {
+            if !is_shown(exchange) {
+                return None;
+            }
+            let request = &exchange.request;
+            plain(&verb(request), target(request), tail(entry, exchange, names), details(exchange, changes, names))
+        }
+    }
+}
+
+/// Reads that went well are noise, except a look at one object.
+fn is_shown(exchange: &Exchange) -> bool {
+    let request = &exchange.request;
+    let went_well = exchange.reply.as_ref().is_some_and(|reply| reply.status < 400 && reply.fault.is_none());
+    let open_watch = request.verb == "watch" && exchange.reply.is_none();
+    request.is_write() || (request.verb == "get" && !request.resource.is_empty()) || !(went_well || open_watch)
+}
+
+fn verb(request: &Request) -> String {
+    match (request.verb.as_str(), request.subresource.as_deref()) {
+        ("create", Some("eviction")) => "EVICT".to_owned(),
+        (verb, _) => verb.to_uppercase(),
+    }
+}
+
+/// `pods/a`, `kube-system/pods/a`, `pods/a/status`; the default namespace goes without saying.
+fn target(request: &Request) -> String {
+    if request.resource.is_empty() {
+        return request.path.clone();
+    }
+    let mut out = namespace_prefix(request.namespace.as_deref());
+    out.push_str(&request.resource);
+    let body_name = request.body.as_ref().and_then(|body| body["metadata"]["name"].as_str());
+    let name = match request.name.as_deref() {
+        Some(name) => Some(name),
+        None if request.verb == "create" => body_name,
+        None => None,
+    };
+    if request.resource == "events" && request.is_write() {
+        return out;
+    }
+    if let Some(name) = name {
+        out.push('/');
+        out.push_str(name);
+    }
+    if let Some(subresource) = request.subresource.as_deref().filter(|sub| *sub != "eviction") {
+        out.push('/');
+        out.push_str(subresource);
+    }
+    out
+}
+
+fn namespace_prefix(namespace: Option<&str>) -> String {
+    match namespace {
+        None | Some("" | "default") => String::new(),
+        Some(other) => format!("{other}/"),
+    }
+}
+
+fn object_of(change: &Change) -> String {
+    format!("{}{}/{}", namespace_prefix(change.namespace.as_deref()), change.resource, change.name)
+}
+
+/// Preconditions and options, then the reply.
+fn tail(entry: &Entry, exchange: &Exchange, names: &Redactions) -> String {
+    let mut parts = options(&exchange.request, names);
+    match &exchange.reply {
+        None => parts.push("→ no reply".to_owned()),
+        Some(reply) => {
+            let reason = reply.reason.as_deref().filter(|_| reply.status >= 400).unwrap_or_default();
+            parts.push(format!("→ {} {reason}", reply.status).trim_end().to_owned());
+            if reply.at > entry.at {
+                parts.push(format!("at {}", redact::at(reply.at)));
+            }
+            if reply.lost {
+                parts.push("reply lost".to_owned());
+            }
+            if let Some(fault) = &reply.fault {
+                parts.push(format!("fault: {fault}"));
+            }
+        }
+    }
+    parts.join("  ")
+}
+
+fn options(request: &Request, names: &Redactions) -> Vec<String> {
+    let mut out = Vec::new();
+    let null = Value::Null;
+    let body = request.body.as_deref().unwrap_or(&null);
+    let (preconditions, grace) = if request.subresource.as_deref() == Some("eviction") {
+        (&body["deleteOptions"]["preconditions"], &body["deleteOptions"]["gracePeriodSeconds"])
+    } else if request.verb == "delete" {
+        (&body["preconditions"], &body["gracePeriodSeconds"])
+    } else if matches!(request.verb.as_str(), "update" | "patch") {
+        (&body["metadata"], &null)
+    } else {
+        (&null, &null)
+    };
+    if let Some(grace) = grace.as_i64().map(|grace| grace.to_string()).or_else(|| query(request, "gracePeriodSeconds"))
+    {
+        out.push(format!("grace={grace}"));
+    }
+    if let Some(uid) = preconditions["uid"].as_str().filter(|uid| !uid.is_empty()) {
+        out.push(format!("uid={}", names.uid(uid)));
+    }
+    if let Some(version) = preconditions["resourceVersion"].as_str().filter(|version| !version.is_empty()) {
+        out.push(format!("rv={}", names.resource_version(version)));
+    }
+    if let Some(selector) = query(request, "labelSelector").filter(|text| !text.is_empty()) {
+        out.push(format!("labels={selector}"));
+    }
+    if let Some(selector) = query(request, "fieldSelector").filter(|text| !text.is_empty()) {
+        out.push(format!("fields={selector}"));
+    }
+    if query(request, "dryRun").is_some() || body["dryRun"].is_array() {
+        out.push("dry run".to_owned());
+    }
+    out
+}
+
+fn query(request: &Request, key: &str) -> Option<String> {
+    request.query_value(key).map(str::to_owned)
+}
+
+fn details(exchange: &Exchange, changes: &[&Change], names: &Redactions) -> Vec<String> {
+    let request = &exchange.request;
+    let mut out = Vec::new();
+    let failed = exchange.reply.as_ref().is_none_or(|reply| reply.status >= 400);
+    if let Some(message) = exchange.reply.as_ref().and_then(|reply| reply.message.as_ref()).filter(|_| failed) {
+        out.push(format!("{:?}", names.text(message)));
+    }
+    if request.resource == "events" && request.verb == "create" {
+        out.extend(request.body.as_deref().map(|event| event_line(event, names)));
+        return out;
+    }
+    if failed && changes.is_empty() && request.is_write() && request.verb != "delete" {
+        out.extend(request.body.as_deref().map(|body| format!("sent {}", names.value(&without_noise(body)))));
+    }
+    for change in changes {
+        let own = request.name.as_deref() == Some(change.name.as_str()) && request.resource == change.resource;
+        let mut lines = match change.kind {
+            ChangeKind::Added => Vec::new(),
+            ChangeKind::Modified => differences(change, names),
+            ChangeKind::Deleted => vec!["removed".to_owned()],
+        };
+        if !own && change.kind != ChangeKind::Added {
+            let object = object_of(change);
+            lines.iter_mut().for_each(|line| line.insert_str(0, &format!("{object} ")));
+        }
+        out.append(&mut lines);
+    }
+    let may_do_nothing = matches!(request.verb.as_str(), "update" | "patch");
+    if may_do_nothing && !failed && changes.is_empty() && query(request, "dryRun").is_none() {
+        out.push("nothing changed".to_owned());
+    }
+    out
+}
+
+fn differences(change: &Change, names: &Redactions) -> Vec<String> {
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => diff::lines(old, new, names),
+        _ => Vec::new(),
+    }
+}
+
+fn event_line(event: &Value, names: &Redactions) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let about = if event["regarding"].is_object() { &event["regarding"] } else { &event["involvedObject"] };
+    let message = if event["note"].is_string() { &event["note"] } else { &event["message"] };
+    format!(
+        "{} {} about {}/{}: {:?}",
+        text(&event["type"]),
+        text(&event["reason"]),
+        text(&about["kind"]),
+        text(&about["name"]),
+        names.text(&text(message)),
+    )
+}
+
+fn without_noise(body: &Value) -> Value {
+    let mut body = body.clone();
+    if let Some(meta) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.remove("managedFields");
+    }
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::super::{Actor, Reply, Transcript};
+    use super::*;
+
+    fn request(verb: &str, name: &str, subresource: Option<&str>, body: Option<Value>) -> Request {
+        Request {
+            verb: verb.to_owned(),
+            resource: "pods".to_owned(),
+            subresource: subresource.map(str::to_owned),
+            namespace: Some("default".to_owned()),
+            name: Some(name.to_owned()),
+            body: body.map(Arc::new),
+            ..Request::default()
+        }
+    }
+
+    fn pod(name: &str, version: &str, phase: &str) -> Arc<Value> {
+        let meta =
+            json!({"name": name, "namespace": "default", "uid": format!("uid-of-{name}"), "resourceVersion": version});
+        Arc::new(json!({"kind": "Pod", "metadata": meta, "status": {"phase": phase}}))
+    }
+
+    fn change(request: Option<usize>, kind: ChangeKind, name: &str) -> Change {
+        let old = (kind != ChangeKind::Added).then(|| pod(name, "5", "Running"));
+        let new = (kind != ChangeKind::Deleted).then(|| pod(name, "6", "Failed"));
+        let (name, namespace) = (name.to_owned(), Some("default".to_owned()));
+        Change {
+            request,
+            kind,
+            group: String::new(),
+            resource: "pods".into(),
+            namespace,
+            name,
+            resource_version: 6,
+            old,
+            new,
+        }
+    }
+
+    #[test]
+    fn transcript_of_an_eviction() {
+        let transcript = Transcript::new();
+        let t = Duration::from_secs;
+        let watch = transcript.request(t(0), Actor::Informers, request("watch", "", None, None));
+        transcript.reply(watch, Reply::new(t(0), 200));
+        let body = json!({"metadata": {"uid": "uid-of-a"}, "status": {"phase": "Failed"}});
+        let patch = transcript.request(t(60), Actor::PodGc, request("patch", "a", Some("status"), Some(body.clone())));
+        transcript.change(t(60), Actor::PodGc, change(Some(patch), ChangeKind::Modified, "a"));
+        transcript.reply(patch, Reply::new(t(60), 200));
+        let fault = Reply { reason: Some("Conflict".into()), fault: Some("409 once".into()), ..Reply::new(t(61), 409) };
+        let refused = transcript.request(t(60), Actor::PodGc, request("patch", "b", Some("status"), Some(body)));
+        transcript.reply(refused, fault);
+        let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": "uid-of-a", "resourceVersion": "6"}});
+        let delete = transcript.request(t(60), Actor::PodGc, request("delete", "a", None, Some(options)));
+        transcript.change(t(60), Actor::PodGc, change(Some(delete), ChangeKind::Deleted, "a"));
+        transcript.reply(delete, Reply { lost: true, ..Reply::new(t(60), 200) });
+        transcript.note(t(61), "subject crashes");
+        transcript.change(Duration::from_millis(61_500), Actor::Server, change(None, ChangeKind::Deleted, "c"));
+        let text = to_text(&render(crate::time::epoch(), &transcript.entries()));
+        insta::assert_snapshot!(text, @r"
+        t=+60s    podgc          PATCH  pods/a/status  uid=[uid-a]  → 200
+                status: phase Running→Failed
+        t=+60s    podgc          PATCH  pods/b/status  uid=[uid-a]  → 409 Conflict  at t=+61s  fault: 409 once
+                sent {metadata: {uid: [uid-a]}, status: {phase: Failed}}
+        t=+60s    podgc          DELETE pods/a  grace=0  uid=[uid-a]  rv=[rv-a@2]  → 200  reply lost
+                removed
+        t=+61s    harness        --     subject crashes
+        t=+61.5s  server         removed pods/c
+        ");
+    }
+
+    #[test]
+    fn many_equal_writes_are_one_line() {
+        let transcript = Transcript::new();
+        for index in 0..100 {
+            let name = format!("p{index:03}");
+            let seq = transcript.request(Duration::ZERO, Actor::Ttl, request("patch", &name, None, None));
+            transcript.change(Duration::ZERO, Actor::Ttl, change(Some(seq), ChangeKind::Modified, &name));
+            transcript.reply(seq, Reply::new(Duration::ZERO, 200));
+        }
+        let text = to_text(&render(crate::time::epoch(), &transcript.entries()));
+        insta::assert_snapshot!(text, @r"
+        t=+0s     ttl            PATCH  pods/p000 … pods/p099 (100 objects)  → 200
+                status: phase Running→Failed
+        ");
+    }
+}
