@@ -1,4 +1,15 @@
 //! The fake Kubernetes API server: a pure core and two transports.
+//!
+//! | part | files |
+//! |---|---|
+//! | what comes in, what goes out | [`request`], [`status`], [`field`] |
+//! | state | [`store`], [`watch`] |
+//! | what a request does | [`verbs`], [`lifecycle`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
+//! | kinds | [`kinds`], [`schema`], [`crd`] |
+//! | about itself | [`discovery`], [`openapi`], [`table`] |
+//! | transports | [`service`] (in process, virtual time), [`listener`] (sockets, wall time) |
+//! | optional loops | [`gc`], [`kubelet`] |
+//! | trouble on demand | [`faults`] |
 
 pub mod crd;
 pub mod discovery;
@@ -15,6 +26,7 @@ pub mod patch;
 pub mod request;
 pub mod schema;
 pub mod selectors;
+mod server;
 pub mod service;
 pub mod status;
 pub mod store;
@@ -22,3 +34,8 @@ pub mod subresources;
 pub mod table;
 pub mod verbs;
 pub mod watch;
+
+pub use request::{ApiRequest, Reply, ReplyBody};
+pub use server::{ApiServer, ApiServerConfig};
+pub use status::Status;
+pub use store::{ResourceId, Stored};

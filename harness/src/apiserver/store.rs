@@ -1,1 +1,782 @@
-//! Module `store`.
+//! Where objects rest: encoded bytes with the few fields beside them that selectors and indexes need.
+//!
+//! There is one resourceVersion counter for everything, as etcd has one revision. Per resource there is an ordered map
+//! of objects (keys are `namespace/name` or `name`, compared as bytes, which is etcd's order) and a log of what
+//! happened to them. From the log come watches that resume, lists at an older resourceVersion, and the second page of a
+//! list that must agree with its first.
+//!
+//! An object is encoded once, as the watch event that announces it; the object at rest, the reply of the write, the
+//! items of lists and the events of all watchers are slices of that one buffer.
+//!
+//! The lock is never held across an await; what is expensive (encoding) happens before it is taken, in [`Draft`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+/// Group and plural name of a stored resource.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ResourceId {
+    /// API group, empty for core.
+    pub group: Arc<str>,
+    /// Plural name, such as `pods`.
+    pub resource: Arc<str>,
+}
+
+impl ResourceId {
+    /// Makes an id.
+    pub fn new(group: &str, resource: &str) -> Self {
+        Self { group: group.into(), resource: resource.into() }
+    }
+}
+
+impl std::fmt::Display for ResourceId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        super::status::GroupResource::new(&self.group, &self.resource).fmt(f)
+    }
+}
+
+/// The key of an object within its resource: `namespace/name`, or `name` where there is no namespace.
+pub fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+/// Named values of an object that field selectors look at.
+pub type Fields = Vec<(&'static str, String)>;
+
+/// An object at rest.
+#[derive(Debug)]
+pub struct Stored {
+    key: Arc<str>,
+    revision: u64,
+    uid: Box<str>,
+    labels: Box<[(Arc<str>, Arc<str>)]>,
+    fields: Box<[(&'static str, Arc<str>)]>,
+    /// The whole watch event, newline included.
+    event: Bytes,
+    /// Where the object begins in `event`.
+    object: u32,
+    /// Where the object's fields after kind and apiVersion begin in `event`.
+    tail: u32,
+    /// Where the digits of the resourceVersion begin in `event`.
+    digits: u32,
+}
+
+const EVENT_END: &[u8] = b"}\n";
+
+impl Stored {
+    /// `namespace/name` or `name`.
+    pub fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+
+    /// Object's namespace; empty for cluster-scoped ones.
+    pub fn namespace(&self) -> &str {
+        self.key.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
+    /// Object's name.
+    pub fn name(&self) -> &str {
+        self.key.split_once('/').map_or(&*self.key, |(_, name)| name)
+    }
+
+    /// Object's uid.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// resourceVersion.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Labels in order of their keys.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.labels.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.binary_search_by(|(key, _)| (**key).cmp(name)).ok().map(|at| &*self.labels[at].1)
+    }
+
+    /// The value of a selectable field: `None` where the kind has no such field.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        match name {
+            "metadata.name" => Some(self.name()),
+            "metadata.namespace" => Some(self.namespace()),
+            _ => self.fields.iter().find(|(field, _)| *field == name).map(|(_, value)| &**value),
+        }
+    }
+
+    /// The object as JSON, shared, not copied.
+    pub fn bytes(&self) -> Bytes {
+        self.event.slice(self.object as usize..self.event.len() - EVENT_END.len())
+    }
+
+    /// The object's fields without `{`, kind and apiVersion, but with the closing `}`: what items of typed lists show.
+    pub fn tail(&self) -> Bytes {
+        self.event.slice(self.tail as usize..self.event.len() - EVENT_END.len())
+    }
+
+    /// The watch event of the change that brought this state, newline included.
+    pub fn event(&self) -> Bytes {
+        self.event.clone()
+    }
+
+    /// The object, decoded.
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.event[self.object as usize..self.event.len() - EVENT_END.len()])
+            .unwrap_or(Value::Null)
+    }
+
+    /// Bytes held by this object (the shared buffer included).
+    pub fn size(&self) -> usize {
+        self.event.len()
+    }
+
+    fn around_digits(&self) -> (&[u8], &[u8]) {
+        let (start, end) = (self.digits as usize, self.event.len() - EVENT_END.len());
+        let length = self.event[start..end].iter().take_while(|b| b.is_ascii_digit()).count();
+        (&self.event[self.object as usize..start], &self.event[start + length..end])
+    }
+}
+
+/// What became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventType {
+    /// It is new, or new to the watcher.
+    Added,
+    /// It has another content.
+    Modified,
+    /// It is gone, or gone from the watcher's sight.
+    Deleted,
+}
+
+impl EventType {
+    /// The text on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+
+    /// The beginning of an event of this type, up to its object.
+    pub fn prefix(self) -> &'static [u8] {
+        match self {
+            Self::Added => br#"{"type":"ADDED","object":"#,
+            Self::Modified => br#"{"type":"MODIFIED","object":"#,
+            Self::Deleted => br#"{"type":"DELETED","object":"#,
+        }
+    }
+}
+
+/// One change of one object.
+#[derive(Debug)]
+pub struct LogEntry {
+    /// What became of it.
+    pub event_type: EventType,
+    /// The state it brought; for a deletion the last state, under the resourceVersion of the deletion.
+    pub current: Arc<Stored>,
+    /// The state before; `None` where there was none.
+    pub previous: Option<Arc<Stored>>,
+}
+
+/// An object made ready to be stored: encoded but for its resourceVersion.
+#[derive(Debug)]
+pub struct Draft {
+    key: String,
+    uid: String,
+    labels: Vec<(String, String)>,
+    fields: Fields,
+    head: Vec<u8>,
+    tail_at: usize,
+    rest: Vec<u8>,
+}
+
+/// Order in which upstream prints `metadata`; the rest follows by name.
+const METADATA_ORDER: [&str; 14] = [
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+impl Draft {
+    /// Encodes `object`, whose name, namespace and uid are set. `fields` are what field selectors see.
+    pub fn new(object: &Value, fields: Fields) -> Self {
+        let empty = serde_json::Map::new();
+        let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+        let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
+        let mut labels: Vec<_> = metadata
+            .get("labels")
+            .and_then(Value::as_object)
+            .map(|labels| {
+                labels.iter().map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect()
+            })
+            .unwrap_or_default();
+        labels.sort();
+
+        let mut head = Vec::with_capacity(1024);
+        head.push(b'{');
+        for name in ["kind", "apiVersion"] {
+            if let Some(value) = object.get(name) {
+                put_member(&mut head, name, value);
+            }
+        }
+        let tail_at = head.len();
+        head.extend_from_slice(b"\"metadata\":{");
+        for name in &METADATA_ORDER[..4] {
+            if let Some(value) = metadata.get(*name) {
+                put_member(&mut head, name, value);
+            }
+        }
+        head.extend_from_slice(b"\"resourceVersion\":\"");
+
+        let mut rest = Vec::with_capacity(2048);
+        rest.extend_from_slice(b"\",");
+        for name in &METADATA_ORDER[5..] {
+            if let Some(value) = metadata.get(*name) {
+                put_member(&mut rest, name, value);
+            }
+        }
+        for (name, value) in metadata {
+            if !METADATA_ORDER.contains(&name.as_str()) {
+                put_member(&mut rest, name, value);
+            }
+        }
+        rest.pop();
+        rest.extend_from_slice(b"},");
+        if let Some(object) = object.as_object() {
+            for (name, value) in object {
+                if !matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
+                    put_member(&mut rest, name, value);
+                }
+            }
+        }
+        rest.pop();
+        rest.push(b'}');
+        Self { key: key(text("namespace"), text("name")), uid: text("uid").to_owned(), labels, fields, head, tail_at, rest }
+    }
+
+    /// Bytes of the encoded object, about.
+    pub fn size(&self) -> usize {
+        self.head.len() + self.rest.len()
+    }
+
+    /// The object as it would be stored under `revision`, without storing it (for dry runs).
+    pub fn preview(&self, revision: u64) -> Bytes {
+        let mut bytes = self.head.clone();
+        bytes.extend_from_slice(revision.to_string().as_bytes());
+        bytes.extend_from_slice(&self.rest);
+        bytes.into()
+    }
+}
+
+fn put_member(out: &mut Vec<u8>, name: &str, value: &Value) {
+    // Encoding strings and values into a Vec cannot fail; an error would only leave the member out.
+    if serde_json::to_writer(&mut *out, name).is_ok() {
+        out.push(b':');
+        let _ = serde_json::to_writer(&mut *out, value);
+        out.push(b',');
+    }
+}
+
+/// Why a write was not done.
+#[derive(Debug)]
+pub enum CommitError {
+    /// There is no such object.
+    NotFound,
+    /// The object exists (creation), in this state.
+    Exists(Arc<Stored>),
+    /// Another write came first; the object is now in this state.
+    Changed(Arc<Stored>),
+}
+
+/// What a write did.
+#[derive(Debug)]
+pub struct Committed {
+    /// State before, if any.
+    pub old: Option<Arc<Stored>>,
+    /// State after; for a deletion the last state under the deletion's resourceVersion.
+    pub new: Arc<Stored>,
+    /// Whether anything changed: writing what is there already is no change and makes no event.
+    pub changed: bool,
+}
+
+/// The wanted resourceVersion lies before what the log still holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// Oldest resourceVersion that is still served.
+    pub oldest: u64,
+}
+
+/// How much of the past a store keeps per resource.
+#[derive(Clone, Copy, Debug)]
+pub struct HistoryLimits {
+    /// At most so many log entries.
+    pub entries: usize,
+    /// At most so many bytes of encoded events.
+    pub bytes: usize,
+}
+
+impl Default for HistoryLimits {
+    fn default() -> Self {
+        Self { entries: 65_536, bytes: 64 << 20 }
+    }
+}
+
+/// All objects of one server.
+#[derive(Debug)]
+pub struct Store {
+    inner: Mutex<Inner>,
+    limits: HistoryLimits,
+}
+
+#[derive(Debug)]
+struct Inner {
+    revision: u64,
+    compacted: u64,
+    resources: BTreeMap<ResourceId, Shelf>,
+    words: BTreeSet<Arc<str>>,
+    next_watch: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    objects: BTreeMap<Arc<str>, Arc<Stored>>,
+    by_node: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    log: VecDeque<Arc<LogEntry>>,
+    log_bytes: usize,
+    /// Number of log entries dropped so far: position of the log's front.
+    dropped: u64,
+    /// Entries up to this resourceVersion have been dropped.
+    forgotten: u64,
+    wakers: BTreeMap<u64, Waker>,
+}
+
+/// The field that objects are indexed by.
+const INDEXED_FIELD: &str = "spec.nodeName";
+
+/// A part of a resource's objects.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Range<'a> {
+    /// Only this namespace.
+    pub namespace: Option<&'a str>,
+    /// Only the object with this name (and namespace, where it has one).
+    pub name: Option<&'a str>,
+    /// Only objects on this node (uses the index).
+    pub node: Option<&'a str>,
+    /// Only keys greater than this one.
+    pub after: Option<&'a str>,
+}
+
+/// Where a watch stands in the log of its resource.
+#[derive(Debug)]
+pub struct Cursor {
+    id: u64,
+    resource: ResourceId,
+    position: u64,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new(HistoryLimits::default())
+    }
+}
+
+impl Store {
+    /// An empty store. The first write gets resourceVersion 2: 1 is the empty store's, as in etcd.
+    pub fn new(limits: HistoryLimits) -> Self {
+        let inner =
+            Inner { revision: 1, compacted: 0, resources: BTreeMap::new(), words: BTreeSet::new(), next_watch: 0 };
+        Self { inner: Mutex::new(inner), limits }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest resourceVersion.
+    pub fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
+    /// Resources that hold or held objects.
+    pub fn resources(&self) -> Vec<ResourceId> {
+        self.lock().resources.keys().cloned().collect()
+    }
+
+    /// Number of objects of a resource.
+    pub fn count(&self, resource: &ResourceId) -> usize {
+        self.lock().resources.get(resource).map_or(0, |shelf| shelf.objects.len())
+    }
+
+    /// The object under `key`.
+    pub fn get(&self, resource: &ResourceId, key: &str) -> Option<Arc<Stored>> {
+        self.lock().resources.get(resource)?.objects.get(key).cloned()
+    }
+
+    /// Objects of `range` in order of their keys, and the resourceVersion at which that is the truth.
+    pub fn list(&self, resource: &ResourceId, range: Range<'_>) -> (Vec<Arc<Stored>>, u64) {
+        let inner = self.lock();
+        let objects = inner.resources.get(resource).map(|shelf| shelf.collect(range)).unwrap_or_default();
+        (objects, inner.revision)
+    }
+
+    /// Objects of `range` as they were at `revision`.
+    ///
+    /// # Errors
+    ///
+    /// [`Compacted`] when the log does not reach back so far.
+    pub fn list_at(
+        &self,
+        resource: &ResourceId,
+        range: Range<'_>,
+        revision: u64,
+    ) -> Result<Vec<Arc<Stored>>, Compacted> {
+        let inner = self.lock();
+        let Some(shelf) = inner.resources.get(resource) else {
+            return if revision < inner.compacted { Err(Compacted { oldest: inner.compacted }) } else { Ok(Vec::new()) };
+        };
+        let oldest = shelf.forgotten.max(inner.compacted);
+        if revision < oldest {
+            return Err(Compacted { oldest });
+        }
+        let mut past: BTreeMap<&Arc<str>, Option<&Arc<Stored>>> = BTreeMap::new();
+        for entry in shelf.log.iter().rev().take_while(|entry| entry.current.revision > revision) {
+            past.insert(&entry.current.key, entry.previous.as_ref());
+        }
+        if past.is_empty() {
+            return Ok(shelf.collect(range));
+        }
+        let mut objects: BTreeMap<&Arc<str>, &Arc<Stored>> = shelf.objects.iter().collect();
+        for (key, state) in past {
+            match state {
+                Some(stored) => objects.insert(&stored.key, stored),
+                None => objects.remove(key),
+            };
+        }
+        Ok(objects.into_values().filter(|stored| range.contains(stored)).cloned().collect())
+    }
+
+    /// Stores a new object.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitError::Exists`].
+    pub fn create(&self, resource: &ResourceId, draft: Draft) -> Result<Committed, CommitError> {
+        let mut inner = self.lock();
+        let revision = inner.revision + 1;
+        let shelf = inner.resources.entry(resource.clone()).or_default();
+        if let Some(existing) = shelf.objects.get(draft.key.as_str()) {
+            return Err(CommitError::Exists(existing.clone()));
+        }
+        let stored = Arc::new(inner.assemble(draft, EventType::Added, revision));
+        inner.commit(resource, EventType::Added, stored.clone(), None, self.limits);
+        Ok(Committed { old: None, new: stored, changed: true })
+    }
+
+    /// Replaces the object that is at resourceVersion `expected`.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitError::NotFound`], or [`CommitError::Changed`] when the object is at another resourceVersion.
+    pub fn update(&self, resource: &ResourceId, expected: u64, draft: Draft) -> Result<Committed, CommitError> {
+        let mut inner = self.lock();
+        let old = inner.expect(resource, &draft.key, expected)?;
+        let (before, after) = old.around_digits();
+        if before == draft.head && after == draft.rest {
+            return Ok(Committed { old: Some(old.clone()), new: old, changed: false });
+        }
+        let revision = inner.revision + 1;
+        let stored = Arc::new(inner.assemble(draft, EventType::Modified, revision));
+        inner.commit(resource, EventType::Modified, stored.clone(), Some(old.clone()), self.limits);
+        Ok(Committed { old: Some(old), new: stored, changed: true })
+    }
+
+    /// Removes the object that is at resourceVersion `expected`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Store::update`].
+    pub fn delete(&self, resource: &ResourceId, key: &str, expected: u64) -> Result<Committed, CommitError> {
+        let mut inner = self.lock();
+        let old = inner.expect(resource, key, expected)?;
+        let revision = inner.revision + 1;
+        let gone = Arc::new(old.renumbered(EventType::Deleted, revision));
+        inner.commit(resource, EventType::Deleted, gone.clone(), Some(old.clone()), self.limits);
+        Ok(Committed { old: Some(old), new: gone, changed: true })
+    }
+
+    /// Forgets everything before `revision`: watches and lists from before it are answered with 410 from now on.
+    pub fn compact(&self, revision: u64) {
+        let mut inner = self.lock();
+        let revision = revision.min(inner.revision);
+        inner.compacted = inner.compacted.max(revision);
+        for shelf in inner.resources.values_mut() {
+            while shelf.log.front().is_some_and(|entry| entry.current.revision <= revision) {
+                shelf.drop_oldest();
+            }
+        }
+    }
+
+    /// Begins a watch of what happens after `revision`.
+    ///
+    /// # Errors
+    ///
+    /// [`Compacted`] when the log does not reach back so far.
+    pub fn watch_from(&self, resource: &ResourceId, revision: u64) -> Result<Cursor, Compacted> {
+        let mut inner = self.lock();
+        inner.next_watch += 1;
+        let (id, compacted) = (inner.next_watch, inner.compacted);
+        let shelf = inner.resources.entry(resource.clone()).or_default();
+        let oldest = shelf.forgotten.max(compacted);
+        if revision < oldest {
+            return Err(Compacted { oldest });
+        }
+        let ahead = shelf.log.partition_point(|entry| entry.current.revision <= revision);
+        Ok(Cursor { id, resource: resource.clone(), position: shelf.dropped + ahead as u64 })
+    }
+
+    /// Begins a watch together with the list it continues: what `range` holds now, the resourceVersion, and the cursor.
+    pub fn list_and_watch(&self, resource: &ResourceId, range: Range<'_>) -> (Vec<Arc<Stored>>, u64, Cursor) {
+        let mut inner = self.lock();
+        inner.next_watch += 1;
+        let (id, revision) = (inner.next_watch, inner.revision);
+        let shelf = inner.resources.entry(resource.clone()).or_default();
+        let position = shelf.dropped + shelf.log.len() as u64;
+        (shelf.collect(range), revision, Cursor { id, resource: resource.clone(), position })
+    }
+
+    /// The next events after `cursor`, at most `limit`, and the newest resourceVersion; pending (and `context` woken on
+    /// the next change) when there are none.
+    ///
+    /// # Errors
+    ///
+    /// [`Compacted`] when the watcher was so slow that events were dropped before it read them.
+    pub fn poll_events(
+        &self,
+        cursor: &mut Cursor,
+        limit: usize,
+        context: &Context<'_>,
+    ) -> Poll<Result<Vec<Arc<LogEntry>>, Compacted>> {
+        let mut inner = self.lock();
+        let compacted = inner.compacted;
+        let shelf = inner.resources.entry(cursor.resource.clone()).or_default();
+        if cursor.position < shelf.dropped {
+            return Poll::Ready(Err(Compacted { oldest: shelf.forgotten.max(compacted) }));
+        }
+        let skip = (cursor.position - shelf.dropped) as usize;
+        if skip >= shelf.log.len() {
+            shelf.wakers.insert(cursor.id, context.waker().clone());
+            return Poll::Pending;
+        }
+        let events: Vec<_> = shelf.log.range(skip..).take(limit).cloned().collect();
+        cursor.position += events.len() as u64;
+        Poll::Ready(Ok(events))
+    }
+
+    /// Ends a watch.
+    pub fn unwatch(&self, cursor: &Cursor) {
+        if let Some(shelf) = self.lock().resources.get_mut(&cursor.resource) {
+            shelf.wakers.remove(&cursor.id);
+        }
+    }
+
+    /// Bytes of encoded objects and of the past kept for watches: for reports.
+    pub fn bytes(&self) -> (usize, usize) {
+        let inner = self.lock();
+        let objects = inner.resources.values().flat_map(|shelf| shelf.objects.values()).map(|o| o.size()).sum();
+        (objects, inner.resources.values().map(|shelf| shelf.log_bytes).sum())
+    }
+}
+
+impl Inner {
+    fn expect(&self, resource: &ResourceId, key: &str, expected: u64) -> Result<Arc<Stored>, CommitError> {
+        let old = self.resources.get(resource).and_then(|shelf| shelf.objects.get(key));
+        match old {
+            None => Err(CommitError::NotFound),
+            Some(old) if old.revision != expected => Err(CommitError::Changed(old.clone())),
+            Some(old) => Ok(old.clone()),
+        }
+    }
+
+    /// One `Arc` per word: label keys and values, node names and phases repeat from object to object.
+    fn intern(&mut self, word: String) -> Arc<str> {
+        if let Some(known) = self.words.get(word.as_str()) {
+            return known.clone();
+        }
+        if self.words.len() > 1024 && self.words.len().is_power_of_two() {
+            self.words.retain(|word| Arc::strong_count(word) > 1);
+        }
+        let word: Arc<str> = word.into();
+        self.words.insert(word.clone());
+        word
+    }
+
+    fn assemble(&mut self, draft: Draft, event_type: EventType, revision: u64) -> Stored {
+        let prefix = event_type.prefix();
+        let digits = revision.to_string();
+        let mut event =
+            Vec::with_capacity(prefix.len() + draft.head.len() + digits.len() + draft.rest.len() + EVENT_END.len());
+        event.extend_from_slice(prefix);
+        event.extend_from_slice(&draft.head);
+        event.extend_from_slice(digits.as_bytes());
+        event.extend_from_slice(&draft.rest);
+        event.extend_from_slice(EVENT_END);
+        Stored {
+            key: draft.key.into(),
+            revision,
+            uid: draft.uid.into(),
+            labels: draft.labels.into_iter().map(|(k, v)| (self.intern(k), self.intern(v))).collect(),
+            fields: draft.fields.into_iter().map(|(name, value)| (name, self.intern(value))).collect(),
+            object: prefix.len() as u32,
+            tail: (prefix.len() + draft.tail_at) as u32,
+            digits: (prefix.len() + draft.head.len()) as u32,
+            event: event.into(),
+        }
+    }
+
+    fn commit(
+        &mut self,
+        resource: &ResourceId,
+        event_type: EventType,
+        current: Arc<Stored>,
+        previous: Option<Arc<Stored>>,
+        limits: HistoryLimits,
+    ) {
+        self.revision = current.revision;
+        let Some(shelf) = self.resources.get_mut(resource) else { return };
+        if let Some(previous) = &previous {
+            shelf.unindex(previous);
+        }
+        if event_type == EventType::Deleted {
+            shelf.objects.remove(&current.key);
+        } else {
+            shelf.index(&current);
+            shelf.objects.insert(current.key.clone(), current.clone());
+        }
+        shelf.log_bytes += current.size();
+        shelf.log.push_back(Arc::new(LogEntry { event_type, current, previous }));
+        while shelf.log.len() > limits.entries || (shelf.log_bytes > limits.bytes && shelf.log.len() > 1) {
+            shelf.drop_oldest();
+        }
+        for (_, waker) in std::mem::take(&mut shelf.wakers) {
+            waker.wake();
+        }
+    }
+}
+
+impl Shelf {
+    fn drop_oldest(&mut self) {
+        if let Some(entry) = self.log.pop_front() {
+            self.log_bytes -= entry.current.size();
+            self.dropped += 1;
+            self.forgotten = entry.current.revision;
+        }
+    }
+
+    fn index(&mut self, stored: &Stored) {
+        if let Some((_, node)) = stored.fields.iter().find(|(field, value)| *field == INDEXED_FIELD && !value.is_empty()) {
+            self.by_node.entry(node.clone()).or_default().insert(stored.key.clone());
+        }
+    }
+
+    fn unindex(&mut self, stored: &Stored) {
+        if let Some(node) = stored.field(INDEXED_FIELD).filter(|node| !node.is_empty())
+            && let Some(keys) = self.by_node.get_mut(node)
+        {
+            keys.remove(&stored.key);
+            if keys.is_empty() {
+                self.by_node.remove(node);
+            }
+        }
+    }
+
+    fn collect(&self, range: Range<'_>) -> Vec<Arc<Stored>> {
+        if let (Some(namespace), Some(name)) = (range.namespace, range.name) {
+            let wanted = key(namespace, name);
+            return self.objects.get(wanted.as_str()).filter(|s| range.contains(s)).cloned().into_iter().collect();
+        }
+        if let Some(node) = range.node.filter(|node| !node.is_empty()) {
+            let keys = self.by_node.get(node).into_iter().flatten();
+            return keys.filter_map(|key| self.objects.get(key)).filter(|s| range.contains(s)).cloned().collect();
+        }
+        let first = range.namespace.map(|namespace| format!("{namespace}/"));
+        let from = match (first.as_deref(), range.after) {
+            (Some(first), Some(after)) if after < first => Bound::Included(first),
+            (_, Some(after)) => Bound::Excluded(after),
+            (Some(first), None) => Bound::Included(first),
+            (None, None) => Bound::Unbounded,
+        };
+        let objects = self.objects.range::<str, _>((from, Bound::Unbounded)).map(|(_, stored)| stored);
+        match &first {
+            Some(first) => {
+                objects.take_while(|s| s.key.starts_with(first.as_str())).filter(|s| range.contains(s)).cloned().collect()
+            }
+            None => objects.filter(|s| range.contains(s)).cloned().collect(),
+        }
+    }
+}
+
+impl Range<'_> {
+    fn contains(&self, stored: &Stored) -> bool {
+        self.namespace.is_none_or(|namespace| stored.namespace() == namespace)
+            && self.name.is_none_or(|name| stored.name() == name)
+            && self.node.is_none_or(|node| stored.field(INDEXED_FIELD) == Some(node))
+            && self.after.is_none_or(|after| &*stored.key > after)
+    }
+}
+
+impl Stored {
+    /// The same object as an event of another type under another resourceVersion.
+    fn renumbered(&self, event_type: EventType, revision: u64) -> Self {
+        let prefix = event_type.prefix();
+        let (before, after) = self.around_digits();
+        let number = revision.to_string();
+        let mut event = Vec::with_capacity(prefix.len() + before.len() + number.len() + after.len() + EVENT_END.len());
+        event.extend_from_slice(prefix);
+        event.extend_from_slice(before);
+        event.extend_from_slice(number.as_bytes());
+        event.extend_from_slice(after);
+        event.extend_from_slice(EVENT_END);
+        Self {
+            key: self.key.clone(),
+            revision,
+            uid: self.uid.clone(),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            object: prefix.len() as u32,
+            tail: self.tail - self.object + prefix.len() as u32,
+            digits: (prefix.len() + before.len()) as u32,
+            event: event.into(),
+        }
+    }
+
+    /// This state as an event of another type: for objects that come into or go out of a watch's selection.
+    ///
+    /// `revision` is the resourceVersion the event carries (a deletion shows the old state under the new number).
+    pub fn event_as(&self, event_type: EventType, revision: u64) -> Bytes {
+        if self.event.starts_with(event_type.prefix()) && revision == self.revision {
+            return self.event.clone();
+        }
+        self.renumbered(event_type, revision).event
+    }
+}
