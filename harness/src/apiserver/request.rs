@@ -27,13 +27,7 @@ impl ApiRequest {
     /// A request without body.
     pub fn new(method: Method, path_and_query: &str) -> Self {
         let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
-        Self {
-            method,
-            path: path.to_owned(),
-            query: query.to_owned(),
-            headers: HeaderMap::new(),
-            body: Bytes::new(),
-        }
+        Self { method, path: path.to_owned(), query: query.to_owned(), headers: HeaderMap::new(), body: Bytes::new() }
     }
 
     /// The text of a header; empty when it is absent or not text.
@@ -86,12 +80,8 @@ pub struct Reply {
 impl Reply {
     /// A JSON answer.
     pub fn json(status: u16, body: impl Into<Bytes>) -> Self {
-        let mut reply = Self {
-            status,
-            headers: HeaderMap::new(),
-            body: ReplyBody::Full(body.into()),
-            drop_connection: false,
-        };
+        let mut reply =
+            Self { status, headers: HeaderMap::new(), body: ReplyBody::Full(body.into()), drop_connection: false };
         reply.headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         reply.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         reply

@@ -227,9 +227,7 @@ impl Draft {
         let mut labels: Vec<_> = metadata
             .get("labels")
             .and_then(Value::as_object)
-            .map(|labels| {
-                labels.iter().map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect()
-            })
+            .map(|labels| labels.iter().map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect())
             .unwrap_or_default();
         labels.sort();
 
@@ -272,7 +270,15 @@ impl Draft {
         }
         rest.pop();
         rest.push(b'}');
-        Self { key: key(text("namespace"), text("name")), uid: text("uid").to_owned(), labels, fields, head, tail_at, rest }
+        Self {
+            key: key(text("namespace"), text("name")),
+            uid: text("uid").to_owned(),
+            labels,
+            fields,
+            head,
+            tail_at,
+            rest,
+        }
     }
 
     /// Bytes of the encoded object, about.
@@ -453,7 +459,11 @@ impl Store {
     ) -> Result<Vec<Arc<Stored>>, Compacted> {
         let inner = self.lock();
         let Some(shelf) = inner.resources.get(resource) else {
-            return if revision < inner.compacted { Err(Compacted { oldest: inner.compacted }) } else { Ok(Vec::new()) };
+            return if revision < inner.compacted {
+                Err(Compacted { oldest: inner.compacted })
+            } else {
+                Ok(Vec::new())
+            };
         };
         let oldest = shelf.forgotten.max(inner.compacted);
         if revision < oldest {
@@ -694,7 +704,9 @@ impl Shelf {
     }
 
     fn index(&mut self, stored: &Stored) {
-        if let Some((_, node)) = stored.fields.iter().find(|(field, value)| *field == INDEXED_FIELD && !value.is_empty()) {
+        if let Some((_, node)) =
+            stored.fields.iter().find(|(field, value)| *field == INDEXED_FIELD && !value.is_empty())
+        {
             self.by_node.entry(node.clone()).or_default().insert(stored.key.clone());
         }
     }
@@ -728,9 +740,11 @@ impl Shelf {
         };
         let objects = self.objects.range::<str, _>((from, Bound::Unbounded)).map(|(_, stored)| stored);
         match &first {
-            Some(first) => {
-                objects.take_while(|s| s.key.starts_with(first.as_str())).filter(|s| range.contains(s)).cloned().collect()
-            }
+            Some(first) => objects
+                .take_while(|s| s.key.starts_with(first.as_str()))
+                .filter(|s| range.contains(s))
+                .cloned()
+                .collect(),
             None => objects.filter(|s| range.contains(s)).cloned().collect(),
         }
     }
