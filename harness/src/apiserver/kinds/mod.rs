@@ -1,1 +1,363 @@
-//! Module `kinds`.
+//! The kinds that are served: what discovery says about each, and the rules of each in one [`Strategy`].
+//!
+//! A request for a kind goes through its strategy in kube-apiserver's order:
+//!
+//! | step | create | update | status update |
+//! | --- | --- | --- | --- |
+//! | 1 | [`Strategy::default`] | [`Strategy::default`] | [`Strategy::default`] |
+//! | 2 | [`Strategy::admit_create`] | [`Strategy::admit_update`] | – |
+//! | 3 | [`Strategy::prepare_for_create`] | [`Strategy::prepare_for_update`] | [`Strategy::prepare_for_status_update`] |
+//! | 4 | [`validate_create`] | [`validate_update`] | [`validate_status_update`] |
+//! | 5 | [`Strategy::warnings_on_create`] | [`Strategy::warnings_on_update`] | – |
+//!
+//! Strategies are pure: they see the object, the old object and a [`Context`], never the store or the clock.
+//! Nothing here imports the production controllers.
+
+pub mod builtin;
+pub mod field;
+mod generic;
+pub mod meta;
+pub mod names;
+mod registry;
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+pub use field::{ErrorList, Path};
+pub use registry::{Registry, VersionInfo};
+
+use super::status::Status;
+
+/// A name that is static for built-in kinds and owned for custom ones.
+pub type Text = Cow<'static, str>;
+
+/// Verbs of an ordinary stored resource, as discovery lists them.
+pub const STANDARD_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// Verbs of a resource that only answers creations and stores nothing (reviews, bindings).
+pub const CREATE_ONLY: &[&str] = &["create"];
+
+/// One served resource: a kind in a version of a group.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    /// API group, empty for core.
+    pub group: Text,
+    /// Version in the group.
+    pub version: Text,
+    /// `Pod`.
+    pub kind: Text,
+    /// `PodList`.
+    pub list_kind: Text,
+    /// `pods`.
+    pub plural: Text,
+    /// `pod`.
+    pub singular: Text,
+    /// `po`.
+    pub short_names: Vec<Text>,
+    /// `all`.
+    pub categories: Vec<Text>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Verbs in discovery's order.
+    pub verbs: Vec<Text>,
+    /// Subresources in discovery's order (by name).
+    pub subresources: Vec<Subresource>,
+    /// Name of the type in the OpenAPI document, such as `io.k8s.api.core.v1.Pod`; empty for custom kinds.
+    pub schema: Text,
+    /// Where objects live: group and resource, the same for all versions and for both faces of Event.
+    pub storage: StorageId,
+    /// How the stored form differs from this version's; most kinds are stored as they are.
+    pub conversion: Option<&'static Conversion>,
+    /// `storageVersionHash` of legacy discovery; empty when nothing is stored.
+    pub storage_version_hash: Text,
+    /// Fields that field selectors know beside `metadata.name` and `metadata.namespace`.
+    pub selectable: Vec<SelectableField>,
+    /// The rules of the kind.
+    pub strategy: Arc<dyn Strategy>,
+}
+
+impl Kind {
+    /// `apps/v1`, or `v1` for the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The subresource called `name`.
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|s| s.name == name)
+    }
+
+    /// Whether the resource (not a subresource) has `verb`.
+    pub fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|v| v == verb)
+    }
+
+    /// Whether objects of this kind are kept at all (reviews and bindings are not).
+    pub fn is_stored(&self) -> bool {
+        self.has_verb("get") && !self.storage_version_hash.is_empty()
+    }
+
+    /// Group and resource, as messages name them.
+    pub fn group_resource(&self) -> super::status::GroupResource<'_> {
+        super::status::GroupResource::new(&self.group, &self.plural)
+    }
+
+    /// The stored form of `object`, which is in this version's form.
+    pub fn to_storage(&self, object: Value) -> Value {
+        match self.conversion {
+            Some(conversion) => (conversion.to_storage)(object),
+            None => object,
+        }
+    }
+
+    /// This version's form of `object`, which is in its stored form.
+    pub fn from_storage(&self, object: Value) -> Value {
+        match self.conversion {
+            Some(conversion) => (conversion.from_storage)(object),
+            None => object,
+        }
+    }
+}
+
+/// A subresource as discovery tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subresource {
+    /// `status`, `scale`, `eviction` …
+    pub name: Text,
+    /// Group of its body's kind, where it differs from the resource's (`policy` for evictions).
+    pub group: Text,
+    /// Version of its body's kind, where it differs from the resource's.
+    pub version: Text,
+    /// Kind of its body.
+    pub kind: Text,
+    /// Verbs in discovery's order.
+    pub verbs: Vec<Text>,
+}
+
+impl Subresource {
+    /// Whether the subresource has `verb`.
+    pub fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|v| v == verb)
+    }
+}
+
+/// Where a kind's objects live.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StorageId {
+    /// Group.
+    pub group: Text,
+    /// Plural resource name.
+    pub resource: Text,
+}
+
+/// A pair of functions between the stored form of an object and the form of one version.
+#[derive(Debug)]
+pub struct Conversion {
+    /// Version's form in, stored form out.
+    pub to_storage: fn(Value) -> Value,
+    /// Stored form in, version's form out.
+    pub from_storage: fn(Value) -> Value,
+}
+
+/// A field that field selectors know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectableField {
+    /// Its name in a selector: `spec.nodeName`.
+    pub label: Text,
+    /// JSON pointer to its value: `/spec/nodeName`. A missing value selects as the empty string.
+    pub pointer: Text,
+    /// What a missing value selects as.
+    pub absent: &'static str,
+}
+
+impl SelectableField {
+    /// The value of the field in `object` as selectors compare it.
+    pub fn value_in<'a>(&self, object: &'a Value) -> Cow<'a, str> {
+        match object.pointer(&self.pointer) {
+            None | Some(Value::Null) => Cow::Borrowed(self.absent),
+            Some(Value::String(text)) => {
+                if text.is_empty() { Cow::Borrowed(self.absent) } else { Cow::Borrowed(text) }
+            }
+            Some(other) => Cow::Owned(other.to_string()),
+        }
+    }
+}
+
+/// What a strategy may know about a request beside the objects.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// Server time.
+    pub now: Timestamp,
+    /// Name of the user.
+    pub user: &'a str,
+    /// Other objects, for admission (priority classes, services' addresses, namespaces).
+    pub lookup: &'a dyn Lookup,
+}
+
+impl Debug for Context<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("now", &self.now).field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// Read access to stored objects for the few admission rules that need other objects.
+pub trait Lookup {
+    /// The stored object, or nothing.
+    fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value>;
+    /// All stored objects of a resource, in one namespace or (empty) in all.
+    fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value>;
+}
+
+/// A [`Lookup`] that knows nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoLookup;
+
+impl Lookup for NoLookup {
+    fn get(&self, _group: &str, _resource: &str, _namespace: &str, _name: &str) -> Option<Value> {
+        None
+    }
+
+    fn list(&self, _group: &str, _resource: &str, _namespace: &str) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
+/// How an object's name must look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameRule {
+    /// A lower case RFC 1123 subdomain (most kinds).
+    Subdomain,
+    /// A lower case RFC 1123 label (namespaces, and services since 1.35's relaxed names).
+    Label,
+    /// A DNS-1035 label (services).
+    Label1035,
+    /// Anything that can stand in a URL path (roles, events' older names).
+    PathSegment,
+}
+
+/// The rules of one kind: `RESTCreateStrategy`, `RESTUpdateStrategy`, defaulting and the default admission plugins.
+///
+/// Every method has the neutral meaning as default, so that a kind which is only stored needs no code.
+pub trait Strategy: Send + Sync + Debug {
+    /// Fills in default values; runs on every decoded object before anything else looks at it.
+    fn default(&self, _object: &mut Value) {}
+
+    /// Mutating and validating admission on create, as far as it is on by default.
+    fn admit_create(&self, _object: &mut Value, _ctx: &Context<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Mutating and validating admission on update.
+    fn admit_update(&self, _new: &mut Value, _old: &Value, _ctx: &Context<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Drops what a client may not set on create (status), sets the first generation.
+    fn prepare_for_create(&self, _object: &mut Value, _ctx: &Context<'_>) {}
+
+    /// Kind-specific validation on create; [`validate_create`] adds the rules for all metadata.
+    fn validate(&self, _object: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Keeps what this endpoint may not change (status), bumps the generation.
+    fn prepare_for_update(&self, _new: &mut Value, _old: &Value, _ctx: &Context<'_>) {}
+
+    /// Kind-specific validation on update; [`validate_update`] adds the rules for all metadata.
+    fn validate_update(&self, _new: &Value, _old: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Keeps all but status (and what else the kind lets through) on a write to `/status`.
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+        meta::keep_all_but_status(new, old);
+    }
+
+    /// Kind-specific validation on a write to `/status`.
+    fn validate_status_update(&self, _new: &Value, _old: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Warnings for the client, without a prefix.
+    fn warnings_on_create(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Warnings for the client, without a prefix.
+    fn warnings_on_update(&self, _new: &Value, _old: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether PUT on a name that does not exist creates the object.
+    fn allow_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// Whether an update without resourceVersion is taken as it is.
+    fn allow_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// The same for writes to `/status`.
+    fn allow_unconditional_status_update(&self) -> bool {
+        self.allow_unconditional_update()
+    }
+
+    /// How names must look. Checked with the other metadata before kind-specific rules where upstream does so.
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    /// Grace period of a graceful deletion in seconds; `None` when the kind has none (deleted at once).
+    ///
+    /// `wanted` is `gracePeriodSeconds` of the request.
+    fn grace_period(&self, _object: &Value, _wanted: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// Whether dependents are orphaned when a deletion names no policy (batch/v1 Job is the last of its kind).
+    fn orphans_by_default(&self) -> bool {
+        false
+    }
+}
+
+/// The strategy of kinds that are stored as they come.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Plain;
+
+impl Strategy for Plain {}
+
+/// Everything that is wrong with a new object: the kind's rules, then (only if those pass) the generic metadata rules.
+pub fn validate_create(kind: &Kind, object: &Value) -> ErrorList {
+    let errors = kind.strategy.validate(object);
+    if !errors.is_empty() {
+        return errors;
+    }
+    meta::validate(object, kind.namespaced, NameRule::PathSegment, &Path::new("metadata"))
+}
+
+/// Everything that is wrong with an update: generic metadata rules first, then the kind's.
+pub fn validate_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
+    let mut errors = common_update_errors(kind, new, old);
+    errors.append(kind.strategy.validate_update(new, old));
+    errors
+}
+
+/// Everything that is wrong with a write to `/status`.
+pub fn validate_status_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
+    let mut errors = common_update_errors(kind, new, old);
+    errors.append(kind.strategy.validate_status_update(new, old));
+    errors
+}
+
+fn common_update_errors(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
+    let path = Path::new("metadata");
+    let mut errors = meta::validate(new, kind.namespaced, NameRule::PathSegment, &path);
+    errors.append(meta::validate_update(new, old, &path));
+    errors
+}

@@ -1,0 +1,129 @@
+//! The set of served kinds, in discovery's order, with kinds of custom resources added and removed at run time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::{Kind, builtin};
+
+type Plurals = BTreeMap<String, Arc<Kind>>;
+
+/// What is served, by group, version and plural name.
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    groups: IndexMap<String, IndexMap<String, Plurals>>,
+}
+
+/// One version of a group with its resources in discovery's order.
+#[derive(Debug, Clone)]
+pub struct VersionInfo<'a> {
+    /// Version.
+    pub version: &'a str,
+    /// Its resources, by plural name.
+    pub kinds: Vec<&'a Arc<Kind>>,
+}
+
+impl Registry {
+    /// Nothing served.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// All built-in kinds that kube-apiserver 1.36 serves by default.
+    pub fn builtin() -> Self {
+        let mut registry = Self::default();
+        for kind in builtin::kinds() {
+            registry.insert(kind);
+        }
+        registry
+    }
+
+    /// Adds a kind or replaces the one of the same group, version and plural name.
+    pub fn insert(&mut self, kind: Kind) {
+        let versions = self.groups.entry(kind.group.to_string()).or_default();
+        let plurals = versions.entry(kind.version.to_string()).or_default();
+        plurals.insert(kind.plural.to_string(), Arc::new(kind));
+    }
+
+    /// Removes a kind; an emptied version or group goes with it.
+    pub fn remove(&mut self, group: &str, version: &str, plural: &str) {
+        let Some(versions) = self.groups.get_mut(group) else { return };
+        if let Some(plurals) = versions.get_mut(version) {
+            plurals.remove(plural);
+            if plurals.is_empty() {
+                versions.shift_remove(version);
+            }
+        }
+        if versions.is_empty() {
+            self.groups.shift_remove(group);
+        }
+    }
+
+    /// The kind served at `/apis/<group>/<version>/<plural>` (`/api/<version>/<plural>` for the core group).
+    pub fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
+        self.groups.get(group)?.get(version)?.get(plural)
+    }
+
+    /// Whether the group is served in this version.
+    pub fn has_version(&self, group: &str, version: &str) -> bool {
+        self.groups.get(group).is_some_and(|versions| versions.contains_key(version))
+    }
+
+    /// The kind with this kind name, for `apiVersion` and `kind` of objects.
+    pub fn by_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Kind>> {
+        let plurals = self.groups.get(group)?.get(version)?;
+        plurals.values().find(|k| k.kind == kind && k.has_verb("get")).or_else(|| plurals.values().find(|k| k.kind == kind))
+    }
+
+    /// Group names in discovery's order, the core group (empty name) first.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.keys().map(String::as_str)
+    }
+
+    /// Versions of a group, the preferred one first.
+    pub fn versions(&self, group: &str) -> Vec<VersionInfo<'_>> {
+        self.groups.get(group).map_or_else(Vec::new, |versions| {
+            versions.iter().map(|(version, plurals)| VersionInfo { version, kinds: plurals.values().collect() }).collect()
+        })
+    }
+
+    /// Every served kind.
+    pub fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.groups.values().flat_map(|versions| versions.values().flat_map(BTreeMap::values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builtin_kinds_are_found_by_path_and_by_kind() {
+        let registry = Registry::builtin();
+        let pods = registry.lookup("", "v1", "pods").expect("pods");
+        assert_eq!(pods.kind, "Pod");
+        assert_eq!(pods.list_kind, "PodList");
+        assert_eq!(pods.subresource("eviction").map(|s| s.group.as_ref()), Some("policy"));
+        assert_eq!(registry.by_kind("apps", "v1", "Deployment").expect("deployments").plural, "deployments");
+        assert!(registry.lookup("apps", "v1beta1", "deployments").is_none());
+    }
+
+    #[test]
+    fn both_faces_of_event_share_their_storage() {
+        let registry = Registry::builtin();
+        let core = registry.lookup("", "v1", "events").expect("core");
+        let new = registry.lookup("events.k8s.io", "v1", "events").expect("events.k8s.io");
+        assert_eq!(core.storage, new.storage);
+        assert_eq!(core.storage_version_hash, new.storage_version_hash);
+    }
+
+    #[test]
+    fn removing_the_last_kind_removes_the_group() {
+        let mut registry = Registry::builtin();
+        assert!(registry.has_version("node.k8s.io", "v1"));
+        registry.remove("node.k8s.io", "v1", "runtimeclasses");
+        assert!(!registry.has_version("node.k8s.io", "v1"));
+        assert!(registry.groups().all(|g| g != "node.k8s.io"));
+    }
+}
