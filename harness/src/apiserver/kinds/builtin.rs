@@ -1,311 +1,725 @@
 //! The built-in kinds, as the default discovery of kube-apiserver 1.36 lists them.
 
-use std::sync::Arc;
-
+use super::builder::{Builder, resource};
 use super::generic::{Generation, Generic};
-use super::{CREATE_ONLY, Kind, NameRule, Plain, STANDARD_VERBS, SelectableField, StorageId, Strategy, Subresource, Text};
-
-/// Verbs of most `/status` endpoints and of `/scale`.
-const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
-
-struct Builder(Kind);
-
-fn texts(items: &[&'static str]) -> Vec<Text> {
-    items.iter().map(|t| Text::Borrowed(*t)).collect()
-}
-
-fn resource(group: &'static str, version: &'static str, plural: &'static str, kind: &'static str, schema: &'static str) -> Builder {
-    Builder(Kind {
-        group: group.into(),
-        version: version.into(),
-        kind: kind.into(),
-        list_kind: format!("{kind}List").into(),
-        plural: plural.into(),
-        singular: kind.to_lowercase().into(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        namespaced: true,
-        verbs: texts(STANDARD_VERBS),
-        subresources: Vec::new(),
-        schema: schema.into(),
-        storage: StorageId { group: group.into(), resource: plural.into() },
-        conversion: None,
-        storage_version_hash: "".into(),
-        selectable: Vec::new(),
-        strategy: Arc::new(Plain),
-    })
-}
-
-impl Builder {
-    fn cluster(mut self) -> Self {
-        self.0.namespaced = false;
-        self
-    }
-
-    fn short(mut self, names: &[&'static str]) -> Self {
-        self.0.short_names = texts(names);
-        self
-    }
-
-    fn categories(mut self, names: &[&'static str]) -> Self {
-        self.0.categories = texts(names);
-        self
-    }
-
-    fn verbs(mut self, verbs: &[&'static str]) -> Self {
-        self.0.verbs = texts(verbs);
-        self
-    }
-
-    fn sub(mut self, name: &'static str, group: &'static str, version: &'static str, kind: &'static str, verbs: &[&'static str]) -> Self {
-        self.0.subresources.push(Subresource {
-            name: name.into(),
-            group: group.into(),
-            version: version.into(),
-            kind: kind.into(),
-            verbs: texts(verbs),
-        });
-        self
-    }
-
-    fn status(self) -> Self {
-        let kind = self.0.kind.clone();
-        let mut this = self.sub("status", "", "", "", STATUS_VERBS);
-        if let Some(last) = this.0.subresources.last_mut() {
-            last.kind = kind;
-        }
-        this
-    }
-
-    fn scale(self) -> Self {
-        self.sub("scale", "autoscaling", "v1", "Scale", STATUS_VERBS)
-    }
-
-    fn hash(mut self, hash: &'static str) -> Self {
-        self.0.storage_version_hash = hash.into();
-        self
-    }
-
-    fn fields(mut self, fields: &[(&'static str, &'static str)]) -> Self {
-        self.0.selectable = fields
-            .iter()
-            .map(|(label, absent)| SelectableField {
-                label: (*label).into(),
-                pointer: format!("/{}", label.replace('.', "/")).into(),
-                absent,
-            })
-            .collect();
-        self
-    }
-
-    fn stored_as(mut self, group: &'static str, resource: &'static str) -> Self {
-        self.0.storage = StorageId { group: group.into(), resource: resource.into() };
-        self
-    }
-
-    fn rules(mut self, strategy: impl Strategy + 'static) -> Self {
-        self.0.strategy = Arc::new(strategy);
-        self
-    }
-}
+use super::{CREATE_ONLY, Kind, NameRule};
 
 /// All built-in kinds, groups and versions in discovery's order.
 pub fn kinds() -> Vec<Kind> {
     let groups = [
-        core(),
-        apiregistration(),
-        apps(),
-        events(),
-        authentication(),
-        authorization(),
-        autoscaling(),
-        batch(),
-        certificates(),
-        networking(),
-        policy(),
-        rbac(),
-        storage(),
-        admissionregistration(),
-        apiextensions(),
-        scheduling(),
-        coordination(),
-        node(),
-        discovery(),
-        resource(),
-        flowcontrol(),
+        core_group(),
+        apiregistration_group(),
+        apps_group(),
+        events_group(),
+        authentication_group(),
+        authorization_group(),
+        autoscaling_group(),
+        batch_group(),
+        certificates_group(),
+        networking_group(),
+        policy_group(),
+        rbac_group(),
+        storage_group(),
+        admissionregistration_group(),
+        apiextensions_group(),
+        scheduling_group(),
+        coordination_group(),
+        node_group(),
+        discovery_group(),
+        resource_group(),
+        flowcontrol_group(),
     ];
     groups.into_iter().flatten().map(|b| b.0).collect()
 }
 
-fn core() -> Vec<Builder> {
+fn core_group() -> Vec<Builder> {
     vec![
         resource("", "v1", "bindings", "Binding", "io.k8s.api.core.v1.Binding").verbs(CREATE_ONLY),
-        resource("", "v1", "componentstatuses", "ComponentStatus", "io.k8s.api.core.v1.ComponentStatus").cluster().short(&["cs"]).verbs(&["get", "list"]),
-        resource("", "v1", "configmaps", "ConfigMap", "io.k8s.api.core.v1.ConfigMap").short(&["cm"]).hash("qFsyl6wFWjQ=").rules(Generic::NEW),
-        resource("", "v1", "endpoints", "Endpoints", "io.k8s.api.core.v1.Endpoints").short(&["ep"]).hash("fWeeMqaN/OA=").rules(Generic { create_on_update: true, ..Generic::NEW }),
-        resource("", "v1", "events", "Event", "io.k8s.api.core.v1.Event").short(&["ev"]).hash("r2yiGXH7wu8=").fields(&[("involvedObject.kind", ""), ("involvedObject.namespace", ""), ("involvedObject.name", ""), ("involvedObject.uid", ""), ("involvedObject.apiVersion", ""), ("involvedObject.resourceVersion", ""), ("involvedObject.fieldPath", ""), ("reason", ""), ("reportingComponent", ""), ("source", ""), ("type", "")]).rules(Generic { create_on_update: true, ..Generic::NEW }),
-        resource("", "v1", "limitranges", "LimitRange", "io.k8s.api.core.v1.LimitRange").short(&["limits"]).hash("EBKMFVe6cwo=").rules(Generic { create_on_update: true, ..Generic::NEW }),
-        resource("", "v1", "namespaces", "Namespace", "io.k8s.api.core.v1.Namespace").cluster().short(&["ns"]).verbs(&["create", "delete", "get", "list", "patch", "update", "watch"]).sub("finalize", "", "", "Namespace", &["update"]).status().hash("Q3oi5N2YM8M=").fields(&[("status.phase", "")]).rules(Generic { status: true, names: NameRule::Label, namespaced: false, ..Generic::NEW }),
-        resource("", "v1", "nodes", "Node", "io.k8s.api.core.v1.Node").cluster().short(&["no"]).sub("proxy", "", "", "NodeProxyOptions", &["create", "delete", "get", "patch", "update"]).status().hash("XwShjMxG9Fs=").fields(&[("spec.unschedulable", "false")]).rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
-        resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "io.k8s.api.core.v1.PersistentVolumeClaim").short(&["pvc"]).status().hash("QWTyNDq0dC4=").rules(Generic { status: true, ..Generic::NEW }),
-        resource("", "v1", "persistentvolumes", "PersistentVolume", "io.k8s.api.core.v1.PersistentVolume").cluster().short(&["pv"]).status().hash("HN/zwEC+JgM=").rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
-        resource("", "v1", "pods", "Pod", "io.k8s.api.core.v1.Pod").short(&["po"]).categories(&["all"]).sub("attach", "", "", "PodAttachOptions", &["create", "get"]).sub("binding", "", "", "Binding", CREATE_ONLY).sub("ephemeralcontainers", "", "", "Pod", &["get", "patch", "update"]).sub("eviction", "policy", "v1", "Eviction", CREATE_ONLY).sub("exec", "", "", "PodExecOptions", &["create", "get"]).sub("log", "", "", "Pod", &["get"]).sub("portforward", "", "", "PodPortForwardOptions", &["create", "get"]).sub("proxy", "", "", "PodProxyOptions", &["create", "delete", "get", "patch", "update"]).sub("resize", "", "", "Pod", &["get", "patch", "update"]).status().hash("xPOwRZ+Yhw8=").fields(&[("spec.nodeName", ""), ("spec.restartPolicy", ""), ("spec.schedulerName", ""), ("spec.serviceAccountName", ""), ("spec.hostNetwork", "false"), ("status.phase", ""), ("status.podIP", ""), ("status.podIPs", ""), ("status.nominatedNodeName", "")]).rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
-        resource("", "v1", "podtemplates", "PodTemplate", "io.k8s.api.core.v1.PodTemplate").hash("LIXB2x4IFpk=").rules(Generic { generation: Generation::Content, ..Generic::NEW }),
-        resource("", "v1", "replicationcontrollers", "ReplicationController", "io.k8s.api.core.v1.ReplicationController").short(&["rc"]).categories(&["all"]).scale().status().hash("Jond2If31h0=").fields(&[("status.replicas", "0")]).rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
-        resource("", "v1", "resourcequotas", "ResourceQuota", "io.k8s.api.core.v1.ResourceQuota").short(&["quota"]).status().hash("8uhSgffRX6w=").rules(Generic { status: true, ..Generic::NEW }),
-        resource("", "v1", "secrets", "Secret", "io.k8s.api.core.v1.Secret").hash("S6u1pOWzb84=").fields(&[("type", "")]).rules(Generic::NEW),
-        resource("", "v1", "serviceaccounts", "ServiceAccount", "io.k8s.api.core.v1.ServiceAccount").short(&["sa"]).sub("token", "authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY).hash("pbx9ZvyFpBE=").rules(Generic::NEW),
-        resource("", "v1", "services", "Service", "io.k8s.api.core.v1.Service").short(&["svc"]).categories(&["all"]).sub("proxy", "", "", "ServiceProxyOptions", &["create", "delete", "get", "patch", "update"]).status().hash("0/CO1lhkEBI=").fields(&[("spec.clusterIP", ""), ("spec.type", "")]).rules(Generic { status: true, create_on_update: true, names: NameRule::Label1035, ..Generic::NEW }),
+        resource("", "v1", "componentstatuses", "ComponentStatus", "io.k8s.api.core.v1.ComponentStatus")
+            .cluster()
+            .short(&["cs"])
+            .verbs(&["get", "list"]),
+        resource("", "v1", "configmaps", "ConfigMap", "io.k8s.api.core.v1.ConfigMap")
+            .short(&["cm"])
+            .hash("qFsyl6wFWjQ=")
+            .rules(Generic::NEW),
+        resource("", "v1", "endpoints", "Endpoints", "io.k8s.api.core.v1.Endpoints")
+            .short(&["ep"])
+            .hash("fWeeMqaN/OA=")
+            .rules(Generic { create_on_update: true, ..Generic::NEW }),
+        resource("", "v1", "events", "Event", "io.k8s.api.core.v1.Event")
+            .short(&["ev"])
+            .hash("r2yiGXH7wu8=")
+            .fields(&[
+                ("involvedObject.kind", ""),
+                ("involvedObject.namespace", ""),
+                ("involvedObject.name", ""),
+                ("involvedObject.uid", ""),
+                ("involvedObject.apiVersion", ""),
+                ("involvedObject.resourceVersion", ""),
+                ("involvedObject.fieldPath", ""),
+                ("reason", ""),
+                ("reportingComponent", ""),
+                ("source", ""),
+                ("type", ""),
+            ])
+            .rules(Generic { create_on_update: true, ..Generic::NEW }),
+        resource("", "v1", "limitranges", "LimitRange", "io.k8s.api.core.v1.LimitRange")
+            .short(&["limits"])
+            .hash("EBKMFVe6cwo=")
+            .rules(Generic { create_on_update: true, ..Generic::NEW }),
+        resource("", "v1", "namespaces", "Namespace", "io.k8s.api.core.v1.Namespace")
+            .cluster()
+            .short(&["ns"])
+            .verbs(&["create", "delete", "get", "list", "patch", "update", "watch"])
+            .sub("finalize", "", "", "Namespace", &["update"])
+            .status()
+            .hash("Q3oi5N2YM8M=")
+            .fields(&[("status.phase", "")])
+            .rules(Generic { status: true, names: NameRule::Label, namespaced: false, ..Generic::NEW }),
+        resource("", "v1", "nodes", "Node", "io.k8s.api.core.v1.Node")
+            .cluster()
+            .short(&["no"])
+            .sub("proxy", "", "", "NodeProxyOptions", &["create", "delete", "get", "patch", "update"])
+            .status()
+            .hash("XwShjMxG9Fs=")
+            .fields(&[("spec.unschedulable", "false")])
+            .rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
+        resource(
+            "",
+            "v1",
+            "persistentvolumeclaims",
+            "PersistentVolumeClaim",
+            "io.k8s.api.core.v1.PersistentVolumeClaim",
+        )
+        .short(&["pvc"])
+        .status()
+        .hash("QWTyNDq0dC4=")
+        .rules(Generic { status: true, ..Generic::NEW }),
+        resource("", "v1", "persistentvolumes", "PersistentVolume", "io.k8s.api.core.v1.PersistentVolume")
+            .cluster()
+            .short(&["pv"])
+            .status()
+            .hash("HN/zwEC+JgM=")
+            .rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
+        resource("", "v1", "pods", "Pod", "io.k8s.api.core.v1.Pod")
+            .short(&["po"])
+            .categories(&["all"])
+            .sub("attach", "", "", "PodAttachOptions", &["create", "get"])
+            .sub("binding", "", "", "Binding", CREATE_ONLY)
+            .sub("ephemeralcontainers", "", "", "Pod", &["get", "patch", "update"])
+            .sub("eviction", "policy", "v1", "Eviction", CREATE_ONLY)
+            .sub("exec", "", "", "PodExecOptions", &["create", "get"])
+            .sub("log", "", "", "Pod", &["get"])
+            .sub("portforward", "", "", "PodPortForwardOptions", &["create", "get"])
+            .sub("proxy", "", "", "PodProxyOptions", &["create", "delete", "get", "patch", "update"])
+            .sub("resize", "", "", "Pod", &["get", "patch", "update"])
+            .status()
+            .hash("xPOwRZ+Yhw8=")
+            .fields(&[
+                ("spec.nodeName", ""),
+                ("spec.restartPolicy", ""),
+                ("spec.schedulerName", ""),
+                ("spec.serviceAccountName", ""),
+                ("spec.hostNetwork", "false"),
+                ("status.phase", ""),
+                ("status.podIP", ""),
+                ("status.podIPs", ""),
+                ("status.nominatedNodeName", ""),
+            ])
+            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+        resource("", "v1", "podtemplates", "PodTemplate", "io.k8s.api.core.v1.PodTemplate")
+            .hash("LIXB2x4IFpk=")
+            .rules(Generic { generation: Generation::Content, ..Generic::NEW }),
+        resource(
+            "",
+            "v1",
+            "replicationcontrollers",
+            "ReplicationController",
+            "io.k8s.api.core.v1.ReplicationController",
+        )
+        .short(&["rc"])
+        .categories(&["all"])
+        .scale()
+        .status()
+        .hash("Jond2If31h0=")
+        .fields(&[("status.replicas", "0")])
+        .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+        resource("", "v1", "resourcequotas", "ResourceQuota", "io.k8s.api.core.v1.ResourceQuota")
+            .short(&["quota"])
+            .status()
+            .hash("8uhSgffRX6w=")
+            .rules(Generic { status: true, ..Generic::NEW }),
+        resource("", "v1", "secrets", "Secret", "io.k8s.api.core.v1.Secret")
+            .hash("S6u1pOWzb84=")
+            .fields(&[("type", "")])
+            .rules(Generic::NEW),
+        resource("", "v1", "serviceaccounts", "ServiceAccount", "io.k8s.api.core.v1.ServiceAccount")
+            .short(&["sa"])
+            .sub("token", "authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY)
+            .hash("pbx9ZvyFpBE=")
+            .rules(Generic::NEW),
+        resource("", "v1", "services", "Service", "io.k8s.api.core.v1.Service")
+            .short(&["svc"])
+            .categories(&["all"])
+            .sub("proxy", "", "", "ServiceProxyOptions", &["create", "delete", "get", "patch", "update"])
+            .status()
+            .hash("0/CO1lhkEBI=")
+            .fields(&[("spec.clusterIP", ""), ("spec.type", "")])
+            .rules(Generic { status: true, create_on_update: true, names: NameRule::Label1035, ..Generic::NEW }),
     ]
 }
 
-fn apiregistration() -> Vec<Builder> {
+fn apiregistration_group() -> Vec<Builder> {
     vec![
-        resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService").cluster().categories(&["api-extensions"]).status().hash("InPBPD7+PqM=").rules(Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW }),
+        resource(
+            "apiregistration.k8s.io",
+            "v1",
+            "apiservices",
+            "APIService",
+            "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .status()
+        .hash("InPBPD7+PqM=")
+        .rules(Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW }),
     ]
 }
 
-fn apps() -> Vec<Builder> {
+fn apps_group() -> Vec<Builder> {
     vec![
-        resource("apps", "v1", "controllerrevisions", "ControllerRevision", "io.k8s.api.apps.v1.ControllerRevision").hash("85nkx63pcBU=").rules(Generic::NEW),
-        resource("apps", "v1", "daemonsets", "DaemonSet", "io.k8s.api.apps.v1.DaemonSet").short(&["ds"]).categories(&["all"]).status().hash("dd7pWHUlMKQ=").rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
-        resource("apps", "v1", "deployments", "Deployment", "io.k8s.api.apps.v1.Deployment").short(&["deploy"]).categories(&["all"]).scale().status().hash("8aSe+NMegvE=").rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
-        resource("apps", "v1", "replicasets", "ReplicaSet", "io.k8s.api.apps.v1.ReplicaSet").short(&["rs"]).categories(&["all"]).scale().status().hash("P1RzHs8/mWQ=").fields(&[("status.replicas", "0")]).rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
-        resource("apps", "v1", "statefulsets", "StatefulSet", "io.k8s.api.apps.v1.StatefulSet").short(&["sts"]).categories(&["all"]).scale().status().hash("H+vl74LkKdo=").rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+        resource("apps", "v1", "controllerrevisions", "ControllerRevision", "io.k8s.api.apps.v1.ControllerRevision")
+            .hash("85nkx63pcBU=")
+            .rules(Generic::NEW),
+        resource("apps", "v1", "daemonsets", "DaemonSet", "io.k8s.api.apps.v1.DaemonSet")
+            .short(&["ds"])
+            .categories(&["all"])
+            .status()
+            .hash("dd7pWHUlMKQ=")
+            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+        resource("apps", "v1", "deployments", "Deployment", "io.k8s.api.apps.v1.Deployment")
+            .short(&["deploy"])
+            .categories(&["all"])
+            .scale()
+            .status()
+            .hash("8aSe+NMegvE=")
+            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+        resource("apps", "v1", "replicasets", "ReplicaSet", "io.k8s.api.apps.v1.ReplicaSet")
+            .short(&["rs"])
+            .categories(&["all"])
+            .scale()
+            .status()
+            .hash("P1RzHs8/mWQ=")
+            .fields(&[("status.replicas", "0")])
+            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+        resource("apps", "v1", "statefulsets", "StatefulSet", "io.k8s.api.apps.v1.StatefulSet")
+            .short(&["sts"])
+            .categories(&["all"])
+            .scale()
+            .status()
+            .hash("H+vl74LkKdo=")
+            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
     ]
 }
 
-fn events() -> Vec<Builder> {
+fn events_group() -> Vec<Builder> {
     vec![
-        resource("events.k8s.io", "v1", "events", "Event", "io.k8s.api.events.v1.Event").short(&["ev"]).hash("r2yiGXH7wu8=").fields(&[("regarding.kind", ""), ("regarding.namespace", ""), ("regarding.name", ""), ("regarding.uid", ""), ("regarding.apiVersion", ""), ("regarding.resourceVersion", ""), ("regarding.fieldPath", ""), ("reason", ""), ("reportingController", ""), ("type", "")]).rules(Generic { create_on_update: true, ..Generic::NEW }).stored_as("", "events"),
+        resource("events.k8s.io", "v1", "events", "Event", "io.k8s.api.events.v1.Event")
+            .short(&["ev"])
+            .hash("r2yiGXH7wu8=")
+            .fields(&[
+                ("regarding.kind", ""),
+                ("regarding.namespace", ""),
+                ("regarding.name", ""),
+                ("regarding.uid", ""),
+                ("regarding.apiVersion", ""),
+                ("regarding.resourceVersion", ""),
+                ("regarding.fieldPath", ""),
+                ("reason", ""),
+                ("reportingController", ""),
+                ("type", ""),
+            ])
+            .rules(Generic { create_on_update: true, ..Generic::NEW })
+            .stored_as("", "events"),
     ]
 }
 
-fn authentication() -> Vec<Builder> {
+fn authentication_group() -> Vec<Builder> {
     vec![
-        resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", "io.k8s.api.authentication.v1.SelfSubjectReview").cluster().verbs(CREATE_ONLY),
-        resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", "io.k8s.api.authentication.v1.TokenReview").cluster().verbs(CREATE_ONLY),
+        resource(
+            "authentication.k8s.io",
+            "v1",
+            "selfsubjectreviews",
+            "SelfSubjectReview",
+            "io.k8s.api.authentication.v1.SelfSubjectReview",
+        )
+        .cluster()
+        .verbs(CREATE_ONLY),
+        resource(
+            "authentication.k8s.io",
+            "v1",
+            "tokenreviews",
+            "TokenReview",
+            "io.k8s.api.authentication.v1.TokenReview",
+        )
+        .cluster()
+        .verbs(CREATE_ONLY),
     ]
 }
 
-fn authorization() -> Vec<Builder> {
+fn authorization_group() -> Vec<Builder> {
     vec![
-        resource("authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", "io.k8s.api.authorization.v1.LocalSubjectAccessReview").verbs(CREATE_ONLY),
-        resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", "io.k8s.api.authorization.v1.SelfSubjectAccessReview").cluster().verbs(CREATE_ONLY),
-        resource("authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", "io.k8s.api.authorization.v1.SelfSubjectRulesReview").cluster().verbs(CREATE_ONLY),
-        resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", "io.k8s.api.authorization.v1.SubjectAccessReview").cluster().verbs(CREATE_ONLY),
+        resource(
+            "authorization.k8s.io",
+            "v1",
+            "localsubjectaccessreviews",
+            "LocalSubjectAccessReview",
+            "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+        )
+        .verbs(CREATE_ONLY),
+        resource(
+            "authorization.k8s.io",
+            "v1",
+            "selfsubjectaccessreviews",
+            "SelfSubjectAccessReview",
+            "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+        )
+        .cluster()
+        .verbs(CREATE_ONLY),
+        resource(
+            "authorization.k8s.io",
+            "v1",
+            "selfsubjectrulesreviews",
+            "SelfSubjectRulesReview",
+            "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
+        )
+        .cluster()
+        .verbs(CREATE_ONLY),
+        resource(
+            "authorization.k8s.io",
+            "v1",
+            "subjectaccessreviews",
+            "SubjectAccessReview",
+            "io.k8s.api.authorization.v1.SubjectAccessReview",
+        )
+        .cluster()
+        .verbs(CREATE_ONLY),
     ]
 }
 
-fn autoscaling() -> Vec<Builder> {
+fn autoscaling_group() -> Vec<Builder> {
     vec![
-        resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler").short(&["hpa"]).categories(&["all"]).status().hash("qwQve8ut294=").rules(Generic { status: true, ..Generic::NEW }),
-        resource("autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler").short(&["hpa"]).categories(&["all"]).status().hash("qwQve8ut294=").rules(Generic { status: true, ..Generic::NEW }),
+        resource(
+            "autoscaling",
+            "v2",
+            "horizontalpodautoscalers",
+            "HorizontalPodAutoscaler",
+            "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
+        )
+        .short(&["hpa"])
+        .categories(&["all"])
+        .status()
+        .hash("qwQve8ut294=")
+        .rules(Generic { status: true, ..Generic::NEW }),
+        resource(
+            "autoscaling",
+            "v1",
+            "horizontalpodautoscalers",
+            "HorizontalPodAutoscaler",
+            "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler",
+        )
+        .short(&["hpa"])
+        .categories(&["all"])
+        .status()
+        .hash("qwQve8ut294=")
+        .rules(Generic { status: true, ..Generic::NEW }),
     ]
 }
 
-fn batch() -> Vec<Builder> {
+fn batch_group() -> Vec<Builder> {
     vec![
-        resource("batch", "v1", "cronjobs", "CronJob", "io.k8s.api.batch.v1.CronJob").short(&["cj"]).categories(&["all"]).status().hash("sd5LIXh4Fjs=").rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
-        resource("batch", "v1", "jobs", "Job", "io.k8s.api.batch.v1.Job").categories(&["all"]).status().hash("mudhfqk/qZY=").fields(&[("status.successful", "0")]).rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+        resource("batch", "v1", "cronjobs", "CronJob", "io.k8s.api.batch.v1.CronJob")
+            .short(&["cj"])
+            .categories(&["all"])
+            .status()
+            .hash("sd5LIXh4Fjs=")
+            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+        resource("batch", "v1", "jobs", "Job", "io.k8s.api.batch.v1.Job")
+            .categories(&["all"])
+            .status()
+            .hash("mudhfqk/qZY=")
+            .fields(&[("status.successful", "0")])
+            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
     ]
 }
 
-fn certificates() -> Vec<Builder> {
+fn certificates_group() -> Vec<Builder> {
     vec![
-        resource("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", "io.k8s.api.certificates.v1.CertificateSigningRequest").cluster().short(&["csr"]).sub("approval", "", "", "CertificateSigningRequest", &["get", "patch", "update"]).status().hash("95fRKMXA+00=").fields(&[("spec.signerName", "")]).rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
+        resource(
+            "certificates.k8s.io",
+            "v1",
+            "certificatesigningrequests",
+            "CertificateSigningRequest",
+            "io.k8s.api.certificates.v1.CertificateSigningRequest",
+        )
+        .cluster()
+        .short(&["csr"])
+        .sub("approval", "", "", "CertificateSigningRequest", &["get", "patch", "update"])
+        .status()
+        .hash("95fRKMXA+00=")
+        .fields(&[("spec.signerName", "")])
+        .rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
     ]
 }
 
-fn networking() -> Vec<Builder> {
+fn networking_group() -> Vec<Builder> {
     vec![
-        resource("networking.k8s.io", "v1", "ingressclasses", "IngressClass", "io.k8s.api.networking.v1.IngressClass").cluster().hash("l/iqIbDgFyQ=").rules(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }),
-        resource("networking.k8s.io", "v1", "ingresses", "Ingress", "io.k8s.api.networking.v1.Ingress").short(&["ing"]).status().hash("39NQlfNR+bo=").rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
-        resource("networking.k8s.io", "v1", "ipaddresses", "IPAddress", "io.k8s.api.networking.v1.IPAddress").cluster().short(&["ip"]).hash("3f/plJFChNE=").rules(Generic { namespaced: false, ..Generic::NEW }),
-        resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", "io.k8s.api.networking.v1.NetworkPolicy").short(&["netpol"]).hash("YpfwF18m1G8=").rules(Generic { generation: Generation::Spec, ..Generic::NEW }),
-        resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", "io.k8s.api.networking.v1.ServiceCIDR").cluster().status().hash("gNLvruQhW2g=").rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
+        resource("networking.k8s.io", "v1", "ingressclasses", "IngressClass", "io.k8s.api.networking.v1.IngressClass")
+            .cluster()
+            .hash("l/iqIbDgFyQ=")
+            .rules(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }),
+        resource("networking.k8s.io", "v1", "ingresses", "Ingress", "io.k8s.api.networking.v1.Ingress")
+            .short(&["ing"])
+            .status()
+            .hash("39NQlfNR+bo=")
+            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+        resource("networking.k8s.io", "v1", "ipaddresses", "IPAddress", "io.k8s.api.networking.v1.IPAddress")
+            .cluster()
+            .short(&["ip"])
+            .hash("3f/plJFChNE=")
+            .rules(Generic { namespaced: false, ..Generic::NEW }),
+        resource(
+            "networking.k8s.io",
+            "v1",
+            "networkpolicies",
+            "NetworkPolicy",
+            "io.k8s.api.networking.v1.NetworkPolicy",
+        )
+        .short(&["netpol"])
+        .hash("YpfwF18m1G8=")
+        .rules(Generic { generation: Generation::Spec, ..Generic::NEW }),
+        resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", "io.k8s.api.networking.v1.ServiceCIDR")
+            .cluster()
+            .status()
+            .hash("gNLvruQhW2g=")
+            .rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
     ]
 }
 
-fn policy() -> Vec<Builder> {
+fn policy_group() -> Vec<Builder> {
     vec![
-        resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", "io.k8s.api.policy.v1.PodDisruptionBudget").short(&["pdb"]).status().hash("EVWiDmWqyJw=").rules(Generic { generation: Generation::Spec, status: true, unconditional: false, ..Generic::NEW }),
+        resource(
+            "policy",
+            "v1",
+            "poddisruptionbudgets",
+            "PodDisruptionBudget",
+            "io.k8s.api.policy.v1.PodDisruptionBudget",
+        )
+        .short(&["pdb"])
+        .status()
+        .hash("EVWiDmWqyJw=")
+        .rules(Generic { generation: Generation::Spec, status: true, unconditional: false, ..Generic::NEW }),
     ]
 }
 
-fn rbac() -> Vec<Builder> {
+fn rbac_group() -> Vec<Builder> {
     vec![
-        resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", "io.k8s.api.rbac.v1.ClusterRoleBinding").cluster().hash("48tpQ8gZHFc=").rules(Generic { create_on_update: true, names: NameRule::PathSegment, namespaced: false, ..Generic::NEW }),
-        resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", "io.k8s.api.rbac.v1.ClusterRole").cluster().hash("bYE5ZWDrJ44=").rules(Generic { create_on_update: true, names: NameRule::PathSegment, namespaced: false, ..Generic::NEW }),
-        resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", "io.k8s.api.rbac.v1.RoleBinding").hash("eGsCzGH6b1g=").rules(Generic { create_on_update: true, names: NameRule::PathSegment, ..Generic::NEW }),
-        resource("rbac.authorization.k8s.io", "v1", "roles", "Role", "io.k8s.api.rbac.v1.Role").hash("7FuwZcIIItM=").rules(Generic { create_on_update: true, names: NameRule::PathSegment, ..Generic::NEW }),
+        resource(
+            "rbac.authorization.k8s.io",
+            "v1",
+            "clusterrolebindings",
+            "ClusterRoleBinding",
+            "io.k8s.api.rbac.v1.ClusterRoleBinding",
+        )
+        .cluster()
+        .hash("48tpQ8gZHFc=")
+        .rules(Generic {
+            create_on_update: true,
+            names: NameRule::PathSegment,
+            namespaced: false,
+            ..Generic::NEW
+        }),
+        resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", "io.k8s.api.rbac.v1.ClusterRole")
+            .cluster()
+            .hash("bYE5ZWDrJ44=")
+            .rules(Generic { create_on_update: true, names: NameRule::PathSegment, namespaced: false, ..Generic::NEW }),
+        resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", "io.k8s.api.rbac.v1.RoleBinding")
+            .hash("eGsCzGH6b1g=")
+            .rules(Generic { create_on_update: true, names: NameRule::PathSegment, ..Generic::NEW }),
+        resource("rbac.authorization.k8s.io", "v1", "roles", "Role", "io.k8s.api.rbac.v1.Role")
+            .hash("7FuwZcIIItM=")
+            .rules(Generic { create_on_update: true, names: NameRule::PathSegment, ..Generic::NEW }),
     ]
 }
 
-fn storage() -> Vec<Builder> {
+fn storage_group() -> Vec<Builder> {
     vec![
-        resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", "io.k8s.api.storage.v1.CSIDriver").cluster().hash("hL6j/rwBV5w=").rules(Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW }),
-        resource("storage.k8s.io", "v1", "csinodes", "CSINode", "io.k8s.api.storage.v1.CSINode").cluster().hash("Pe62DkZtjuo=").rules(Generic { unconditional: false, namespaced: false, ..Generic::NEW }),
-        resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", "io.k8s.api.storage.v1.CSIStorageCapacity").hash("xeVl+2Ly1kE=").rules(Generic { unconditional: false, ..Generic::NEW }),
-        resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", "io.k8s.api.storage.v1.StorageClass").cluster().short(&["sc"]).hash("K+m6uJwbjGY=").rules(Generic { namespaced: false, ..Generic::NEW }),
-        resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", "io.k8s.api.storage.v1.VolumeAttachment").cluster().status().hash("tJx/ezt6UDU=").rules(Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW }),
-        resource("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", "io.k8s.api.storage.v1.VolumeAttributesClass").cluster().short(&["vac"]).hash("tIjydgKBC5w=").rules(Generic { namespaced: false, ..Generic::NEW }),
+        resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", "io.k8s.api.storage.v1.CSIDriver")
+            .cluster()
+            .hash("hL6j/rwBV5w=")
+            .rules(Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW }),
+        resource("storage.k8s.io", "v1", "csinodes", "CSINode", "io.k8s.api.storage.v1.CSINode")
+            .cluster()
+            .hash("Pe62DkZtjuo=")
+            .rules(Generic { unconditional: false, namespaced: false, ..Generic::NEW }),
+        resource(
+            "storage.k8s.io",
+            "v1",
+            "csistoragecapacities",
+            "CSIStorageCapacity",
+            "io.k8s.api.storage.v1.CSIStorageCapacity",
+        )
+        .hash("xeVl+2Ly1kE=")
+        .rules(Generic { unconditional: false, ..Generic::NEW }),
+        resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", "io.k8s.api.storage.v1.StorageClass")
+            .cluster()
+            .short(&["sc"])
+            .hash("K+m6uJwbjGY=")
+            .rules(Generic { namespaced: false, ..Generic::NEW }),
+        resource(
+            "storage.k8s.io",
+            "v1",
+            "volumeattachments",
+            "VolumeAttachment",
+            "io.k8s.api.storage.v1.VolumeAttachment",
+        )
+        .cluster()
+        .status()
+        .hash("tJx/ezt6UDU=")
+        .rules(Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW }),
+        resource(
+            "storage.k8s.io",
+            "v1",
+            "volumeattributesclasses",
+            "VolumeAttributesClass",
+            "io.k8s.api.storage.v1.VolumeAttributesClass",
+        )
+        .cluster()
+        .short(&["vac"])
+        .hash("tIjydgKBC5w=")
+        .rules(Generic { namespaced: false, ..Generic::NEW }),
     ]
 }
 
-fn admissionregistration() -> Vec<Builder> {
+fn admissionregistration_group() -> Vec<Builder> {
     vec![
-        resource("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy").cluster().categories(&["api-extensions"]).hash("LYmCf+UMVdg=").rules(Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW }),
-        resource("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding").cluster().categories(&["api-extensions"]).hash("90V5FRZZ3Zg=").rules(Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW }),
-        resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration").cluster().categories(&["api-extensions"]).hash("Sqi0GUgDaX0=").rules(Generic { generation: Generation::Content, unconditional: false, namespaced: false, ..Generic::NEW }),
-        resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy").cluster().categories(&["api-extensions"]).status().hash("6OxvlMmQ6is=").rules(Generic { generation: Generation::Spec, status: true, unconditional: false, namespaced: false, ..Generic::NEW }),
-        resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding").cluster().categories(&["api-extensions"]).hash("v9715VZqakg=").rules(Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW }),
-        resource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration").cluster().categories(&["api-extensions"]).hash("B0wHjQmsGNk=").rules(Generic { generation: Generation::Content, unconditional: false, namespaced: false, ..Generic::NEW }),
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "mutatingadmissionpolicies",
+            "MutatingAdmissionPolicy",
+            "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .hash("LYmCf+UMVdg=")
+        .rules(Generic {
+            generation: Generation::Spec,
+            unconditional: false,
+            namespaced: false,
+            ..Generic::NEW
+        }),
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "mutatingadmissionpolicybindings",
+            "MutatingAdmissionPolicyBinding",
+            "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .hash("90V5FRZZ3Zg=")
+        .rules(Generic {
+            generation: Generation::Spec,
+            unconditional: false,
+            namespaced: false,
+            ..Generic::NEW
+        }),
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "mutatingwebhookconfigurations",
+            "MutatingWebhookConfiguration",
+            "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .hash("Sqi0GUgDaX0=")
+        .rules(Generic {
+            generation: Generation::Content,
+            unconditional: false,
+            namespaced: false,
+            ..Generic::NEW
+        }),
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "validatingadmissionpolicies",
+            "ValidatingAdmissionPolicy",
+            "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .status()
+        .hash("6OxvlMmQ6is=")
+        .rules(Generic {
+            generation: Generation::Spec,
+            status: true,
+            unconditional: false,
+            namespaced: false,
+            ..Generic::NEW
+        }),
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "validatingadmissionpolicybindings",
+            "ValidatingAdmissionPolicyBinding",
+            "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .hash("v9715VZqakg=")
+        .rules(Generic {
+            generation: Generation::Spec,
+            unconditional: false,
+            namespaced: false,
+            ..Generic::NEW
+        }),
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "validatingwebhookconfigurations",
+            "ValidatingWebhookConfiguration",
+            "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .hash("B0wHjQmsGNk=")
+        .rules(Generic {
+            generation: Generation::Content,
+            unconditional: false,
+            namespaced: false,
+            ..Generic::NEW
+        }),
     ]
 }
 
-fn apiextensions() -> Vec<Builder> {
+fn apiextensions_group() -> Vec<Builder> {
     vec![
-        resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition").cluster().short(&["crd", "crds"]).categories(&["api-extensions"]).status().hash("jfWCUB31mvA=").rules(Generic { generation: Generation::Spec, status: true, unconditional: false, namespaced: false, ..Generic::NEW }),
+        resource(
+            "apiextensions.k8s.io",
+            "v1",
+            "customresourcedefinitions",
+            "CustomResourceDefinition",
+            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
+        )
+        .cluster()
+        .short(&["crd", "crds"])
+        .categories(&["api-extensions"])
+        .status()
+        .hash("jfWCUB31mvA=")
+        .rules(Generic {
+            generation: Generation::Spec,
+            status: true,
+            unconditional: false,
+            namespaced: false,
+            ..Generic::NEW
+        }),
     ]
 }
 
-fn scheduling() -> Vec<Builder> {
+fn scheduling_group() -> Vec<Builder> {
     vec![
-        resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "io.k8s.api.scheduling.v1.PriorityClass").cluster().short(&["pc"]).hash("1QwjyaZjj3Y=").rules(Generic { generation: Generation::Fixed, namespaced: false, ..Generic::NEW }),
+        resource(
+            "scheduling.k8s.io",
+            "v1",
+            "priorityclasses",
+            "PriorityClass",
+            "io.k8s.api.scheduling.v1.PriorityClass",
+        )
+        .cluster()
+        .short(&["pc"])
+        .hash("1QwjyaZjj3Y=")
+        .rules(Generic { generation: Generation::Fixed, namespaced: false, ..Generic::NEW }),
     ]
 }
 
-fn coordination() -> Vec<Builder> {
+fn coordination_group() -> Vec<Builder> {
     vec![
-        resource("coordination.k8s.io", "v1", "leases", "Lease", "io.k8s.api.coordination.v1.Lease").hash("gqkMMb/YqFM=").rules(Generic { unconditional: false, create_on_update: true, ..Generic::NEW }),
+        resource("coordination.k8s.io", "v1", "leases", "Lease", "io.k8s.api.coordination.v1.Lease")
+            .hash("gqkMMb/YqFM=")
+            .rules(Generic { unconditional: false, create_on_update: true, ..Generic::NEW }),
     ]
 }
 
-fn node() -> Vec<Builder> {
+fn node_group() -> Vec<Builder> {
     vec![
-        resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", "io.k8s.api.node.v1.RuntimeClass").cluster().hash("WQTu1GL3T2Q=").rules(Generic { unconditional: false, create_on_update: true, namespaced: false, ..Generic::NEW }),
+        resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", "io.k8s.api.node.v1.RuntimeClass")
+            .cluster()
+            .hash("WQTu1GL3T2Q=")
+            .rules(Generic { unconditional: false, create_on_update: true, namespaced: false, ..Generic::NEW }),
     ]
 }
 
-fn discovery() -> Vec<Builder> {
+fn discovery_group() -> Vec<Builder> {
     vec![
-        resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", "io.k8s.api.discovery.v1.EndpointSlice").hash("qgS0xkrxYAI=").rules(Generic { generation: Generation::Content, ..Generic::NEW }),
+        resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", "io.k8s.api.discovery.v1.EndpointSlice")
+            .hash("qgS0xkrxYAI=")
+            .rules(Generic { generation: Generation::Content, ..Generic::NEW }),
     ]
 }
 
-fn resource() -> Vec<Builder> {
+fn resource_group() -> Vec<Builder> {
     vec![
-        resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", "io.k8s.api.resource.v1.DeviceClass").cluster().hash("Yk2PTc1Ybxk=").rules(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }),
-        resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", "io.k8s.api.resource.v1.ResourceClaim").status().hash("wgAZaHcZxUg=").rules(Generic { status: true, ..Generic::NEW }),
-        resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", "io.k8s.api.resource.v1.ResourceClaimTemplate").hash("TuzjC49aUfM=").rules(Generic::NEW),
-        resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", "io.k8s.api.resource.v1.ResourceSlice").cluster().hash("KsC072WgaEY=").fields(&[("spec.nodeName", ""), ("spec.driver", "")]).rules(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }),
+        resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", "io.k8s.api.resource.v1.DeviceClass")
+            .cluster()
+            .hash("Yk2PTc1Ybxk=")
+            .rules(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }),
+        resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", "io.k8s.api.resource.v1.ResourceClaim")
+            .status()
+            .hash("wgAZaHcZxUg=")
+            .rules(Generic { status: true, ..Generic::NEW }),
+        resource(
+            "resource.k8s.io",
+            "v1",
+            "resourceclaimtemplates",
+            "ResourceClaimTemplate",
+            "io.k8s.api.resource.v1.ResourceClaimTemplate",
+        )
+        .hash("TuzjC49aUfM=")
+        .rules(Generic::NEW),
+        resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", "io.k8s.api.resource.v1.ResourceSlice")
+            .cluster()
+            .hash("KsC072WgaEY=")
+            .fields(&[("spec.nodeName", ""), ("spec.driver", "")])
+            .rules(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }),
     ]
 }
 
-fn flowcontrol() -> Vec<Builder> {
+fn flowcontrol_group() -> Vec<Builder> {
     vec![
-        resource("flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema", "io.k8s.api.flowcontrol.v1.FlowSchema").cluster().status().hash("GJVAJZSZBIw=").rules(Generic { generation: Generation::Spec, status: true, namespaced: false, ..Generic::NEW }),
-        resource("flowcontrol.apiserver.k8s.io", "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration", "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration").cluster().status().hash("Kir5PVfvNeI=").rules(Generic { generation: Generation::Spec, status: true, namespaced: false, ..Generic::NEW }),
+        resource(
+            "flowcontrol.apiserver.k8s.io",
+            "v1",
+            "flowschemas",
+            "FlowSchema",
+            "io.k8s.api.flowcontrol.v1.FlowSchema",
+        )
+        .cluster()
+        .status()
+        .hash("GJVAJZSZBIw=")
+        .rules(Generic { generation: Generation::Spec, status: true, namespaced: false, ..Generic::NEW }),
+        resource(
+            "flowcontrol.apiserver.k8s.io",
+            "v1",
+            "prioritylevelconfigurations",
+            "PriorityLevelConfiguration",
+            "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
+        )
+        .cluster()
+        .status()
+        .hash("Kir5PVfvNeI=")
+        .rules(Generic { generation: Generation::Spec, status: true, namespaced: false, ..Generic::NEW }),
     ]
 }

@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::apiserver::status::{Cause, go_quote};
+
 /// Why a field is refused; the wire text is the cause's `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErrorType {
@@ -261,7 +263,7 @@ impl Error {
         let detail = if supported.is_empty() {
             String::new()
         } else {
-            let quoted: Vec<String> = supported.iter().map(|v| quote(v)).collect();
+            let quoted: Vec<String> = supported.iter().map(|v| go_quote(v)).collect();
             format!("supported values: {}", quoted.join(", "))
         };
         Self::new(ErrorType::NotSupported, path, value.into(), detail)
@@ -308,7 +310,7 @@ impl Error {
                 BadValue::Omitted => {}
                 BadValue::Text(text) => {
                     out.push_str(": ");
-                    out.push_str(&quote(text));
+                    out.push_str(&go_quote(text));
                 }
                 BadValue::Raw(text) => {
                     out.push_str(": ");
@@ -321,6 +323,13 @@ impl Error {
             out.push_str(&self.detail);
         }
         out
+    }
+}
+
+impl Error {
+    /// The error as a cause of a Status.
+    pub fn cause(&self) -> Cause {
+        Cause { reason: self.error_type.reason().to_owned(), message: self.body(), field: self.field.clone() }
     }
 }
 
@@ -338,31 +347,6 @@ pub fn go_json(value: &Value) -> String {
     } else {
         text
     }
-}
-
-/// `text` in Go's `%q` quotes.
-pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || c == '\u{7f}' => {
-                out.push_str(&format!("\\x{:02x}", c as u32));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// All that is wrong with an object, in the order of the checks.

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::field::{BadValue, ErrorList, Path, quote};
+use super::field::{BadValue, ErrorList, Path};
 use super::{NameRule, names};
+use crate::apiserver::status::go_quote;
 
 /// Bytes of all annotations together.
 const ANNOTATIONS_MAX: usize = 256 * 1024;
@@ -206,7 +207,7 @@ fn no_new_finalizers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Err
     let before = old.get("finalizers").and_then(Value::as_array).unwrap_or(&none);
     let after = new.get("finalizers").and_then(Value::as_array).unwrap_or(&none);
     let mut added: Vec<String> =
-        after.iter().filter(|f| !before.contains(f)).filter_map(Value::as_str).map(quote).collect();
+        after.iter().filter(|f| !before.contains(f)).filter_map(Value::as_str).map(go_quote).collect();
     added.sort();
     added.dedup();
     if !added.is_empty() {

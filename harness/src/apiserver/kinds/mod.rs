@@ -13,9 +13,10 @@
 //! Strategies are pure: they see the object, the old object and a [`Context`], never the store or the clock.
 //! Nothing here imports the production controllers.
 
+mod builder;
 pub mod builtin;
 pub mod field;
-mod generic;
+pub mod generic;
 pub mod meta;
 pub mod names;
 mod registry;
@@ -181,7 +182,11 @@ impl SelectableField {
         match object.pointer(&self.pointer) {
             None | Some(Value::Null) => Cow::Borrowed(self.absent),
             Some(Value::String(text)) => {
-                if text.is_empty() { Cow::Borrowed(self.absent) } else { Cow::Borrowed(text) }
+                if text.is_empty() {
+                    Cow::Borrowed(self.absent)
+                } else {
+                    Cow::Borrowed(text)
+                }
             }
             Some(other) => Cow::Owned(other.to_string()),
         }

@@ -56,9 +56,7 @@ fn is_label(text: &str) -> bool {
     let bytes = text.as_bytes();
     let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     match (bytes.first(), bytes.last()) {
-        (Some(first), Some(last)) => {
-            inner(first) && inner(last) && bytes.iter().all(|b| inner(b) || *b == b'-')
-        }
+        (Some(first), Some(last)) => inner(first) && inner(last) && bytes.iter().all(|b| inner(b) || *b == b'-'),
         _ => false,
     }
 }
@@ -133,7 +131,8 @@ pub fn qualified_name(value: &str) -> Vec<String> {
                     errors.push(format!("prefix part {}", max_bytes(SUBDOMAIN_MAX)));
                 }
                 if !is_subdomain(prefix) {
-                    errors.push(format!("prefix part {}", regex(SUBDOMAIN_MESSAGE, SUBDOMAIN_FORMAT, &["example.com"])));
+                    errors
+                        .push(format!("prefix part {}", regex(SUBDOMAIN_MESSAGE, SUBDOMAIN_FORMAT, &["example.com"])));
                 }
             }
             name
@@ -176,8 +175,7 @@ pub fn config_map_key(value: &str) -> Vec<String> {
     if value.len() > SUBDOMAIN_MAX {
         errors.push(max_length(SUBDOMAIN_MAX));
     }
-    let fine = !value.is_empty()
-        && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    let fine = !value.is_empty() && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
     if !fine {
         errors.push(regex(CONFIG_KEY_MESSAGE, CONFIG_KEY_FORMAT, &["key.name", "KEY_NAME", "key-name"]));
     }
@@ -204,7 +202,10 @@ pub fn env_var_name(value: &str) -> Vec<String> {
         errors.push("environment variable name must be non-empty".to_owned());
     }
     if value.bytes().any(|b| !(0x20..0x7f).contains(&b) || b == b'=') {
-        errors.push("a valid environment variable name must consist only of printable ASCII characters other than '='".to_owned());
+        errors.push(
+            "a valid environment variable name must consist only of printable ASCII characters other than '='"
+                .to_owned(),
+        );
     }
     errors
 }

@@ -73,7 +73,10 @@ impl Registry {
     /// The kind with this kind name, for `apiVersion` and `kind` of objects.
     pub fn by_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Kind>> {
         let plurals = self.groups.get(group)?.get(version)?;
-        plurals.values().find(|k| k.kind == kind && k.has_verb("get")).or_else(|| plurals.values().find(|k| k.kind == kind))
+        plurals
+            .values()
+            .find(|k| k.kind == kind && k.has_verb("get"))
+            .or_else(|| plurals.values().find(|k| k.kind == kind))
     }
 
     /// Group names in discovery's order, the core group (empty name) first.
@@ -84,7 +87,10 @@ impl Registry {
     /// Versions of a group, the preferred one first.
     pub fn versions(&self, group: &str) -> Vec<VersionInfo<'_>> {
         self.groups.get(group).map_or_else(Vec::new, |versions| {
-            versions.iter().map(|(version, plurals)| VersionInfo { version, kinds: plurals.values().collect() }).collect()
+            versions
+                .iter()
+                .map(|(version, plurals)| VersionInfo { version, kinds: plurals.values().collect() })
+                .collect()
         })
     }
 
