@@ -1,1 +1,296 @@
-//! Module `report`.
+//! What a run found out: the versioned model that leaves the process, and the reporters that show it.
+//!
+//! One stream of [`Event`]s feeds every [`Reporter`]. Counts are always derived from the list of outcomes, never kept apart.
+//!
+//! - [`terminal`]: for people · [`json`]: for programs · [`junit`]: for CI systems
+
+pub mod json;
+pub mod junit;
+pub mod terminal;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of [`RunReport`] in JSON. Fields may be added within a version; none changes its meaning.
+pub const API_VERSION: &str = "plumbline/v1";
+
+/// What became of a fixture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Everything was as promised.
+    Pass,
+    /// Something was not.
+    Fail,
+    /// It passed on a later attempt only (wall-clock clusters).
+    Flaky,
+    /// It could not run here; the reason is given.
+    Skip,
+    /// The subject does not claim the feature.
+    Unsupported,
+    /// The run ended before its turn.
+    NotRun,
+}
+
+impl Outcome {
+    /// All outcomes in the order of summaries.
+    pub const ALL: [Self; 6] = [Self::Pass, Self::Fail, Self::Flaky, Self::Skip, Self::Unsupported, Self::NotRun];
+
+    /// The word in summaries: `3 passed`.
+    #[must_use]
+    pub const fn participle(self) -> &'static str {
+        match self {
+            Self::Pass => "passed",
+            Self::Fail => "failed",
+            Self::Flaky => "flaky",
+            Self::Skip => "skipped",
+            Self::Unsupported => "unsupported",
+            Self::NotRun => "not run",
+        }
+    }
+}
+
+/// The whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RunReport {
+    /// [`API_VERSION`].
+    pub api_version: String,
+    /// `RunReport`.
+    pub kind: String,
+    /// Version of plumbline that ran it.
+    pub plumbline: String,
+    /// What was tested, such as `in-process`.
+    pub subject: String,
+    /// Where, such as `embedded`.
+    pub cluster: String,
+    /// Number of fixtures by outcome; derived from `fixtures`.
+    pub counts: BTreeMap<Outcome, usize>,
+    /// Sum of the virtual time of all fixtures, in milliseconds.
+    pub virtual_millis: u64,
+    /// Wall time of the run, in milliseconds. Differs from run to run.
+    pub wall_millis: u64,
+    /// Every selected fixture, in the order of their ids.
+    pub fixtures: Vec<FixtureReport>,
+}
+
+impl RunReport {
+    /// Puts `fixtures` in order and derives the sums.
+    #[must_use]
+    pub fn new(subject: &str, cluster: &str, wall_millis: u64, mut fixtures: Vec<FixtureReport>) -> Self {
+        fixtures.sort_by(|a, b| (&a.suite, &a.id).cmp(&(&b.suite, &b.id)));
+        Self {
+            api_version: API_VERSION.to_owned(),
+            kind: "RunReport".to_owned(),
+            plumbline: env!("CARGO_PKG_VERSION").to_owned(),
+            subject: subject.to_owned(),
+            cluster: cluster.to_owned(),
+            counts: counts(&fixtures),
+            virtual_millis: fixtures.iter().map(|fixture| fixture.virtual_millis).sum(),
+            wall_millis,
+            fixtures,
+        }
+    }
+
+    /// How many fixtures have this outcome.
+    #[must_use]
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.counts.get(&outcome).copied().unwrap_or_default()
+    }
+
+    /// Median wall time of the fixtures that ran, in microseconds.
+    #[must_use]
+    pub fn median_wall_micros(&self) -> u64 {
+        let ran = |fixture: &&FixtureReport| matches!(fixture.outcome, Outcome::Pass | Outcome::Fail | Outcome::Flaky);
+        let mut times: Vec<u64> = self.fixtures.iter().filter(ran).map(|fixture| fixture.wall_micros).collect();
+        times.sort_unstable();
+        times.get(times.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// The fixtures of each suite, suites in order.
+    #[must_use]
+    pub fn suites(&self) -> BTreeMap<&str, Vec<&FixtureReport>> {
+        let mut suites: BTreeMap<&str, Vec<&FixtureReport>> = BTreeMap::new();
+        for fixture in &self.fixtures {
+            suites.entry(&fixture.suite).or_default().push(fixture);
+        }
+        suites
+    }
+}
+
+/// Counts outcomes.
+fn counts<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> BTreeMap<Outcome, usize> {
+    let mut counts = BTreeMap::new();
+    for fixture in fixtures {
+        *counts.entry(fixture.outcome).or_default() += 1;
+    }
+    counts
+}
+
+/// `44 passed, 1 failed`, from the outcomes of `fixtures`.
+#[must_use]
+pub fn tally<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String {
+    let counts = counts(fixtures);
+    let parts = Outcome::ALL
+        .iter()
+        .filter_map(|outcome| counts.get(outcome).map(|count| format!("{count} {}", outcome.participle())));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// What became of one fixture (of one row, if it has a matrix).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FixtureReport {
+    /// `podgc/orphaned-quarantine`, `ttl/boundary[up-100]`.
+    pub id: String,
+    /// The first segment of the id.
+    pub suite: String,
+    /// Path of the fixture's file.
+    pub file: String,
+    /// The promise, in a sentence.
+    pub promise: String,
+    /// Rules and catalogue entries that it covers.
+    pub rules: Vec<String>,
+    /// `core`, `extended`, `hardened`, `provisional`.
+    pub level: String,
+    /// The feature that a subject must declare.
+    pub feature: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why it was skipped, is unsupported or did not run; empty otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What was not as promised; empty when it passed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
+    /// The whole transcript, when it failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub transcript: String,
+    /// What the subject logged (warnings and worse), when it failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
+    /// Virtual time that passed, in milliseconds.
+    pub virtual_millis: u64,
+    /// Wall time that it took, in microseconds. Differs from run to run.
+    pub wall_micros: u64,
+}
+
+/// One thing that was not as promised.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Failure {
+    /// What failed, in a sentence.
+    pub message: String,
+    /// Line of the fixture's file that demands it; 0 when no line does (invariants, panics).
+    #[serde(default)]
+    pub line: u64,
+    /// What was demanded.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub expected: String,
+    /// What was there.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub observed: String,
+    /// When, in milliseconds since the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_millis: Option<u64>,
+    /// The transcript around that moment.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub excerpt: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if !self.expected.is_empty() {
+            write!(f, "\nexpected: {}", self.expected)?;
+        }
+        if !self.observed.is_empty() {
+            write!(f, "\nobserved: {}", self.observed)?;
+        }
+        Ok(())
+    }
+}
+
+/// A step of the run, as it happens.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// The run begins.
+    Started {
+        /// Number of fixtures in the plan, skipped ones included.
+        fixtures: usize,
+        /// Number of suites among them.
+        suites: usize,
+        /// How many run side by side.
+        jobs: usize,
+    },
+    /// A fixture is through, in whatever order.
+    Finished(&'a FixtureReport),
+    /// All are through.
+    Ended(&'a RunReport),
+}
+
+/// Shows a run to somebody.
+pub trait Reporter {
+    /// Takes notice of `event`.
+    ///
+    /// # Errors
+    ///
+    /// When the output cannot be written.
+    fn event(&mut self, event: Event<'_>) -> io::Result<()>;
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn canned() -> RunReport {
+        let fixture = |id: &str, outcome| FixtureReport {
+            id: id.to_owned(),
+            suite: id.split('/').next().unwrap_or_default().to_owned(),
+            file: format!("fixtures/{id}.yaml"),
+            promise: "A pod of a missing node is deleted after 40 s.".to_owned(),
+            rules: vec!["BR-24-03".to_owned()],
+            level: "core".to_owned(),
+            feature: "podgc.orphaned".to_owned(),
+            outcome,
+            reason: String::new(),
+            failures: Vec::new(),
+            transcript: String::new(),
+            log: Vec::new(),
+            virtual_millis: 120_000,
+            wall_micros: 1500,
+        };
+        let failed = FixtureReport {
+            failures: vec![Failure {
+                message: "pods/a must exist until t=+59s".to_owned(),
+                line: 12,
+                expected: "phase: Running\nready: true".to_owned(),
+                observed: "phase: Failed\nready: true".to_owned(),
+                at_millis: Some(40_000),
+                excerpt: "t=+40s    podgc          DELETE pods/a  → 200\n".to_owned(),
+            }],
+            transcript: "t=+40s    podgc          DELETE pods/a  → 200\n".to_owned(),
+            log: vec!["WARN it was me".to_owned()],
+            ..fixture("podgc/orphaned", Outcome::Fail)
+        };
+        let skipped =
+            FixtureReport { reason: "needs faults".to_owned(), virtual_millis: 0, ..fixture("ttl/far", Outcome::Skip) };
+        RunReport::new("in-process", "embedded", 1234, vec![skipped, fixture("ttl/near", Outcome::Pass), failed])
+    }
+
+    #[test]
+    fn counts_come_from_the_list() {
+        let report = canned();
+        let order: Vec<&str> = report.fixtures.iter().map(|fixture| fixture.id.as_str()).collect();
+        assert_eq!(order, ["podgc/orphaned", "ttl/far", "ttl/near"]);
+        assert_eq!(
+            (report.count(Outcome::Pass), report.count(Outcome::Fail), report.count(Outcome::NotRun)),
+            (1, 1, 0)
+        );
+        assert_eq!(tally(&report.fixtures), "1 passed, 1 failed, 1 skipped");
+        assert_eq!((report.virtual_millis, report.median_wall_micros()), (240_000, 1500));
+    }
+}
