@@ -1,1 +1,229 @@
-//! Module `plan`.
+//! Which fixtures run, and why the others do not. Pure: fixtures × place × filter → plan.
+//!
+//! Nothing is left out in silence: every selected fixture is in the plan, either to be run or as a
+//! [`Skip`] with its reason.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::fixture::pattern::glob;
+use crate::fixture::{Capability, Controller, Fixture, Level};
+
+/// What the cluster and the subject offer together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What the cluster can do.
+    pub capabilities: BTreeSet<Capability>,
+    /// The controllers the subject has.
+    pub controllers: BTreeSet<Controller>,
+    /// Features of level `extended` that the subject declares; globs such as `podgc.*`. The features of
+    /// other levels need no declaration.
+    pub features: BTreeSet<String>,
+}
+
+impl Place {
+    /// A place that can do everything, with a subject that has everything.
+    pub fn everything() -> Self {
+        Self {
+            capabilities: Capability::ALL.into_iter().collect(),
+            controllers: Controller::ALL.into_iter().collect(),
+            features: BTreeSet::from(["*".to_owned()]),
+        }
+    }
+}
+
+/// What the user wants to run; empty parts select everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filter {
+    /// A fixture must match one of these: a part of its id, a glob over the whole id (`podgc/*-40s`), or a rule
+    /// id (`BR-24-03`).
+    pub patterns: Vec<String>,
+    /// Only these suites.
+    pub suites: Vec<String>,
+    /// Only these levels.
+    pub levels: Vec<Level>,
+}
+
+impl Filter {
+    /// Whether the user asked for this fixture.
+    pub fn selects(&self, fixture: &Fixture) -> bool {
+        let named = |pattern: &String| {
+            fixture.rules.contains(pattern)
+                || if pattern.contains('*') {
+                    glob(pattern, &fixture.id)
+                } else {
+                    fixture.id.contains(pattern.as_str())
+                }
+        };
+        (self.patterns.is_empty() || self.patterns.iter().any(named))
+            && (self.suites.is_empty() || self.suites.contains(&fixture.suite))
+            && (self.levels.is_empty() || self.levels.contains(&fixture.level))
+    }
+}
+
+/// Why a fixture is not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Skip {
+    /// The place cannot do what the fixture requires.
+    Lacks(Vec<Capability>),
+    /// The subject does not have these controllers.
+    NoController(Vec<Controller>),
+    /// The subject does not declare the fixture's optional feature.
+    Undeclared(String),
+}
+
+impl Skip {
+    /// Whether the subject is what is missing (reported as `unsupported`), not the place (`skip`).
+    pub const fn is_unsupported(&self) -> bool {
+        matches!(self, Self::NoController(_) | Self::Undeclared(_))
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lacks(missing) => write!(f, "the cluster cannot do: {}", list(missing)),
+            Self::NoController(missing) => write!(f, "the subject does not run: {}", list(missing)),
+            Self::Undeclared(feature) => write!(f, "the subject does not declare {feature}"),
+        }
+    }
+}
+
+fn list<T: ToString>(items: &[T]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// One entry of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned<'a> {
+    /// The fixture.
+    pub fixture: &'a Fixture,
+    /// Why it is not run; `None`: it is.
+    pub skip: Option<Skip>,
+}
+
+/// All selected fixtures, in order of their ids.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Plan<'a> {
+    /// The entries.
+    pub entries: Vec<Planned<'a>>,
+}
+
+impl<'a> Plan<'a> {
+    /// Plans `fixtures` for `place`. An empty plan means that the filter selects nothing, which a caller
+    /// must treat as an error.
+    pub fn new(fixtures: &'a [Fixture], place: &Place, filter: &Filter) -> Self {
+        let mut entries: Vec<_> = fixtures
+            .iter()
+            .filter(|fixture| filter.selects(fixture))
+            .map(|fixture| Planned { fixture, skip: skip(fixture, place) })
+            .collect();
+        entries.sort_by(|a, b| a.fixture.id.cmp(&b.fixture.id));
+        Self { entries }
+    }
+
+    /// Those that run.
+    pub fn runs(&self) -> impl Iterator<Item = &'a Fixture> + '_ {
+        self.entries.iter().filter(|entry| entry.skip.is_none()).map(|entry| entry.fixture)
+    }
+
+    /// Those that do not, with the reason.
+    pub fn skips(&self) -> impl Iterator<Item = (&'a Fixture, &Skip)> + '_ {
+        self.entries.iter().filter_map(|entry| entry.skip.as_ref().map(|skip| (entry.fixture, skip)))
+    }
+}
+
+fn skip(fixture: &Fixture, place: &Place) -> Option<Skip> {
+    let controllers: Vec<_> = fixture.controllers.iter().copied().filter(|c| !place.controllers.contains(c)).collect();
+    if !controllers.is_empty() {
+        return Some(Skip::NoController(controllers));
+    }
+    let declared = || place.features.iter().any(|pattern| glob(pattern, &fixture.feature));
+    if fixture.level == Level::Extended && !declared() {
+        return Some(Skip::Undeclared(fixture.feature.clone()));
+    }
+    let missing: Vec<_> = fixture.requires.difference(&place.capabilities).copied().collect();
+    (!missing.is_empty()).then_some(Skip::Lacks(missing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Given, Traffic};
+
+    fn fixture(id: &str, level: Level, feature: &str, requires: &[Capability]) -> Fixture {
+        Fixture {
+            id: id.to_owned(),
+            suite: id.split('/').next().unwrap_or_default().to_owned(),
+            file: "x.yaml".into(),
+            row: None,
+            promise: String::new(),
+            rules: vec!["BR-24-03".to_owned()],
+            level,
+            feature: feature.to_owned(),
+            source: Vec::new(),
+            controllers: vec![Controller::PodGc],
+            flags: std::collections::BTreeMap::new(),
+            requires: requires.iter().copied().collect(),
+            given: Given::default(),
+            steps: Vec::new(),
+            expect: Vec::new(),
+            traffic: Traffic::default(),
+            waive: std::collections::BTreeMap::new(),
+        }
+    }
+
+    fn skips(fixture: &Fixture, place: &Place) -> Option<String> {
+        let all = [fixture.clone()];
+        let plan = Plan::new(&all, place, &Filter::default());
+        plan.entries[0].skip.as_ref().map(ToString::to_string)
+    }
+
+    #[test]
+    fn every_skip_has_a_reason() {
+        let mut place = Place::everything();
+        let plain = fixture("podgc/a", Level::Core, "podgc.orphaned", &[]);
+        assert_eq!(skips(&plain, &place), None);
+
+        place.capabilities.remove(&Capability::Faults);
+        let faulty = fixture("podgc/a", Level::Core, "podgc.orphaned", &[Capability::Faults]);
+        assert_eq!(skips(&faulty, &place).as_deref(), Some("the cluster cannot do: faults"));
+
+        place.features = BTreeSet::from(["ttl.*".to_owned()]);
+        let extended = fixture("podgc/a", Level::Extended, "podgc.x", &[]);
+        assert_eq!(skips(&extended, &place).as_deref(), Some("the subject does not declare podgc.x"));
+        assert_eq!(skips(&plain, &place), None, "core features need no declaration");
+
+        place.controllers.remove(&Controller::PodGc);
+        assert_eq!(skips(&plain, &place).as_deref(), Some("the subject does not run: podgc"));
+    }
+
+    #[test]
+    fn filters_select_by_id_glob_rule_suite_and_level() {
+        let one = fixture("podgc/orphan[a]", Level::Core, "podgc.orphaned", &[]);
+        let select = |patterns: &[&str], suites: &[&str], levels: &[Level]| {
+            Filter {
+                patterns: patterns.iter().map(|p| (*p).to_owned()).collect(),
+                suites: suites.iter().map(|s| (*s).to_owned()).collect(),
+                levels: levels.to_vec(),
+            }
+            .selects(&one)
+        };
+        assert!(select(&[], &[], &[]));
+        assert!(select(&["orph"], &[], &[]));
+        assert!(select(&["podgc/*]"], &[], &[]));
+        assert!(select(&["BR-24-03"], &["podgc"], &[Level::Core]));
+        assert!(!select(&["BR-24-0"], &[], &[]));
+        assert!(!select(&["ttl/*"], &[], &[]));
+        assert!(!select(&[], &["ttl"], &[]));
+        assert!(!select(&[], &[], &[Level::Hardened]));
+    }
+
+    #[test]
+    fn the_plan_is_in_order_of_ids() {
+        let all = [fixture("b/b", Level::Core, "x", &[]), fixture("a/a", Level::Core, "x", &[])];
+        let plan = Plan::new(&all, &Place::everything(), &Filter::default());
+        assert_eq!(plan.runs().map(|f| f.id.as_str()).collect::<Vec<_>>(), ["a/a", "b/b"]);
+        assert_eq!(plan.skips().count(), 0);
+    }
+}
