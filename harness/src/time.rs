@@ -8,10 +8,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 thread_local! {
     /// How often this thread's virtual runtime was about to park.
@@ -36,6 +38,8 @@ pub struct Clock {
     epoch: Timestamp,
     start: tokio::time::Instant,
     kind: Kind,
+    /// Milliseconds that [`Clock::now`] runs ahead; shared by all clones.
+    skew: Arc<AtomicI64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,14 +55,14 @@ impl Clock {
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn virtual_from(epoch: Timestamp) -> Self {
-        Self { epoch, start: tokio::time::Instant::now(), kind: Kind::Virtual }
+        Self { epoch, start: tokio::time::Instant::now(), kind: Kind::Virtual, skew: Arc::default() }
     }
 
     /// The system's clock; its epoch (`t=+0s`) is the moment of this call.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn wall() -> Self {
-        Self { epoch: Timestamp::now(), start: tokio::time::Instant::now(), kind: Kind::Wall }
+        Self { epoch: Timestamp::now(), start: tokio::time::Instant::now(), kind: Kind::Wall, skew: Arc::default() }
     }
 
     /// Whether time moves only when every task waits.
@@ -77,10 +81,19 @@ impl Clock {
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn now(&self) -> Timestamp {
-        match self.kind {
+        let now = match self.kind {
             Kind::Virtual => self.epoch.checked_add(self.elapsed()).unwrap_or(Timestamp::MAX),
             Kind::Wall => Timestamp::now(),
-        }
+        };
+        let skew = SignedDuration::from_millis(self.skew.load(Ordering::Relaxed));
+        now.checked_add(skew).unwrap_or(now)
+    }
+
+    /// From now on [`Clock::now`] shows this much more (or less) than the true time, in whole milliseconds, in all clones.
+    ///
+    /// [`Clock::elapsed`] and waiting are not concerned: this is a wrong wall clock, not a fast one.
+    pub fn set_skew(&self, skew: SignedDuration) {
+        self.skew.store(i64::try_from(skew.as_millis()).unwrap_or_default(), Ordering::Relaxed);
     }
 
     /// Time since the epoch, never running backwards.
@@ -196,8 +209,7 @@ pub async fn settle() {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
 
     use tokio::sync::mpsc;
 
@@ -289,7 +301,7 @@ mod tests {
             clock.sleep_until_offset(Duration::from_secs(40)).await;
             settle().await;
             assert_eq!(fired.load(Ordering::SeqCst), 100);
-            assert_eq!(clock.now(), epoch() + jiff::SignedDuration::from_secs(40));
+            assert_eq!(clock.now(), epoch() + SignedDuration::from_secs(40));
         });
     }
 
@@ -330,10 +342,22 @@ mod tests {
     }
 
     #[test]
+    fn a_skewed_clock_is_wrong_in_all_clones() {
+        virtually(async {
+            let clock = Clock::virtual_from(epoch());
+            let clone = clock.clone();
+            clock.set_skew(SignedDuration::from_secs(-90));
+            clock.sleep(Duration::from_secs(5)).await;
+            assert_eq!(clone.now(), epoch() - SignedDuration::from_secs(85));
+            assert_eq!(clone.elapsed(), Duration::from_secs(5));
+        });
+    }
+
+    #[test]
     fn a_day_passes_in_no_time() {
         virtually(async {
             let clock = Clock::virtual_from(epoch());
-            clock.sleep_until(epoch() + jiff::SignedDuration::from_hours(24)).await;
+            clock.sleep_until(epoch() + SignedDuration::from_hours(24)).await;
             assert_eq!(clock.elapsed(), Duration::from_hours(24));
             assert_eq!(clock.timeout(Duration::from_secs(5), std::future::pending::<()>()).await, None);
             assert_eq!(clock.elapsed(), Duration::from_hours(24) + Duration::from_secs(5));

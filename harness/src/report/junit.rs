@@ -91,7 +91,7 @@ mod tests {
         ready: true
         observed: phase: Failed
         ready: true</failure>
-                    <system-out>t=+40s    podgc          DELETE pods/a  → 200
+                    <system-out>t=+40s    podgc          DELETE pods/a 200
         </system-out>
                     <system-err>WARN it was me</system-err>
                 </testcase>

@@ -270,9 +270,9 @@ pub(crate) mod tests {
                 expected: "phase: Running\nready: true".to_owned(),
                 observed: "phase: Failed\nready: true".to_owned(),
                 at_millis: Some(40_000),
-                excerpt: "t=+40s    podgc          DELETE pods/a  → 200\n".to_owned(),
+                excerpt: "t=+40s    podgc          DELETE pods/a 200\n".to_owned(),
             }],
-            transcript: "t=+40s    podgc          DELETE pods/a  → 200\n".to_owned(),
+            transcript: "t=+40s    podgc          DELETE pods/a 200\n".to_owned(),
             log: vec!["WARN it was me".to_owned()],
             ..fixture("podgc/orphaned", Outcome::Fail)
         };

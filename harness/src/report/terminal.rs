@@ -219,7 +219,7 @@ mod tests {
             +phase: Failed
              ready: true
             transcript:
-              t=+40s    podgc          DELETE pods/a  → 200
+              t=+40s    podgc          DELETE pods/a 200
           log: WARN it was me
           more: plumbline explain 'podgc/orphaned'
 

@@ -2,6 +2,7 @@
 //!
 //! Shown: every write, every GET of one object, whatever failed or met a fault, what the server did by itself, and notes.
 //! Left out: lists, watches and discovery that went well. Runs of the same write to many objects become one line.
+//! A line begins as a fixture's request patterns are written, so that it can be copied into one.
 
 use std::time::Duration;
 
@@ -85,7 +86,7 @@ impl Line {
         };
         let mut text = format!("{} {:<6} {objects}", self.head, self.verb);
         if !self.tail.is_empty() {
-            text.push_str("  ");
+            text.push(' ');
             text.push_str(&self.tail);
         }
         for detail in &self.details {
@@ -149,13 +150,15 @@ fn is_shown(exchange: &Exchange) -> bool {
 }
 
 fn verb(request: &Request) -> String {
-    match (request.verb.as_str(), request.subresource.as_deref()) {
-        ("create", Some("eviction")) => "EVICT".to_owned(),
-        (verb, _) => verb.to_uppercase(),
+    match request.verb.as_str() {
+        "create" => "POST".to_owned(),
+        "update" => "PUT".to_owned(),
+        "deletecollection" => "DELETE".to_owned(),
+        verb => verb.to_uppercase(),
     }
 }
 
-/// `pods/a`, `kube-system/pods/a`, `pods/a/status`; the default namespace goes without saying.
+/// `pods/a`, `kube-system:pods/a`, `pods/a/status`; the default namespace goes without saying.
 fn target(request: &Request) -> String {
     if request.resource.is_empty() {
         return request.path.clone();
@@ -175,7 +178,7 @@ fn target(request: &Request) -> String {
         out.push('/');
         out.push_str(name);
     }
-    if let Some(subresource) = request.subresource.as_deref().filter(|sub| *sub != "eviction") {
+    if let Some(subresource) = &request.subresource {
         out.push('/');
         out.push_str(subresource);
     }
@@ -185,7 +188,7 @@ fn target(request: &Request) -> String {
 fn namespace_prefix(namespace: Option<&str>) -> String {
     match namespace {
         None | Some("" | "default") => String::new(),
-        Some(other) => format!("{other}/"),
+        Some(other) => format!("{other}:"),
     }
 }
 
@@ -193,14 +196,14 @@ fn object_of(change: &Change) -> String {
     format!("{}{}/{}", namespace_prefix(change.namespace.as_deref()), change.resource, change.name)
 }
 
-/// Preconditions and options, then the reply.
+/// The reply's code, as in a fixture's request patterns; then reason, preconditions and options.
 fn tail(entry: &Entry, exchange: &Exchange, names: &Redactions) -> String {
     let mut parts = options(&exchange.request, names);
     match &exchange.reply {
-        None => parts.push("→ no reply".to_owned()),
+        None => parts.insert(0, "no reply".to_owned()),
         Some(reply) => {
             let reason = reply.reason.as_deref().filter(|_| reply.status >= 400).unwrap_or_default();
-            parts.push(format!("→ {} {reason}", reply.status).trim_end().to_owned());
+            parts.insert(0, format!("{} {reason}", reply.status).trim_end().to_owned());
             if reply.at > entry.at {
                 parts.push(format!("at {}", redact::at(reply.at)));
             }
@@ -382,11 +385,11 @@ mod tests {
         transcript.change(Duration::from_millis(61_500), Actor::Server, change(None, ChangeKind::Deleted, "c"));
         let text = to_text(&render(crate::time::epoch(), &transcript.entries()));
         insta::assert_snapshot!(text, @r"
-        t=+60s    podgc          PATCH  pods/a/status  uid=[uid-a]  → 200
+        t=+60s    podgc          PATCH  pods/a/status 200  uid=[uid-a]
                 status: phase Running→Failed
-        t=+60s    podgc          PATCH  pods/b/status  uid=[uid-a]  → 409 Conflict  at t=+61s  fault: 409 once
+        t=+60s    podgc          PATCH  pods/b/status 409 Conflict  uid=[uid-a]  at t=+61s  fault: 409 once
                 sent {metadata: {uid: [uid-a]}, status: {phase: Failed}}
-        t=+60s    podgc          DELETE pods/a  grace=0  uid=[uid-a]  rv=[rv-a@2]  → 200  reply lost
+        t=+60s    podgc          DELETE pods/a 200  grace=0  uid=[uid-a]  rv=[rv-a@2]  reply lost
                 removed
         t=+61s    harness        --     subject crashes
         t=+61.5s  server         removed pods/c
@@ -404,7 +407,7 @@ mod tests {
         }
         let text = to_text(&render(crate::time::epoch(), &transcript.entries()));
         insta::assert_snapshot!(text, @r"
-        t=+0s     ttl            PATCH  pods/p000 … pods/p099 (100 objects)  → 200
+        t=+0s     ttl            PATCH  pods/p000 … pods/p099 (100 objects) 200
                 status: phase Running→Failed
         ");
     }
