@@ -1,0 +1,161 @@
+//! Content negotiation: which media type and which representation of an object a client asks for. PURE.
+
+/// A representation of objects other than their own kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transform {
+    /// `as=Table`: rows of cells for people.
+    Table,
+    /// `as=PartialObjectMetadata`: the metadata only, for one object or in a watch.
+    PartialObjectMetadata,
+    /// `as=PartialObjectMetadataList`: the metadata only, for a list.
+    PartialObjectMetadataList,
+}
+
+/// How the body is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediaType {
+    /// `application/json`; also the answer to requests for protobuf.
+    Json,
+    /// `application/yaml`.
+    Yaml,
+}
+
+/// The outcome of a negotiation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Negotiated {
+    /// The encoding of the body.
+    pub media: MediaType,
+    /// The representation, with its version of group `meta.k8s.io` (`v1` or `v1beta1`).
+    pub transform: Option<(Transform, &'static str)>,
+}
+
+impl Negotiated {
+    /// Plain JSON of the object's own kind.
+    pub const JSON: Self = Self { media: MediaType::Json, transform: None };
+}
+
+/// One clause of an `Accept` header.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Clause<'a> {
+    /// The type before the slash.
+    pub kind: &'a str,
+    /// The type after the slash.
+    pub subtype: &'a str,
+    /// The parameters other than `q`.
+    pub params: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Clause<'a> {
+    /// The value of a parameter, `""` when it is absent.
+    pub fn param(&self, name: &str) -> &'a str {
+        self.params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
+    }
+
+    fn allows(&self, kind: &str, subtype: &str) -> bool {
+        match (self.kind, self.subtype) {
+            ("*", "*") => true,
+            (own, "*") => own == kind,
+            (own, own_subtype) => own == kind && own_subtype == subtype,
+        }
+    }
+}
+
+/// The clauses of an `Accept` header, the preferred ones first (by `q`, then by their order).
+pub fn clauses(accept: &str) -> Vec<Clause<'_>> {
+    let mut found: Vec<(i32, Clause<'_>)> = accept.split(',').filter_map(clause).collect();
+    found.sort_by_key(|(quality, _)| -quality);
+    found.into_iter().map(|(_, clause)| clause).collect()
+}
+
+fn clause(part: &str) -> Option<(i32, Clause<'_>)> {
+    let mut pieces = part.split(';').map(str::trim);
+    let (kind, subtype) = match pieces.next()? {
+        "" => return None,
+        "*" => ("*", "*"),
+        media => media.split_once('/')?,
+    };
+    let mut quality = 1000;
+    let mut params = Vec::new();
+    for (name, value) in pieces.filter_map(|piece| piece.split_once('=')) {
+        let (name, value) = (name.trim(), value.trim());
+        if name == "q" {
+            quality = value.parse::<f32>().map_or(1000, |q| (q.clamp(0.0, 1.0) * 1000.0) as i32);
+        } else {
+            params.push((name, value));
+        }
+    }
+    Some((quality, Clause { kind, subtype, params }))
+}
+
+/// Chooses the representation for an `Accept` header; `None` when nothing in it can be served.
+///
+/// An absent or empty header means JSON. Protobuf is answered with JSON: clients decode by the answer's own type.
+pub fn negotiate(accept: Option<&str>) -> Option<Negotiated> {
+    let accept = accept.map(str::trim).filter(|text| !text.is_empty());
+    let Some(accept) = accept else { return Some(Negotiated::JSON) };
+    clauses(accept).iter().find_map(choose)
+}
+
+fn choose(clause: &Clause<'_>) -> Option<Negotiated> {
+    let media = [
+        (MediaType::Json, "json"),
+        (MediaType::Yaml, "yaml"),
+        (MediaType::Json, "vnd.kubernetes.protobuf"),
+    ]
+    .into_iter()
+    .find(|(_, subtype)| clause.allows("application", subtype))?
+    .0;
+    let transform = match clause.param("as") {
+        "" => None,
+        name => Some(transform(name, clause.param("g"), clause.param("v"))?),
+    };
+    Some(Negotiated { media, transform })
+}
+
+fn transform(name: &str, group: &str, version: &str) -> Option<(Transform, &'static str)> {
+    if group != "meta.k8s.io" {
+        return None;
+    }
+    let version = ["v1", "v1beta1"].into_iter().find(|known| *known == version)?;
+    let kind = match name {
+        "Table" => Transform::Table,
+        "PartialObjectMetadata" => Transform::PartialObjectMetadata,
+        "PartialObjectMetadataList" => Transform::PartialObjectMetadataList,
+        _ => return None,
+    };
+    Some((kind, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    const TABLE: Option<(Transform, &str)> = Some((Transform::Table, "v1"));
+
+    #[rstest]
+    #[case::absent(None, MediaType::Json, None)]
+    #[case::empty(Some(""), MediaType::Json, None)]
+    #[case::anything(Some("*/*"), MediaType::Json, None)]
+    #[case::yaml(Some("application/yaml"), MediaType::Yaml, None)]
+    #[case::protobuf_first(Some("application/vnd.kubernetes.protobuf,application/json"), MediaType::Json, None)]
+    #[case::quality(Some("application/json;q=0.3, application/yaml;q=0.8"), MediaType::Yaml, None)]
+    #[case::kubectl_get(
+        Some("application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"),
+        MediaType::Json,
+        TABLE
+    )]
+    #[case::unknown_version_falls_back(Some("application/json;as=Table;v=v9;g=meta.k8s.io,application/json"), MediaType::Json, None)]
+    fn accepted(#[case] accept: Option<&str>, #[case] media: MediaType, #[case] transform: Option<(Transform, &'static str)>) {
+        assert_eq!(negotiate(accept), Some(Negotiated { media, transform }));
+    }
+
+    #[rstest]
+    #[case("text/html")]
+    #[case("application/json;as=Table;v=v2;g=meta.k8s.io")]
+    #[case("application/json;as=Chart;v=v1;g=meta.k8s.io")]
+    #[case("garbage")]
+    fn refused(#[case] accept: &str) {
+        assert_eq!(negotiate(Some(accept)), None);
+    }
+}
