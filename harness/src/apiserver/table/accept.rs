@@ -97,14 +97,10 @@ pub fn negotiate(accept: Option<&str>) -> Option<Negotiated> {
 }
 
 fn choose(clause: &Clause<'_>) -> Option<Negotiated> {
-    let media = [
-        (MediaType::Json, "json"),
-        (MediaType::Yaml, "yaml"),
-        (MediaType::Json, "vnd.kubernetes.protobuf"),
-    ]
-    .into_iter()
-    .find(|(_, subtype)| clause.allows("application", subtype))?
-    .0;
+    let media = [(MediaType::Json, "json"), (MediaType::Yaml, "yaml"), (MediaType::Json, "vnd.kubernetes.protobuf")]
+        .into_iter()
+        .find(|(_, subtype)| clause.allows("application", subtype))?
+        .0;
     let transform = match clause.param("as") {
         "" => None,
         name => Some(transform(name, clause.param("g"), clause.param("v"))?),
@@ -141,12 +137,22 @@ mod tests {
     #[case::protobuf_first(Some("application/vnd.kubernetes.protobuf,application/json"), MediaType::Json, None)]
     #[case::quality(Some("application/json;q=0.3, application/yaml;q=0.8"), MediaType::Yaml, None)]
     #[case::kubectl_get(
-        Some("application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"),
+        Some(
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+        ),
         MediaType::Json,
         TABLE
     )]
-    #[case::unknown_version_falls_back(Some("application/json;as=Table;v=v9;g=meta.k8s.io,application/json"), MediaType::Json, None)]
-    fn accepted(#[case] accept: Option<&str>, #[case] media: MediaType, #[case] transform: Option<(Transform, &'static str)>) {
+    #[case::unknown_version_falls_back(
+        Some("application/json;as=Table;v=v9;g=meta.k8s.io,application/json"),
+        MediaType::Json,
+        None
+    )]
+    fn accepted(
+        #[case] accept: Option<&str>,
+        #[case] media: MediaType,
+        #[case] transform: Option<(Transform, &'static str)>,
+    ) {
         assert_eq!(negotiate(accept), Some(Negotiated { media, transform }));
     }
 

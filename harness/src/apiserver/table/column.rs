@@ -50,7 +50,9 @@ impl Cell {
             Self::Flag(pointer) => json!(cell::flag(object, pointer)),
             Self::Count(pointer) => json!(cell::count(object, pointer)),
             Self::Since(pointer) => json!(age::since(object.pointer(pointer), now)),
-            Self::Ratio(part, whole) => json!(format!("{}/{}", cell::number(object, part), cell::number(object, whole))),
+            Self::Ratio(part, whole) => {
+                json!(format!("{}/{}", cell::number(object, part), cell::number(object, whole)))
+            }
             Self::ContainerNames(pointer) => json!(cell::containers(object, pointer).0),
             Self::ContainerImages(pointer) => json!(cell::containers(object, pointer).1),
             Self::Selector(pointer) => json!(cell::selector_or_none(object, pointer)),
@@ -141,24 +143,32 @@ const META: &str = "apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub(super) const NAME_ABOUT: About = About::Field(META, "name");
 
 /// `Name`, the first column of nearly every table.
-pub(super) const NAME: Column =
-    Column::string("Name", NAME_ABOUT, Cell::Text("/metadata/name", "")).named();
+pub(super) const NAME: Column = Column::string("Name", NAME_ABOUT, Cell::Text("/metadata/name", "")).named();
 
 /// `Age`: the time since the creation.
 pub(super) const AGE: Column =
     Column::string("Age", About::Field(META, "creationTimestamp"), Cell::Since("/metadata/creationTimestamp"));
 
 /// `Created At`: the creation's timestamp, in the table of kinds without a printer of their own.
-pub(super) const CREATED_AT: Column =
-    Column::new("Created At", "date", About::Field(META, "creationTimestamp"), Cell::Text("/metadata/creationTimestamp", ""));
+pub(super) const CREATED_AT: Column = Column::new(
+    "Created At",
+    "date",
+    About::Field(META, "creationTimestamp"),
+    Cell::Text("/metadata/creationTimestamp", ""),
+);
 
 /// `Containers` with `-o wide`.
 pub(super) const fn containers(pointer: &'static str) -> Column {
-    Column::string("Containers", About::Text("Names of each container in the template."), Cell::ContainerNames(pointer)).wide()
+    Column::string("Containers", About::Text("Names of each container in the template."), Cell::ContainerNames(pointer))
+        .wide()
 }
 
 /// `Images` with `-o wide`.
 pub(super) const fn images(pointer: &'static str) -> Column {
-    Column::string("Images", About::Text("Images referenced by each container in the template."), Cell::ContainerImages(pointer))
-        .wide()
+    Column::string(
+        "Images",
+        About::Text("Images referenced by each container in the template."),
+        Cell::ContainerImages(pointer),
+    )
+    .wide()
 }

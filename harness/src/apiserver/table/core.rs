@@ -124,20 +124,30 @@ fn node_kernel(node: &Value) -> String {
 pub(super) const SERVICES: &[Column] = &[
     NAME,
     Column::string("Type", About::Field("api.core.v1.ServiceSpec", "type"), Cell::Text("/spec/type", "")),
-    Column::string("Cluster-IP", About::Field("api.core.v1.ServiceSpec", "clusterIP"), Cell::Text("/spec/clusterIPs/0", NONE)),
+    Column::string(
+        "Cluster-IP",
+        About::Field("api.core.v1.ServiceSpec", "clusterIP"),
+        Cell::Text("/spec/clusterIPs/0", NONE),
+    ),
     Column::string(
         "External-IP",
         About::Field("api.core.v1.ServiceSpec", "externalIPs"),
         Cell::Custom(|service, _| json!(external_ip(service))),
     ),
-    Column::string("Port(s)", About::Field("api.core.v1.ServiceSpec", "ports"), Cell::Custom(|service, _| json!(service_ports(service)))),
+    Column::string(
+        "Port(s)",
+        About::Field("api.core.v1.ServiceSpec", "ports"),
+        Cell::Custom(|service, _| json!(service_ports(service))),
+    ),
     AGE,
-    Column::string("Selector", About::Field("api.core.v1.ServiceSpec", "selector"), Cell::Labels("/spec/selector")).wide(),
+    Column::string("Selector", About::Field("api.core.v1.ServiceSpec", "selector"), Cell::Labels("/spec/selector"))
+        .wide(),
 ];
 
 fn external_ip(service: &Value) -> String {
     let external: Vec<&str> = items(service, "/spec/externalIPs").iter().filter_map(Value::as_str).collect();
-    let or_none = |shown: Vec<&str>, otherwise: &str| if shown.is_empty() { otherwise.to_owned() } else { shown.join(",") };
+    let or_none =
+        |shown: Vec<&str>, otherwise: &str| if shown.is_empty() { otherwise.to_owned() } else { shown.join(",") };
     match text(service, "/spec/type") {
         "ClusterIP" | "NodePort" => or_none(external, NONE),
         "LoadBalancer" => {
@@ -176,8 +186,16 @@ fn service_ports(service: &Value) -> String {
 /// The columns of `replicationcontrollers`.
 pub(super) const REPLICATION_CONTROLLERS: &[Column] = &[
     NAME,
-    Column::integer("Desired", About::Field("api.core.v1.ReplicationControllerSpec", "replicas"), Cell::Number("/spec/replicas")),
-    Column::integer("Current", About::Field("api.core.v1.ReplicationControllerStatus", "replicas"), Cell::Number("/status/replicas")),
+    Column::integer(
+        "Desired",
+        About::Field("api.core.v1.ReplicationControllerSpec", "replicas"),
+        Cell::Number("/spec/replicas"),
+    ),
+    Column::integer(
+        "Current",
+        About::Field("api.core.v1.ReplicationControllerStatus", "replicas"),
+        Cell::Number("/status/replicas"),
+    ),
     Column::integer(
         "Ready",
         About::Field("api.core.v1.ReplicationControllerStatus", "readyReplicas"),
@@ -186,7 +204,12 @@ pub(super) const REPLICATION_CONTROLLERS: &[Column] = &[
     AGE,
     containers("/spec/template/spec/containers"),
     images("/spec/template/spec/containers"),
-    Column::string("Selector", About::Field("api.core.v1.ReplicationControllerSpec", "selector"), Cell::Labels("/spec/selector")).wide(),
+    Column::string(
+        "Selector",
+        About::Field("api.core.v1.ReplicationControllerSpec", "selector"),
+        Cell::Labels("/spec/selector"),
+    )
+    .wide(),
 ];
 
 /// The columns of `podtemplates`.
@@ -202,13 +225,21 @@ pub(super) const POD_TEMPLATES: &[Column] = &[
         About::Text("Images referenced by each container in the template."),
         Cell::ContainerImages("/template/spec/containers"),
     ),
-    Column::string("Pod Labels", About::Text("The labels for the pod template."), Cell::Custom(|o, _| json!(labels(o, "/template/metadata/labels")))),
+    Column::string(
+        "Pod Labels",
+        About::Text("The labels for the pod template."),
+        Cell::Custom(|o, _| json!(labels(o, "/template/metadata/labels"))),
+    ),
 ];
 
 /// The columns of `endpoints`.
 pub(super) const ENDPOINTS: &[Column] = &[
     NAME,
-    Column::string("Endpoints", About::Field("api.core.v1.Endpoints", "subsets"), Cell::Custom(|object, _| json!(endpoints(object)))),
+    Column::string(
+        "Endpoints",
+        About::Field("api.core.v1.Endpoints", "subsets"),
+        Cell::Custom(|object, _| json!(endpoints(object))),
+    ),
     AGE,
 ];
 
@@ -241,25 +272,47 @@ fn join_host_port(ip: &str, port: i64) -> String {
 
 /// The columns of `events`, of both groups.
 pub(super) const EVENTS: &[Column] = &[
-    Column::string("Last Seen", About::Field("api.core.v1.Event", "lastTimestamp"), Cell::Custom(|event, now| json!(last_seen(event, now)))),
+    Column::string(
+        "Last Seen",
+        About::Field("api.core.v1.Event", "lastTimestamp"),
+        Cell::Custom(|event, now| json!(last_seen(event, now))),
+    ),
     Column::string("Type", About::Field("api.core.v1.Event", "type"), Cell::Text("/type", "")),
     Column::string("Reason", About::Field("api.core.v1.Event", "reason"), Cell::Text("/reason", "")),
-    Column::string("Object", About::Field("api.core.v1.Event", "involvedObject"), Cell::Custom(|event, _| json!(involved(event)))),
+    Column::string(
+        "Object",
+        About::Field("api.core.v1.Event", "involvedObject"),
+        Cell::Custom(|event, _| json!(involved(event))),
+    ),
     Column::string(
         "Subobject",
         About::Field("api.core.v1.ObjectReference", "fieldPath"),
         Cell::Custom(|event, _| json!(either(event, "/involvedObject/fieldPath", "/regarding/fieldPath"))),
     )
     .wide(),
-    Column::string("Source", About::Field("api.core.v1.Event", "source"), Cell::Custom(|event, _| json!(source(event)))).wide(),
+    Column::string(
+        "Source",
+        About::Field("api.core.v1.Event", "source"),
+        Cell::Custom(|event, _| json!(source(event))),
+    )
+    .wide(),
     Column::string(
         "Message",
         About::Field("api.core.v1.Event", "message"),
         Cell::Custom(|event, _| json!(either(event, "/message", "/note").trim())),
     ),
-    Column::string("First Seen", About::Field("api.core.v1.Event", "firstTimestamp"), Cell::Custom(|event, now| json!(first_seen(event, now))))
-        .wide(),
-    Column::string("Count", About::Field("api.core.v1.Event", "count"), Cell::Custom(|event, _| json!(event_count(event)))).wide(),
+    Column::string(
+        "First Seen",
+        About::Field("api.core.v1.Event", "firstTimestamp"),
+        Cell::Custom(|event, now| json!(first_seen(event, now))),
+    )
+    .wide(),
+    Column::string(
+        "Count",
+        About::Field("api.core.v1.Event", "count"),
+        Cell::Custom(|event, _| json!(event_count(event))),
+    )
+    .wide(),
     NAME.wide(),
 ];
 
@@ -305,7 +358,9 @@ fn involved(event: &Value) -> String {
 }
 
 fn source(event: &Value) -> String {
-    let first = |pointers: [&'static str; 3]| pointers.into_iter().map(|p| text(event, p)).find(|found| !found.is_empty()).unwrap_or_default();
+    let first = |pointers: [&'static str; 3]| {
+        pointers.into_iter().map(|p| text(event, p)).find(|found| !found.is_empty()).unwrap_or_default()
+    };
     let component = first(["/source/component", "/deprecatedSource/component", "/reportingComponent"]);
     let component = if component.is_empty() { text(event, "/reportingController") } else { component };
     match first(["/source/host", "/deprecatedSource/host", "/reportingInstance"]) {
@@ -338,7 +393,11 @@ pub(super) const POD_DISRUPTION_BUDGETS: &[Column] = &[
 /// The columns of `leases`.
 pub(super) const LEASES: &[Column] = &[
     NAME,
-    Column::string("Holder", About::Field("api.coordination.v1.LeaseSpec", "holderIdentity"), Cell::Text("/spec/holderIdentity", "")),
+    Column::string(
+        "Holder",
+        About::Field("api.coordination.v1.LeaseSpec", "holderIdentity"),
+        Cell::Text("/spec/holderIdentity", ""),
+    ),
     AGE,
 ];
 
@@ -364,8 +423,16 @@ pub(super) const API_SERVICES: &[Column] = &[
 /// The columns of a `Scale`.
 pub(super) const SCALE: &[Column] = &[
     Column::string("Name", column::NAME_ABOUT, Cell::Text("/metadata/name", "")),
-    Column::integer("Desired", About::Field("api.autoscaling.v1.ScaleSpec", "replicas"), Cell::Number("/spec/replicas")),
-    Column::integer("Available", About::Field("api.autoscaling.v1.ScaleStatus", "replicas"), Cell::Number("/status/replicas")),
+    Column::integer(
+        "Desired",
+        About::Field("api.autoscaling.v1.ScaleSpec", "replicas"),
+        Cell::Number("/spec/replicas"),
+    ),
+    Column::integer(
+        "Available",
+        About::Field("api.autoscaling.v1.ScaleStatus", "replicas"),
+        Cell::Number("/status/replicas"),
+    ),
     AGE,
 ];
 
@@ -403,7 +470,10 @@ mod tests {
     #[case::nothing(json!({}), "<unknown>", "<unknown>", 1)]
     fn events(#[case] event: Value, #[case] last: &str, #[case] first: &str, #[case] count: i64) {
         let now = "2026-01-01T00:02:00Z".parse().unwrap();
-        assert_eq!((last_seen(&event, now), first_seen(&event, now), event_count(&event)), (last.to_owned(), first.to_owned(), count));
+        assert_eq!(
+            (last_seen(&event, now), first_seen(&event, now), event_count(&event)),
+            (last.to_owned(), first.to_owned(), count)
+        );
     }
 
     #[rstest]

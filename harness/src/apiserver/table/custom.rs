@@ -60,7 +60,9 @@ impl CustomColumn {
     fn parse(declared: &Value) -> Self {
         let text = |field: &str| declared[field].as_str().unwrap_or_default().to_owned();
         let description = match text("description") {
-            empty if empty.is_empty() => format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath")),
+            empty if empty.is_empty() => {
+                format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath"))
+            }
             given => given,
         };
         Self {

@@ -202,7 +202,11 @@ pub fn partial_metadata(object: &Value, version: &'static str) -> Value {
 }
 
 /// A list of them, with the metadata of the list.
-pub fn partial_metadata_list<'a>(metadata: Value, items: impl IntoIterator<Item = &'a Value>, version: &'static str) -> Value {
+pub fn partial_metadata_list<'a>(
+    metadata: Value,
+    items: impl IntoIterator<Item = &'a Value>,
+    version: &'static str,
+) -> Value {
     let items: Vec<Value> = items.into_iter().map(|object| partial_metadata(object, version)).collect();
     json!({
         "kind": "PartialObjectMetadataList",
@@ -239,7 +243,12 @@ mod tests {
 
     #[test]
     fn a_table_of_one_budget() {
-        let table = table_of_object(&printer("policy", "poddisruptionbudgets"), &budget(), &render(IncludeObject::Metadata), true);
+        let table = table_of_object(
+            &printer("policy", "poddisruptionbudgets"),
+            &budget(),
+            &render(IncludeObject::Metadata),
+            true,
+        );
         assert_eq!(table["metadata"], json!({"resourceVersion": "7"}));
         assert_eq!(table["rows"][0]["cells"], json!(["b", "50%", "N/A", 2, "5m"]));
         assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
@@ -249,7 +258,8 @@ mod tests {
 
     #[test]
     fn later_watch_events_have_no_headers() {
-        let table = table_of_object(&printer("policy", "poddisruptionbudgets"), &budget(), &render(IncludeObject::None), false);
+        let table =
+            table_of_object(&printer("policy", "poddisruptionbudgets"), &budget(), &render(IncludeObject::None), false);
         assert_eq!(table["columnDefinitions"], Value::Null);
         assert_eq!(table["rows"][0]["object"], Value::Null);
     }
@@ -273,7 +283,8 @@ mod tests {
     #[test]
     fn kinds_without_columns_show_their_creation() {
         let role = json!({"metadata": {"name": "r", "creationTimestamp": "2026-01-01T00:00:00Z"}});
-        let table = table_of_object(&printer("rbac.authorization.k8s.io", "roles"), &role, &render(IncludeObject::None), true);
+        let table =
+            table_of_object(&printer("rbac.authorization.k8s.io", "roles"), &role, &render(IncludeObject::None), true);
         assert_eq!(table["rows"][0]["cells"], json!(["r", "2026-01-01T00:00:00Z"]));
         assert_eq!(table["columnDefinitions"][1]["name"], "Created At");
     }

@@ -11,7 +11,11 @@ const UNSET: &str = "<unset>";
 /// The columns of `persistentvolumes`.
 pub(super) const PERSISTENT_VOLUMES: &[Column] = &[
     NAME,
-    Column::string("Capacity", About::Field("api.core.v1.PersistentVolumeSpec", "capacity"), Cell::Text("/spec/capacity/storage", "0")),
+    Column::string(
+        "Capacity",
+        About::Field("api.core.v1.PersistentVolumeSpec", "capacity"),
+        Cell::Text("/spec/capacity/storage", "0"),
+    ),
     Column::string(
         "Access Modes",
         About::Field("api.core.v1.PersistentVolumeSpec", "accessModes"),
@@ -22,7 +26,11 @@ pub(super) const PERSISTENT_VOLUMES: &[Column] = &[
         About::Field("api.core.v1.PersistentVolumeSpec", "persistentVolumeReclaimPolicy"),
         Cell::Text("/spec/persistentVolumeReclaimPolicy", ""),
     ),
-    Column::string("Status", About::Field("api.core.v1.PersistentVolumeStatus", "phase"), Cell::Custom(|volume, _| json!(phase(volume)))),
+    Column::string(
+        "Status",
+        About::Field("api.core.v1.PersistentVolumeStatus", "phase"),
+        Cell::Custom(|volume, _| json!(phase(volume))),
+    ),
     Column::string(
         "Claim",
         About::Field("api.core.v1.PersistentVolumeSpec", "claimRef"),
@@ -31,22 +39,43 @@ pub(super) const PERSISTENT_VOLUMES: &[Column] = &[
             None => json!(""),
         }),
     ),
-    Column::string("StorageClass", About::Text("StorageClass of the pv"), Cell::Custom(|volume, _| json!(storage_class(volume)))),
+    Column::string(
+        "StorageClass",
+        About::Text("StorageClass of the pv"),
+        Cell::Custom(|volume, _| json!(storage_class(volume))),
+    ),
     Column::string(
         "VolumeAttributesClass",
         About::Text("VolumeAttributesClass of the pv"),
         Cell::Text("/spec/volumeAttributesClassName", UNSET),
     ),
-    Column::string("Reason", About::Field("api.core.v1.PersistentVolumeStatus", "reason"), Cell::Text("/status/reason", "")),
+    Column::string(
+        "Reason",
+        About::Field("api.core.v1.PersistentVolumeStatus", "reason"),
+        Cell::Text("/status/reason", ""),
+    ),
     AGE,
-    Column::string("VolumeMode", About::Field("api.core.v1.PersistentVolumeSpec", "volumeMode"), Cell::Text("/spec/volumeMode", UNSET)).wide(),
+    Column::string(
+        "VolumeMode",
+        About::Field("api.core.v1.PersistentVolumeSpec", "volumeMode"),
+        Cell::Text("/spec/volumeMode", UNSET),
+    )
+    .wide(),
 ];
 
 /// The columns of `persistentvolumeclaims`.
 pub(super) const PERSISTENT_VOLUME_CLAIMS: &[Column] = &[
     NAME,
-    Column::string("Status", About::Field("api.core.v1.PersistentVolumeClaimStatus", "phase"), Cell::Custom(|claim, _| json!(phase(claim)))),
-    Column::string("Volume", About::Field("api.core.v1.PersistentVolumeClaimSpec", "volumeName"), Cell::Text("/spec/volumeName", "")),
+    Column::string(
+        "Status",
+        About::Field("api.core.v1.PersistentVolumeClaimStatus", "phase"),
+        Cell::Custom(|claim, _| json!(phase(claim))),
+    ),
+    Column::string(
+        "Volume",
+        About::Field("api.core.v1.PersistentVolumeClaimSpec", "volumeName"),
+        Cell::Text("/spec/volumeName", ""),
+    ),
     Column::string(
         "Capacity",
         About::Field("api.core.v1.PersistentVolumeClaimStatus", "capacity"),
@@ -63,15 +92,23 @@ pub(super) const PERSISTENT_VOLUME_CLAIMS: &[Column] = &[
             _ => json!(access_modes(claim, "/status/accessModes")),
         }),
     ),
-    Column::string("StorageClass", About::Text("StorageClass of the pvc"), Cell::Custom(|claim, _| json!(storage_class(claim)))),
+    Column::string(
+        "StorageClass",
+        About::Text("StorageClass of the pvc"),
+        Cell::Custom(|claim, _| json!(storage_class(claim))),
+    ),
     Column::string(
         "VolumeAttributesClass",
         About::Text("VolumeAttributesClass of the pvc"),
         Cell::Text("/spec/volumeAttributesClassName", UNSET),
     ),
     AGE,
-    Column::string("VolumeMode", About::Field("api.core.v1.PersistentVolumeClaimSpec", "volumeMode"), Cell::Text("/spec/volumeMode", UNSET))
-        .wide(),
+    Column::string(
+        "VolumeMode",
+        About::Field("api.core.v1.PersistentVolumeClaimSpec", "volumeMode"),
+        Cell::Text("/spec/volumeMode", UNSET),
+    )
+    .wide(),
 ];
 
 fn phase(object: &Value) -> &str {
@@ -82,22 +119,38 @@ fn phase(object: &Value) -> &str {
 }
 
 fn storage_class(object: &Value) -> &str {
-    text_or(object, "/metadata/annotations/volume.beta.kubernetes.io~1storage-class", text(object, "/spec/storageClassName"))
+    text_or(
+        object,
+        "/metadata/annotations/volume.beta.kubernetes.io~1storage-class",
+        text(object, "/spec/storageClassName"),
+    )
 }
 
 fn access_modes(object: &Value, pointer: &str) -> String {
-    let modes = [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
+    let modes =
+        [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
     let present = items(object, pointer);
-    let shown: Vec<&str> =
-        modes.iter().filter(|(mode, _)| present.iter().any(|m| m.as_str() == Some(mode))).map(|(_, short)| *short).collect();
+    let shown: Vec<&str> = modes
+        .iter()
+        .filter(|(mode, _)| present.iter().any(|m| m.as_str() == Some(mode)))
+        .map(|(_, short)| *short)
+        .collect();
     shown.join(",")
 }
 
 /// The columns of `storageclasses`.
 pub(super) const STORAGE_CLASSES: &[Column] = &[
     NAME.reading(Cell::Custom(|class, _| json!(default_class(class, DEFAULT_STORAGE_CLASS)))),
-    Column::string("Provisioner", About::Field("api.storage.v1.StorageClass", "provisioner"), Cell::Text("/provisioner", "")),
-    Column::string("ReclaimPolicy", About::Field("api.storage.v1.StorageClass", "reclaimPolicy"), Cell::Text("/reclaimPolicy", "Delete")),
+    Column::string(
+        "Provisioner",
+        About::Field("api.storage.v1.StorageClass", "provisioner"),
+        Cell::Text("/provisioner", ""),
+    ),
+    Column::string(
+        "ReclaimPolicy",
+        About::Field("api.storage.v1.StorageClass", "reclaimPolicy"),
+        Cell::Text("/reclaimPolicy", "Delete"),
+    ),
     Column::string(
         "VolumeBindingMode",
         About::Field("api.storage.v1.StorageClass", "volumeBindingMode"),
@@ -111,7 +164,8 @@ pub(super) const STORAGE_CLASSES: &[Column] = &[
     AGE,
 ];
 
-const DEFAULT_STORAGE_CLASS: &[&str] = &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+const DEFAULT_STORAGE_CLASS: &[&str] =
+    &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 const DEFAULT_INGRESS_CLASS: &[&str] = &["ingressclass.kubernetes.io/is-default-class"];
 
 fn default_class(class: &Value, annotations: &[&str]) -> String {
@@ -163,7 +217,11 @@ fn hosts(ingress: &Value) -> String {
 /// The columns of `ingressclasses`.
 pub(super) const INGRESS_CLASSES: &[Column] = &[
     NAME.reading(Cell::Custom(|class, _| json!(default_class(class, DEFAULT_INGRESS_CLASS)))),
-    Column::string("Controller", About::Text("Controller that is responsible for handling this class"), Cell::Text("/spec/controller", "")),
+    Column::string(
+        "Controller",
+        About::Text("Controller that is responsible for handling this class"),
+        Cell::Text("/spec/controller", ""),
+    ),
     Column::string(
         "Parameters",
         About::Text("A reference to a resource with additional parameters"),
@@ -184,14 +242,22 @@ pub(super) const INGRESS_CLASSES: &[Column] = &[
 /// The columns of `networkpolicies`.
 pub(super) const NETWORK_POLICIES: &[Column] = &[
     NAME,
-    Column::string("Pod-Selector", About::Field("api.networking.v1.NetworkPolicySpec", "podSelector"), Cell::Selector("/spec/podSelector")),
+    Column::string(
+        "Pod-Selector",
+        About::Field("api.networking.v1.NetworkPolicySpec", "podSelector"),
+        Cell::Selector("/spec/podSelector"),
+    ),
     AGE,
 ];
 
 /// The columns of `endpointslices`.
 pub(super) const ENDPOINT_SLICES: &[Column] = &[
     NAME,
-    Column::string("AddressType", About::Field("api.discovery.v1.EndpointSlice", "addressType"), Cell::Text("/addressType", "")),
+    Column::string(
+        "AddressType",
+        About::Field("api.discovery.v1.EndpointSlice", "addressType"),
+        Cell::Text("/addressType", ""),
+    ),
     Column::string(
         "Ports",
         About::Field("api.discovery.v1.EndpointSlice", "ports"),
@@ -229,7 +295,9 @@ const fn role(kind: &'static str) -> Column {
     Column::string(
         "Role",
         About::Field(kind, "roleRef"),
-        Cell::Custom(|binding, _| json!(format!("{}/{}", text(binding, "/roleRef/kind"), text(binding, "/roleRef/name")))),
+        Cell::Custom(|binding, _| {
+            json!(format!("{}/{}", text(binding, "/roleRef/kind"), text(binding, "/roleRef/name")))
+        }),
     )
 }
 
@@ -265,14 +333,19 @@ pub(super) const CLUSTER_ROLE_BINDINGS: &[Column] = &[
     AGE,
     Column::string("Users", About::Text("Users in the clusterRoleBinding"), USERS).wide(),
     Column::string("Groups", About::Text("Groups in the clusterRoleBinding"), GROUPS).wide(),
-    Column::string("ServiceAccounts", About::Text("ServiceAccounts in the clusterRoleBinding"), SERVICE_ACCOUNTS).wide(),
+    Column::string("ServiceAccounts", About::Text("ServiceAccounts in the clusterRoleBinding"), SERVICE_ACCOUNTS)
+        .wide(),
 ];
 
 /// The columns of `priorityclasses`.
 pub(super) const PRIORITY_CLASSES: &[Column] = &[
     NAME,
     Column::integer("Value", About::Field("api.scheduling.v1.PriorityClass", "value"), Cell::Number("/value")),
-    Column::boolean("Global-Default", About::Field("api.scheduling.v1.PriorityClass", "globalDefault"), Cell::Flag("/globalDefault")),
+    Column::boolean(
+        "Global-Default",
+        About::Field("api.scheduling.v1.PriorityClass", "globalDefault"),
+        Cell::Flag("/globalDefault"),
+    ),
     AGE,
     Column::string(
         "PreemptionPolicy",
@@ -288,9 +361,15 @@ pub(super) const HORIZONTAL_POD_AUTOSCALERS: &[Column] = &[
     Column::string(
         "Reference",
         About::Field("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "scaleTargetRef"),
-        Cell::Custom(|hpa, _| json!(format!("{}/{}", text(hpa, "/spec/scaleTargetRef/kind"), text(hpa, "/spec/scaleTargetRef/name")))),
+        Cell::Custom(|hpa, _| {
+            json!(format!("{}/{}", text(hpa, "/spec/scaleTargetRef/kind"), text(hpa, "/spec/scaleTargetRef/name")))
+        }),
     ),
-    Column::string("Targets", About::Field("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "metrics"), Cell::Custom(|_, _| json!(NONE))),
+    Column::string(
+        "Targets",
+        About::Field("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "metrics"),
+        Cell::Custom(|_, _| json!(NONE)),
+    ),
     Column::string(
         "MinPods",
         About::Field("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "minReplicas"),
@@ -312,21 +391,38 @@ pub(super) const HORIZONTAL_POD_AUTOSCALERS: &[Column] = &[
 /// The columns of `csinodes`.
 pub(super) const CSI_NODES: &[Column] = &[
     NAME,
-    Column::integer("Drivers", About::Text("Drivers indicates the number of CSI drivers registered on the node"), Cell::Count("/spec/drivers")),
+    Column::integer(
+        "Drivers",
+        About::Text("Drivers indicates the number of CSI drivers registered on the node"),
+        Cell::Count("/spec/drivers"),
+    ),
     AGE,
 ];
 
 /// The columns of `volumeattachments`.
 pub(super) const VOLUME_ATTACHMENTS: &[Column] = &[
     NAME,
-    Column::string("Attacher", About::Field("api.storage.v1.VolumeAttachmentSpec", "attacher"), Cell::Text("/spec/attacher", "")).named(),
+    Column::string(
+        "Attacher",
+        About::Field("api.storage.v1.VolumeAttachmentSpec", "attacher"),
+        Cell::Text("/spec/attacher", ""),
+    )
+    .named(),
     Column::string(
         "PV",
         About::Field("api.storage.v1.VolumeAttachmentSource", "persistentVolumeName"),
         Cell::Text("/spec/source/persistentVolumeName", ""),
     ),
-    Column::string("Node", About::Field("api.storage.v1.VolumeAttachmentSpec", "nodeName"), Cell::Text("/spec/nodeName", "")),
-    Column::boolean("Attached", About::Field("api.storage.v1.VolumeAttachmentStatus", "attached"), Cell::Custom(|o, _| json!(flag(o, "/status/attached")))),
+    Column::string(
+        "Node",
+        About::Field("api.storage.v1.VolumeAttachmentSpec", "nodeName"),
+        Cell::Text("/spec/nodeName", ""),
+    ),
+    Column::boolean(
+        "Attached",
+        About::Field("api.storage.v1.VolumeAttachmentStatus", "attached"),
+        Cell::Custom(|o, _| json!(flag(o, "/status/attached"))),
+    ),
     AGE,
 ];
 
@@ -334,8 +430,11 @@ pub(super) const VOLUME_ATTACHMENTS: &[Column] = &[
 pub(super) const RUNTIME_CLASSES: &[Column] =
     &[NAME, Column::string("Handler", About::Text(""), Cell::Text("/handler", "")), AGE];
 
-const WEBHOOKS: Column =
-    Column::integer("Webhooks", About::Text("Webhooks indicates the number of webhooks registered in this configuration"), Cell::Count("/webhooks"));
+const WEBHOOKS: Column = Column::integer(
+    "Webhooks",
+    About::Text("Webhooks indicates the number of webhooks registered in this configuration"),
+    Cell::Count("/webhooks"),
+);
 
 /// The columns of both kinds of webhook configurations.
 pub(super) const WEBHOOK_CONFIGURATIONS: &[Column] = &[NAME, WEBHOOKS, AGE];

@@ -28,7 +28,8 @@ pub(super) const COLUMNS: &[Column] = &[
         Cell::Custom(|pod, now| json!(Summary::of(pod).restarts(now))),
     ),
     AGE,
-    Column::string("IP", About::Field("api.core.v1.PodStatus", "podIP"), Cell::Text("/status/podIPs/0/ip", NONE)).wide(),
+    Column::string("IP", About::Field("api.core.v1.PodStatus", "podIP"), Cell::Text("/status/podIPs/0/ip", NONE))
+        .wide(),
     Column::string("Node", About::Field("api.core.v1.PodSpec", "nodeName"), Cell::Text("/spec/nodeName", NONE)).wide(),
     Column::string(
         "Nominated Node",

@@ -12,7 +12,11 @@ const CONTAINERS: &str = "/spec/template/spec/containers";
 /// The columns of `deployments`.
 pub(super) const DEPLOYMENTS: &[Column] = &[
     NAME,
-    Column::string("Ready", About::Text("Number of the pod with ready state"), Cell::Ratio("/status/readyReplicas", "/spec/replicas")),
+    Column::string(
+        "Ready",
+        About::Text("Number of the pod with ready state"),
+        Cell::Ratio("/status/readyReplicas", "/spec/replicas"),
+    ),
     Column::string(
         "Up-to-date",
         About::Field("api.apps.v1.DeploymentStatus", "updatedReplicas"),
@@ -38,18 +42,35 @@ pub(super) const DEPLOYMENTS: &[Column] = &[
 pub(super) const REPLICA_SETS: &[Column] = &[
     NAME,
     Column::integer("Desired", About::Field("api.apps.v1.ReplicaSetSpec", "replicas"), Cell::Number("/spec/replicas")),
-    Column::integer("Current", About::Field("api.apps.v1.ReplicaSetStatus", "replicas"), Cell::Number("/status/replicas")),
-    Column::integer("Ready", About::Field("api.apps.v1.ReplicaSetStatus", "readyReplicas"), Cell::Number("/status/readyReplicas")),
+    Column::integer(
+        "Current",
+        About::Field("api.apps.v1.ReplicaSetStatus", "replicas"),
+        Cell::Number("/status/replicas"),
+    ),
+    Column::integer(
+        "Ready",
+        About::Field("api.apps.v1.ReplicaSetStatus", "readyReplicas"),
+        Cell::Number("/status/readyReplicas"),
+    ),
     AGE,
     containers(CONTAINERS),
     images(CONTAINERS),
-    Column::string("Selector", About::Field("api.apps.v1.ReplicaSetSpec", "selector"), Cell::Selector("/spec/selector")).wide(),
+    Column::string(
+        "Selector",
+        About::Field("api.apps.v1.ReplicaSetSpec", "selector"),
+        Cell::Selector("/spec/selector"),
+    )
+    .wide(),
 ];
 
 /// The columns of `statefulsets`.
 pub(super) const STATEFUL_SETS: &[Column] = &[
     NAME,
-    Column::string("Ready", About::Text("Number of the pod with ready state"), Cell::Ratio("/status/readyReplicas", "/spec/replicas")),
+    Column::string(
+        "Ready",
+        About::Text("Number of the pod with ready state"),
+        Cell::Ratio("/status/readyReplicas", "/spec/replicas"),
+    ),
     AGE,
     containers(CONTAINERS),
     images(CONTAINERS),
@@ -68,7 +89,11 @@ pub(super) const DAEMON_SETS: &[Column] = &[
         About::Field("api.apps.v1.DaemonSetStatus", "currentNumberScheduled"),
         Cell::Number("/status/currentNumberScheduled"),
     ),
-    Column::integer("Ready", About::Field("api.apps.v1.DaemonSetStatus", "numberReady"), Cell::Number("/status/numberReady")),
+    Column::integer(
+        "Ready",
+        About::Field("api.apps.v1.DaemonSetStatus", "numberReady"),
+        Cell::Number("/status/numberReady"),
+    ),
     Column::integer(
         "Up-to-date",
         About::Field("api.apps.v1.DaemonSetStatus", "updatedNumberScheduled"),
@@ -87,13 +112,18 @@ pub(super) const DAEMON_SETS: &[Column] = &[
     AGE,
     containers(CONTAINERS),
     images(CONTAINERS),
-    Column::string("Selector", About::Field("api.apps.v1.DaemonSetSpec", "selector"), Cell::Selector("/spec/selector")).wide(),
+    Column::string("Selector", About::Field("api.apps.v1.DaemonSetSpec", "selector"), Cell::Selector("/spec/selector"))
+        .wide(),
 ];
 
 /// The columns of `controllerrevisions`.
 pub(super) const CONTROLLER_REVISIONS: &[Column] = &[
     NAME,
-    Column::string("Controller", About::Text("Controller of the object"), Cell::Custom(|object, _| json!(controller(object)))),
+    Column::string(
+        "Controller",
+        About::Text("Controller of the object"),
+        Cell::Custom(|object, _| json!(controller(object))),
+    ),
     Column::string("Revision", About::Field("api.apps.v1.ControllerRevision", "revision"), Cell::Number("/revision")),
     AGE,
 ];
@@ -113,12 +143,21 @@ fn controller(object: &Value) -> String {
 pub(super) const JOBS: &[Column] = &[
     NAME,
     Column::string("Status", About::Text("Status of the job."), Cell::Custom(|job, _| json!(job_status(job)))),
-    Column::string("Completions", About::Field("api.batch.v1.JobStatus", "succeeded"), Cell::Custom(|job, _| json!(completions(job)))),
-    Column::string("Duration", About::Text("Time required to complete the job."), Cell::Custom(|job, now| json!(job_duration(job, now)))),
+    Column::string(
+        "Completions",
+        About::Field("api.batch.v1.JobStatus", "succeeded"),
+        Cell::Custom(|job, _| json!(completions(job))),
+    ),
+    Column::string(
+        "Duration",
+        About::Text("Time required to complete the job."),
+        Cell::Custom(|job, now| json!(job_duration(job, now))),
+    ),
     AGE,
     containers(CONTAINERS),
     images(CONTAINERS),
-    Column::string("Selector", About::Field("api.batch.v1.JobSpec", "selector"), Cell::Selector("/spec/selector")).wide(),
+    Column::string("Selector", About::Field("api.batch.v1.JobSpec", "selector"), Cell::Selector("/spec/selector"))
+        .wide(),
 ];
 
 fn completions(job: &Value) -> String {
@@ -153,8 +192,16 @@ fn job_status(job: &Value) -> &'static str {
 pub(super) const CRON_JOBS: &[Column] = &[
     NAME,
     Column::string("Schedule", About::Field("api.batch.v1.CronJobSpec", "schedule"), Cell::Text("/spec/schedule", "")),
-    Column::string("Timezone", About::Field("api.batch.v1.CronJobSpec", "timeZone"), Cell::Text("/spec/timeZone", NONE)),
-    Column::boolean("Suspend", About::Field("api.batch.v1.CronJobSpec", "suspend"), Cell::Custom(|job, _| json!(suspended(job)))),
+    Column::string(
+        "Timezone",
+        About::Field("api.batch.v1.CronJobSpec", "timeZone"),
+        Cell::Text("/spec/timeZone", NONE),
+    ),
+    Column::boolean(
+        "Suspend",
+        About::Field("api.batch.v1.CronJobSpec", "suspend"),
+        Cell::Custom(|job, _| json!(suspended(job))),
+    ),
     Column::integer("Active", About::Field("api.batch.v1.CronJobStatus", "active"), Cell::Count("/status/active")),
     Column::string(
         "Last Schedule",
@@ -167,7 +214,12 @@ pub(super) const CRON_JOBS: &[Column] = &[
     AGE,
     containers("/spec/jobTemplate/spec/template/spec/containers"),
     images("/spec/jobTemplate/spec/template/spec/containers"),
-    Column::string("Selector", About::Field("api.batch.v1.JobSpec", "selector"), Cell::Selector("/spec/jobTemplate/spec/selector")).wide(),
+    Column::string(
+        "Selector",
+        About::Field("api.batch.v1.JobSpec", "selector"),
+        Cell::Selector("/spec/jobTemplate/spec/selector"),
+    )
+    .wide(),
 ];
 
 fn suspended(job: &Value) -> &'static str {
@@ -191,7 +243,10 @@ mod tests {
         "status": {"startTime": "2026-01-01T00:00:00Z"}}), "Terminating", "0/1 of 4", "60s")]
     fn jobs(#[case] job: Value, #[case] status: &str, #[case] done: &str, #[case] duration: &str) {
         let now = "2026-01-01T00:01:00Z".parse().unwrap();
-        assert_eq!((job_status(&job), completions(&job).as_str(), job_duration(&job, now).as_str()), (status, done, duration));
+        assert_eq!(
+            (job_status(&job), completions(&job).as_str(), job_duration(&job, now).as_str()),
+            (status, done, duration)
+        );
     }
 
     #[rstest]
