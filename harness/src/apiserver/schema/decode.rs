@@ -1,0 +1,358 @@
+//! Bytes to values, as the server's typed decoder does it: unknown and duplicate fields are noted, wrong types refused.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Number, Value};
+
+use super::json::{Reader, SyntaxError, Token};
+use super::{Scalar, Schema, Shape, TypeRef, leaf};
+use crate::apiserver::status::go_quote;
+
+/// Strict errors kept per body; upstream stops counting here, too.
+const MAX_STRICT_ERRORS: usize = 100;
+
+/// A decoded body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// The object, without the fields its type does not have.
+    pub value: Value,
+    /// `unknown field "spec.foo"` and `duplicate field "spec.foo"`, in the order of the text.
+    pub strict: Vec<String>,
+}
+
+impl Decoded {
+    /// The message of a strict decoding failure, if there is one: `strict decoding error: unknown field "x", …`.
+    pub fn strict_error(&self) -> Option<String> {
+        (!self.strict.is_empty()).then(|| format!("strict decoding error: {}", self.strict.join(", ")))
+    }
+}
+
+/// The body is no object of the type. The text is upstream's, without the prefix that names version and kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DecodeError {
+    /// What is wrong.
+    pub message: String,
+    /// Whether the text is no JSON at all.
+    pub syntax: bool,
+}
+
+impl From<SyntaxError> for DecodeError {
+    fn from(error: SyntaxError) -> Self {
+        Self { message: error.0, syntax: true }
+    }
+}
+
+impl Schema {
+    /// Decodes a JSON body of the root type and normalizes it ([`Schema::normalize`]).
+    pub fn decode(&self, text: &[u8]) -> Result<Decoded, DecodeError> {
+        let mut decoded = Decoder::new(text, Some(self)).run(self.root())?;
+        self.normalize(&mut decoded.value);
+        Ok(decoded)
+    }
+
+    /// Decodes a value, e.g. the outcome of a patch, as if it had been sent as a body.
+    pub fn convert(&self, value: &Value) -> Result<Decoded, DecodeError> {
+        // Values hold no duplicate keys, and go through the same reader so that messages cannot drift apart.
+        self.decode(value.to_string().as_bytes())
+    }
+}
+
+/// Decodes JSON without a type: only duplicate fields are noted.
+pub fn decode_untyped(text: &[u8]) -> Result<Decoded, DecodeError> {
+    let mut decoder = Decoder::new(text, None);
+    let value = decoder.any()?;
+    decoder.reader.end()?;
+    Ok(Decoded { value, strict: decoder.strict })
+}
+
+struct Decoder<'a> {
+    reader: Reader<'a>,
+    schema: Option<&'a Schema>,
+    strict: Vec<String>,
+    /// Path of the value being read, as strict errors print it.
+    path: String,
+    /// Fields being read, as type errors print them.
+    fields: String,
+    /// Go name of the innermost struct a field of which is being read.
+    owner: &'a str,
+    /// First type error.
+    saved: Option<String>,
+    /// First error of a type that decodes itself; upstream stops there, so it wins over type errors.
+    fatal: Option<String>,
+}
+
+impl<'a> Decoder<'a> {
+    fn new(text: &'a [u8], schema: Option<&'a Schema>) -> Self {
+        Self {
+            reader: Reader::new(text),
+            schema,
+            strict: Vec::new(),
+            path: String::new(),
+            fields: String::new(),
+            owner: "",
+            saved: None,
+            fatal: None,
+        }
+    }
+
+    fn run(mut self, ty: TypeRef) -> Result<Decoded, DecodeError> {
+        let value = self.value(ty)?;
+        self.reader.end()?;
+        match self.fatal.or(self.saved) {
+            Some(message) => Err(DecodeError { message, syntax: false }),
+            None => {
+                // A body of `null` is an object in which nothing is set.
+                let value = if value.is_null() { Value::Object(Map::new()) } else { value };
+                Ok(Decoded { value, strict: self.strict })
+            }
+        }
+    }
+
+    fn strict_error(&mut self, what: &str, name: &str) {
+        if self.strict.len() >= MAX_STRICT_ERRORS {
+            return;
+        }
+        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        let error = format!("{what} field {}", go_quote(&path));
+        if !self.strict.contains(&error) {
+            self.strict.push(error);
+        }
+    }
+
+    fn type_error(&mut self, found: &str, go: &str) {
+        if self.saved.is_none() && self.fatal.is_none() {
+            self.saved = Some(if self.fields.is_empty() {
+                format!("json: cannot unmarshal {found} into Go value of type {go}")
+            } else {
+                format!(
+                    "json: cannot unmarshal {found} into Go struct field {}.{} of type {go}",
+                    self.owner, self.fields
+                )
+            });
+        }
+    }
+
+    fn fatal_error(&mut self, message: String) {
+        self.fatal.get_or_insert(message);
+    }
+
+    fn value(&mut self, ty: TypeRef) -> Result<Value, SyntaxError> {
+        let Some(schema) = self.schema else { return self.any() };
+        let described = schema.get(ty);
+        let token = self.reader.peek()?;
+        match (&described.shape, token) {
+            (Shape::Any, _) => self.any(),
+            (_, Token::Null) => {
+                self.reader.literal(token)?;
+                Ok(Value::Null)
+            }
+            (Shape::Struct(shape), Token::Object) => self.structure(schema, ty, shape),
+            (Shape::Map(shape), Token::Object) => self.map(shape.values),
+            (Shape::List(list), Token::Array) => self.list(list.items),
+            (Shape::Scalar(scalar), Token::String | Token::Number | Token::True | Token::False) => {
+                self.scalar(*scalar, &described.go, token)
+            }
+            _ if schema.structural => self.any(),
+            (Shape::Scalar(Scalar::Quantity), _) => {
+                self.reader.skip()?;
+                self.fatal_error(leaf::QUANTITY_FORMAT.to_owned());
+                Ok(Value::Null)
+            }
+            (shape, _) => {
+                self.reader.skip()?;
+                let found = match token {
+                    Token::Object => "object",
+                    Token::Array => "array",
+                    Token::String => "string",
+                    Token::Number => "number",
+                    _ => "bool",
+                };
+                self.type_error(found, go_target(shape, &described.go));
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    fn structure(&mut self, schema: &'a Schema, ty: TypeRef, shape: &'a super::Struct) -> Result<Value, SyntaxError> {
+        self.reader.enter()?;
+        let mut map = Map::new();
+        let mut first = true;
+        let (path_length, fields_length, owner) = (self.path.len(), self.fields.len(), self.owner);
+        while let Some(name) = self.reader.key(&mut first)? {
+            let (value_type, duplicate) = match (shape.field(&name), shape.additional) {
+                (Some(field), _) => {
+                    if fields_length > 0 {
+                        self.fields.push('.');
+                    }
+                    self.fields.push_str(&field.embedded);
+                    self.fields.push_str(&name);
+                    let go = &*schema.get(ty).go;
+                    self.owner = go.rsplit_once('.').map_or(go, |(_, name)| name);
+                    (field.ty, map.contains_key(&*name))
+                }
+                (None, Some(additional)) => (additional, map.contains_key(&*name)),
+                (None, None) => {
+                    self.strict_error("unknown", &name);
+                    self.reader.skip()?;
+                    continue;
+                }
+            };
+            if duplicate {
+                self.strict_error("duplicate", &name);
+            }
+            self.push_key(&name);
+            let value = self.value(value_type)?;
+            map.insert(name.into_owned(), value);
+            self.path.truncate(path_length);
+            self.fields.truncate(fields_length);
+            self.owner = owner;
+        }
+        Ok(Value::Object(map))
+    }
+
+    fn push_key(&mut self, name: &str) {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+    }
+
+    fn map(&mut self, values: TypeRef) -> Result<Value, SyntaxError> {
+        self.reader.enter()?;
+        let mut map = Map::new();
+        let mut first = true;
+        let path_length = self.path.len();
+        while let Some(name) = self.reader.key(&mut first)? {
+            if map.contains_key(&*name) {
+                self.strict_error("duplicate", &name);
+            }
+            self.push_key(&name);
+            let value = self.value(values)?;
+            map.insert(name.into_owned(), value);
+            self.path.truncate(path_length);
+        }
+        Ok(Value::Object(map))
+    }
+
+    fn list(&mut self, items: TypeRef) -> Result<Value, SyntaxError> {
+        self.reader.enter()?;
+        let mut list = Vec::new();
+        let mut first = true;
+        let path_length = self.path.len();
+        while self.reader.item(&mut first)? {
+            _ = write!(self.path, "[{}]", list.len());
+            let value = self.value(items)?;
+            list.push(value);
+            self.path.truncate(path_length);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn scalar(&mut self, scalar: Scalar, go: &str, token: Token) -> Result<Value, SyntaxError> {
+        let structural = self.schema.is_some_and(|s| s.structural);
+        match token {
+            Token::String => {
+                let text = self.reader.string()?;
+                if structural {
+                    return Ok(Value::String(text.into_owned()));
+                }
+                match leaf::from_text(scalar, text) {
+                    Ok(value) => return Ok(value),
+                    Err(leaf::Bad::Type) => self.type_error("string", go),
+                    Err(leaf::Bad::Value(message)) => self.fatal_error(message),
+                }
+            }
+            Token::Number => {
+                let text = self.reader.number()?;
+                if structural {
+                    return Ok(number(text));
+                }
+                match leaf::from_number(scalar, text) {
+                    Ok(value) => return Ok(value),
+                    Err(leaf::Bad::Type) if matches!(scalar, Scalar::Int { .. } | Scalar::IntOrString) => {
+                        self.type_error(&format!("number {text}"), go_target(&Shape::Scalar(scalar), go));
+                    }
+                    Err(leaf::Bad::Type) => self.type_error("number", go_target(&Shape::Scalar(scalar), go)),
+                    Err(leaf::Bad::Value(message)) => self.fatal_error(message),
+                }
+            }
+            _ => {
+                self.reader.literal(token)?;
+                if structural || matches!(scalar, Scalar::Bool | Scalar::Untyped) {
+                    return Ok(Value::Bool(token == Token::True));
+                }
+                if scalar == Scalar::Quantity {
+                    self.fatal_error(leaf::QUANTITY_FORMAT.to_owned());
+                } else {
+                    self.type_error("bool", go_target(&Shape::Scalar(scalar), go));
+                }
+            }
+        }
+        Ok(Value::Null)
+    }
+
+    /// A value of no declared type.
+    fn any(&mut self) -> Result<Value, SyntaxError> {
+        let token = self.reader.peek()?;
+        match token {
+            Token::Object => {
+                self.reader.enter()?;
+                let mut map = Map::new();
+                let mut first = true;
+                let path_length = self.path.len();
+                while let Some(name) = self.reader.key(&mut first)? {
+                    // Typed bodies keep raw parts as they are, unread.
+                    if self.schema.is_none_or(|s| s.structural) && map.contains_key(&*name) {
+                        self.strict_error("duplicate", &name);
+                    }
+                    self.push_key(&name);
+                    let value = self.any()?;
+                    map.insert(name.into_owned(), value);
+                    self.path.truncate(path_length);
+                }
+                Ok(Value::Object(map))
+            }
+            Token::Array => {
+                self.reader.enter()?;
+                let mut list = Vec::new();
+                let mut first = true;
+                let path_length = self.path.len();
+                while self.reader.item(&mut first)? {
+                    _ = write!(self.path, "[{}]", list.len());
+                    let value = self.any()?;
+                    list.push(value);
+                    self.path.truncate(path_length);
+                }
+                Ok(Value::Array(list))
+            }
+            Token::String => Ok(Value::String(self.reader.string()?.into_owned())),
+            Token::Number => Ok(number(self.reader.number()?)),
+            Token::True | Token::False => {
+                self.reader.literal(token)?;
+                Ok(Value::Bool(token == Token::True))
+            }
+            Token::Null => {
+                self.reader.literal(token)?;
+                Ok(Value::Null)
+            }
+        }
+    }
+}
+
+/// The type that Go names when a value does not fit: types that decode themselves name what they read into.
+fn go_target<'a>(shape: &Shape, go: &'a str) -> &'a str {
+    match shape {
+        Shape::Scalar(Scalar::IntOrString) => "int32",
+        Shape::Scalar(Scalar::Time | Scalar::MicroTime | Scalar::Duration) => "string",
+        _ => go,
+    }
+}
+
+/// A number: an integer where it is written as one and fits, else a float.
+pub(super) fn number(text: &str) -> Value {
+    if let Ok(integer) = text.parse::<i64>() {
+        return Value::from(integer);
+    }
+    text.parse::<f64>().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
+}

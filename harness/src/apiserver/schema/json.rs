@@ -1,0 +1,321 @@
+//! A pull reader for JSON whose complaints read like those of Go's `encoding/json`, which clients see in a `Status`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Deepest nesting accepted. Go allows 10 000; stored objects are read back with `serde_json`, which stops at 128.
+const MAX_DEPTH: usize = 120;
+
+/// The text is not JSON; the message is Go's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SyntaxError(pub(super) String);
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+type Result<T> = std::result::Result<T, SyntaxError>;
+
+/// What the next value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    Object,
+    Array,
+    String,
+    Number,
+    True,
+    False,
+    Null,
+}
+
+/// The reader.
+pub(super) struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+    depth: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(text: &'a [u8]) -> Self {
+        Self { text, at: 0, depth: 0 }
+    }
+
+    fn space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.text.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// The complaint about the byte at the current place.
+    fn unexpected<T>(&self, context: &str) -> Result<T> {
+        Err(match self.text.get(self.at) {
+            None => SyntaxError("unexpected end of JSON input".to_owned()),
+            Some(&c) => SyntaxError(format!("invalid character {} {context}", quote_char(c))),
+        })
+    }
+
+    /// The kind of the value that begins here.
+    pub(super) fn peek(&mut self) -> Result<Token> {
+        self.space();
+        match self.text.get(self.at) {
+            Some(b'{') => Ok(Token::Object),
+            Some(b'[') => Ok(Token::Array),
+            Some(b'"') => Ok(Token::String),
+            Some(b'-' | b'0'..=b'9') => Ok(Token::Number),
+            Some(b't') => Ok(Token::True),
+            Some(b'f') => Ok(Token::False),
+            Some(b'n') => Ok(Token::Null),
+            _ => self.unexpected("looking for beginning of value"),
+        }
+    }
+
+    /// Enters the object or array that begins here.
+    pub(super) fn enter(&mut self) -> Result<()> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(SyntaxError("exceeded max depth".to_owned()));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.depth -= 1;
+        self.at += 1;
+    }
+
+    /// The next key of the object entered, with its colon; `None` at its end.
+    pub(super) fn key(&mut self, first: &mut bool) -> Result<Option<Cow<'a, str>>> {
+        self.space();
+        match self.text.get(self.at) {
+            Some(b'}') => {
+                self.leave();
+                return Ok(None);
+            }
+            Some(b',') if !*first => {
+                self.at += 1;
+                self.space();
+            }
+            _ if !*first => return self.unexpected("after object key:value pair"),
+            _ => {}
+        }
+        *first = false;
+        if self.text.get(self.at) != Some(&b'"') {
+            return self.unexpected("looking for beginning of object key string");
+        }
+        let key = self.string()?;
+        self.space();
+        if self.text.get(self.at) != Some(&b':') {
+            return self.unexpected("after object key");
+        }
+        self.at += 1;
+        Ok(Some(key))
+    }
+
+    /// Whether the array entered has a further item.
+    pub(super) fn item(&mut self, first: &mut bool) -> Result<bool> {
+        self.space();
+        match self.text.get(self.at) {
+            Some(b']') => {
+                self.leave();
+                return Ok(false);
+            }
+            Some(b',') if !*first => self.at += 1,
+            _ if !*first => return self.unexpected("after array element"),
+            _ => {}
+        }
+        *first = false;
+        Ok(true)
+    }
+
+    /// The string that begins here.
+    pub(super) fn string(&mut self) -> Result<Cow<'a, str>> {
+        self.at += 1;
+        let start = self.at;
+        loop {
+            match self.text.get(self.at) {
+                Some(b'"') => break,
+                Some(b'\\') => return self.escaped(start),
+                Some(0..0x20) | None => return self.unexpected("in string literal"),
+                Some(_) => self.at += 1,
+            }
+        }
+        let raw = &self.text[start..self.at];
+        self.at += 1;
+        Ok(String::from_utf8_lossy(raw))
+    }
+
+    /// The rest of a string from its first backslash.
+    fn escaped(&mut self, start: usize) -> Result<Cow<'a, str>> {
+        let mut out = String::from_utf8_lossy(&self.text[start..self.at]).into_owned();
+        loop {
+            let plain = self.at;
+            while matches!(self.text.get(self.at), Some(&c) if c >= 0x20 && c != b'"' && c != b'\\') {
+                self.at += 1;
+            }
+            out.push_str(&String::from_utf8_lossy(&self.text[plain..self.at]));
+            match self.text.get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(Cow::Owned(out));
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    out.push(self.escape()?);
+                }
+                _ => return self.unexpected("in string literal"),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char> {
+        let plain = match self.text.get(self.at) {
+            Some(b'u') => {
+                self.at += 1;
+                return self.unicode();
+            }
+            Some(&c @ (b'"' | b'\\' | b'/')) => char::from(c),
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            _ => return self.unexpected("in string escape code"),
+        };
+        self.at += 1;
+        Ok(plain)
+    }
+
+    fn unicode(&mut self) -> Result<char> {
+        let unit = self.hex4()?;
+        if (0xD800..0xDC00).contains(&unit) && self.text[self.at..].starts_with(b"\\u") {
+            let back = self.at;
+            self.at += 2;
+            let low = self.hex4()?;
+            if (0xDC00..0xE000).contains(&low) {
+                let joined = 0x1_0000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+                return Ok(char::from_u32(joined).unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            self.at = back;
+        }
+        Ok(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER))
+    }
+
+    fn hex4(&mut self) -> Result<u32> {
+        let mut unit = 0;
+        for _ in 0..4 {
+            let Some(digit) = self.text.get(self.at).and_then(|&c| char::from(c).to_digit(16)) else {
+                return self.unexpected("in \\u hexadecimal character escape");
+            };
+            unit = unit * 16 + digit;
+            self.at += 1;
+        }
+        Ok(unit)
+    }
+
+    /// The text of the number that begins here.
+    pub(super) fn number(&mut self) -> Result<&'a str> {
+        let start = self.at;
+        if self.text.get(self.at) == Some(&b'-') {
+            self.at += 1;
+        }
+        match self.text.get(self.at) {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return self.unexpected("in numeric literal"),
+        }
+        if self.text.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            if !matches!(self.text.get(self.at), Some(b'0'..=b'9')) {
+                return self.unexpected("after decimal point in numeric literal");
+            }
+            self.digits();
+        }
+        if let Some(b'e' | b'E') = self.text.get(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.text.get(self.at) {
+                self.at += 1;
+            }
+            if !matches!(self.text.get(self.at), Some(b'0'..=b'9')) {
+                return self.unexpected("in exponent of numeric literal");
+            }
+            self.digits();
+        }
+        Ok(std::str::from_utf8(&self.text[start..self.at]).unwrap_or_default())
+    }
+
+    fn digits(&mut self) {
+        while let Some(b'0'..=b'9') = self.text.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// Reads `true`, `false` or `null`.
+    pub(super) fn literal(&mut self, token: Token) -> Result<()> {
+        let word: &str = match token {
+            Token::True => "true",
+            Token::False => "false",
+            _ => "null",
+        };
+        for expected in word.bytes() {
+            if self.text.get(self.at) != Some(&expected) {
+                return self.unexpected(&format!("in literal {word} (expecting '{}')", char::from(expected)));
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    /// Skips the value that begins here.
+    pub(super) fn skip(&mut self) -> Result<()> {
+        match self.peek()? {
+            Token::Object => {
+                self.enter()?;
+                let mut first = true;
+                while self.key(&mut first)?.is_some() {
+                    self.skip()?;
+                }
+                Ok(())
+            }
+            Token::Array => {
+                self.enter()?;
+                let mut first = true;
+                while self.item(&mut first)? {
+                    self.skip()?;
+                }
+                Ok(())
+            }
+            Token::String => self.string().map(drop),
+            Token::Number => self.number().map(drop),
+            token => self.literal(token),
+        }
+    }
+
+    /// Nothing but space may follow the value.
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.space();
+        if self.at == self.text.len() { Ok(()) } else { self.unexpected("after top-level value") }
+    }
+}
+
+/// The byte as Go quotes it.
+fn quote_char(c: u8) -> String {
+    match c {
+        b'\'' => r"'\''".to_owned(),
+        b'"' => "'\"'".to_owned(),
+        b'\n' => r"'\n'".to_owned(),
+        b'\r' => r"'\r'".to_owned(),
+        b'\t' => r"'\t'".to_owned(),
+        b'\\' => r"'\\'".to_owned(),
+        7 => r"'\a'".to_owned(),
+        8 => r"'\b'".to_owned(),
+        11 => r"'\v'".to_owned(),
+        12 => r"'\f'".to_owned(),
+        0x20..=0x7e => format!("'{}'", char::from(c)),
+        0x80..=0xa0 | 0xad => format!("'\\u{c:04x}'"),
+        0xa1.. => format!("'{}'", char::from(c)),
+        _ => format!("'\\x{c:02x}'"),
+    }
+}

@@ -1,0 +1,116 @@
+//! Leaves that decode themselves: quantities, times, durations, bytes.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Scalar;
+use super::quantity::Quantity;
+use crate::apiserver::status::go_quote as quote;
+
+/// What the server says about a malformed quantity.
+pub(super) const QUANTITY_FORMAT: &str =
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+
+/// Why a leaf was refused.
+#[derive(Debug)]
+pub(super) enum Bad {
+    /// The JSON type does not fit.
+    Type,
+    /// The type's own parser refused the text.
+    Value(String),
+}
+
+/// A leaf that was written as a string.
+pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, Bad> {
+    match scalar {
+        Scalar::String | Scalar::IntOrString | Scalar::Untyped => Ok(Value::String(text.into_owned())),
+        Scalar::Quantity => match Quantity::parse(text.trim()) {
+            Ok(quantity) => Ok(Value::String(quantity.to_string())),
+            Err(error) => Err(Bad::Value(error.to_string())),
+        },
+        Scalar::Time => {
+            let time = parse_time(&text, "2006-01-02T15:04:05Z07:00")?;
+            Ok(Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()))
+        }
+        Scalar::MicroTime => {
+            let time = parse_time(&text, "2006-01-02T15:04:05.000000Z07:00")?;
+            Ok(Value::String(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()))
+        }
+        Scalar::Duration => Ok(Value::String(text.into_owned())),
+        Scalar::Bytes => check_base64(&text).map(|()| Value::String(text.into_owned())),
+        Scalar::Bool | Scalar::Int { .. } | Scalar::Float => Err(Bad::Type),
+    }
+}
+
+/// A leaf that was written as a number.
+pub(super) fn from_number(scalar: Scalar, text: &str) -> Result<Value, Bad> {
+    let whole = |min: i64, max: i64| match text.parse::<i64>() {
+        Ok(n) if (min..=max).contains(&n) => Ok(Value::from(n)),
+        _ => Err(Bad::Type),
+    };
+    match scalar {
+        Scalar::Int { min, max } => whole(min, max),
+        Scalar::IntOrString => whole(i32::MIN.into(), i32::MAX.into()),
+        Scalar::Float | Scalar::Untyped => Ok(super::decode::number(text)),
+        Scalar::Quantity => match Quantity::parse(text) {
+            Ok(quantity) => Ok(Value::String(quantity.to_string())),
+            Err(error) => Err(Bad::Value(error.to_string())),
+        },
+        _ => Err(Bad::Type),
+    }
+}
+
+fn parse_time(text: &str, layout: &str) -> Result<Timestamp, Bad> {
+    // Go wants exactly this form; jiff alone would accept spaces and short dates, too.
+    let bytes = text.as_bytes();
+    let digits = |from: usize, to: usize| bytes.get(from..to).is_some_and(|d| d.iter().all(u8::is_ascii_digit));
+    let refuse = |rest: &str, want: &str| {
+        let message = format!(
+            "parsing time {} as {}: cannot parse {} as {}",
+            quote(text),
+            quote(layout),
+            quote(rest),
+            quote(want)
+        );
+        Err(Bad::Value(message))
+    };
+    let parts: [(usize, usize, &str); 6] =
+        [(0, 4, "2006"), (5, 7, "01"), (8, 10, "02"), (11, 13, "15"), (14, 16, "04"), (17, 19, "05")];
+    let separators = ["-", "-", "T", ":", ":"];
+    for (i, (from, to, want)) in parts.into_iter().enumerate() {
+        if !digits(from, to) {
+            return refuse(text.get(from..).unwrap_or_default(), want);
+        }
+        if let Some(separator) = separators.get(i)
+            && text.get(to..=to) != Some(*separator)
+        {
+            return refuse(text.get(to..).unwrap_or_default(), separator);
+        }
+    }
+    match text.parse::<Timestamp>() {
+        Ok(time) => Ok(time),
+        Err(_) if text.len() == 19 => refuse("", "Z07:00"),
+        Err(_) => refuse(text.get(19..).unwrap_or_default(), "Z07:00"),
+    }
+}
+
+fn check_base64(text: &str) -> Result<(), Bad> {
+    let mut length = 0_usize;
+    let mut padding = 0_usize;
+    let bad = |at: usize| Err(Bad::Value(format!("illegal base64 data at input byte {at}")));
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'\r' | b'\n' => continue,
+            b'=' if length % 4 >= 2 => padding += 1,
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' if padding == 0 => {}
+            _ => return bad(at),
+        }
+        length += 1;
+        if padding > 2 {
+            return bad(at);
+        }
+    }
+    if length.is_multiple_of(4) { Ok(()) } else { bad(text.len()) }
+}

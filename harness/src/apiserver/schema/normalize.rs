@@ -1,0 +1,126 @@
+//! A value as the real server would encode it: Go structs show required fields even when they are zero and hide
+//! optional ones when they are empty.
+
+use serde_json::Value;
+
+use super::{Emit, Field, Scalar, Schema, Shape, Struct, TypeRef};
+
+impl Schema {
+    /// Brings `value`, of the root type, into the form in which the server encodes it. Idempotent. Undeclared fields
+    /// and values of wrong types stay as they are ([`Schema::convert`] deals with those). Custom resources have no
+    /// such rules and stay unchanged.
+    pub fn normalize(&self, value: &mut Value) {
+        if !self.structural {
+            self.normalize_at(self.root(), value);
+        }
+    }
+
+    fn normalize_at(&self, ty: TypeRef, value: &mut Value) {
+        match (self.shape(ty), value) {
+            (Shape::Struct(shape), Value::Object(map)) => self.normalize_struct(shape, map),
+            (Shape::List(list), Value::Array(items)) => {
+                if !self.is_plain(list.items) {
+                    for item in items {
+                        self.normalize_element(list.items, item);
+                    }
+                }
+            }
+            (Shape::Map(shape), Value::Object(map)) => {
+                for value in map.values_mut() {
+                    self.normalize_element(shape.values, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether values of the type are leaves with nothing inside to normalize.
+    fn is_plain(&self, ty: TypeRef) -> bool {
+        matches!(self.shape(ty), Shape::Scalar(_) | Shape::Any)
+    }
+
+    fn normalize_element(&self, ty: TypeRef, value: &mut Value) {
+        if value.is_null() {
+            *value = self.zero(ty);
+        } else {
+            self.normalize_at(ty, value);
+        }
+    }
+
+    fn normalize_struct(&self, shape: &Struct, map: &mut serde_json::Map<String, Value>) {
+        map.retain(|name, value| {
+            let Some(field) = shape.field(name) else { return true };
+            if value.is_null() {
+                return false;
+            }
+            self.normalize_at(field.ty, value);
+            field.pointer || !self.is_left_out(field, value)
+        });
+        for field in &shape.fields {
+            if self.shown_when_absent(field) && !map.contains_key(&*field.name) {
+                let zero = if field.pointer { Value::Null } else { self.zero(field.ty) };
+                map.insert(field.name.to_string(), zero);
+            }
+        }
+    }
+
+    /// Whether a field that is not a pointer is left out because of its value.
+    fn is_left_out(&self, field: &Field, value: &Value) -> bool {
+        match field.emit {
+            Emit::Always => false,
+            Emit::OmitZero => *value == self.zero(field.ty),
+            Emit::OmitEmpty => match value {
+                Value::String(s) => s.is_empty() && !matches!(self.shape(field.ty), Shape::Scalar(Scalar::Quantity)),
+                Value::Bool(b) => !b,
+                Value::Number(n) => {
+                    n.as_f64() == Some(0.0) && !matches!(self.shape(field.ty), Shape::Scalar(Scalar::IntOrString))
+                }
+                Value::Array(items) => items.is_empty(),
+                Value::Object(map) => map.is_empty() && matches!(self.shape(field.ty), Shape::Map(_)),
+                Value::Null => true,
+            },
+        }
+    }
+
+    /// Whether Go shows the field although nothing was said about it.
+    fn shown_when_absent(&self, field: &Field) -> bool {
+        match field.emit {
+            Emit::Always => true,
+            Emit::OmitZero => false,
+            Emit::OmitEmpty => !field.pointer && self.is_go_struct(field.ty),
+        }
+    }
+
+    /// Whether the type is a struct in Go, which `omitempty` never leaves out.
+    fn is_go_struct(&self, ty: TypeRef) -> bool {
+        match self.shape(ty) {
+            Shape::Struct(_) => true,
+            Shape::Scalar(scalar) => matches!(
+                scalar,
+                Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime | Scalar::Duration
+            ),
+            Shape::Any => !self.structural && &*self.get(ty).go == "runtime.RawExtension",
+            Shape::List(_) | Shape::Map(_) => false,
+        }
+    }
+
+    /// The encoded zero value of a type.
+    pub(super) fn zero(&self, ty: TypeRef) -> Value {
+        match self.shape(ty) {
+            Shape::Struct(shape) => {
+                let mut map = serde_json::Map::new();
+                self.normalize_struct(shape, &mut map);
+                Value::Object(map)
+            }
+            Shape::Scalar(scalar) => match scalar {
+                Scalar::String => Value::String(String::new()),
+                Scalar::Bool => Value::Bool(false),
+                Scalar::Int { .. } | Scalar::Float | Scalar::IntOrString => Value::from(0),
+                Scalar::Quantity => Value::String("0".to_owned()),
+                Scalar::Duration => Value::String("0s".to_owned()),
+                Scalar::Time | Scalar::MicroTime | Scalar::Bytes | Scalar::Untyped => Value::Null,
+            },
+            Shape::Any | Shape::List(_) | Shape::Map(_) => Value::Null,
+        }
+    }
+}

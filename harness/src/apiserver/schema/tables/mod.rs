@@ -1,0 +1,74 @@
+//! What every built-in type looks like on the wire: one compact line per type.
+//!
+//! The notation, made for grepping (`^PodSpec:`), is read by [`super::registry`]:
+//!
+//! ```text
+//! Name: [=atomic] field type[marks]; field type[marks]; …      a struct; continuation lines begin with a space
+//! = type: Name Name …                                          named types over another type
+//!
+//! type     string bool int int32 int64 uint8 float64 · bytes (base64) · quantity · intorstr · time microtime duration
+//!          raw (any JSON) · Name · package.Name · *T (may be absent as opposed to zero) · []T (list) · {}T (map by string)
+//! field    &T embeds the fields of T
+//! marks    !           always encoded, even when zero
+//!          ~           left out when the struct is zero
+//!          @key,key    list type map with these keys; strategic merge merges by the first
+//!          +retainKeys strategic merge keeps only the keys named by `$retainKeys`
+//!          =map(key,…) =set =atomic =granular    list type or map type
+//!          %merge %merge(key) %replace %retainKeys    strategic merge strategy where it differs from the list type
+//!          :value      default of a list-map key
+//! ```
+
+mod access;
+mod core_v1;
+mod extension;
+mod infrastructure;
+mod meta;
+mod workloads;
+
+/// A package of types: how tables refer to it, its schema name, its short Go package name and its table.
+pub(super) struct Package {
+    /// Name by which other packages' tables refer to it.
+    pub(super) short: &'static str,
+    /// Prefix of its types' schema names.
+    pub(super) prefix: &'static str,
+    /// Last segment of the package's path, as decode errors print it.
+    pub(super) go: &'static str,
+    /// The table.
+    pub(super) text: &'static str,
+}
+
+const fn package(short: &'static str, prefix: &'static str, go: &'static str, text: &'static str) -> Package {
+    Package { short, prefix, go, text }
+}
+
+/// Every package of built-in types.
+pub(super) const PACKAGES: &[Package] = &[
+    package("meta", "io.k8s.apimachinery.pkg.apis.meta.v1", "v1", meta::META),
+    package("core", "io.k8s.api.core.v1", "v1", core_v1::CORE),
+    package("apps", "io.k8s.api.apps.v1", "v1", workloads::APPS),
+    package("autoscaling", "io.k8s.api.autoscaling.v1", "v1", workloads::AUTOSCALING),
+    package("autoscalingv2", "io.k8s.api.autoscaling.v2", "v2", workloads::AUTOSCALINGV2),
+    package("batch", "io.k8s.api.batch.v1", "v1", workloads::BATCH),
+    package("policy", "io.k8s.api.policy.v1", "v1", workloads::POLICY),
+    package("scheduling", "io.k8s.api.scheduling.v1", "v1", workloads::SCHEDULING),
+    package("authentication", "io.k8s.api.authentication.v1", "v1", access::AUTHENTICATION),
+    package("authorization", "io.k8s.api.authorization.v1", "v1", access::AUTHORIZATION),
+    package("certificates", "io.k8s.api.certificates.v1", "v1", access::CERTIFICATES),
+    package("flowcontrol", "io.k8s.api.flowcontrol.v1", "v1", access::FLOWCONTROL),
+    package("rbac", "io.k8s.api.rbac.v1", "v1", access::RBAC),
+    package("admissionregistration", "io.k8s.api.admissionregistration.v1", "v1", extension::ADMISSIONREGISTRATION),
+    package(
+        "apiextensions",
+        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
+        "v1",
+        extension::APIEXTENSIONS,
+    ),
+    package("apiregistration", "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1", "v1", extension::APIREGISTRATION),
+    package("coordination", "io.k8s.api.coordination.v1", "v1", infrastructure::COORDINATION),
+    package("discovery", "io.k8s.api.discovery.v1", "v1", infrastructure::DISCOVERY),
+    package("events", "io.k8s.api.events.v1", "v1", infrastructure::EVENTS),
+    package("networking", "io.k8s.api.networking.v1", "v1", infrastructure::NETWORKING),
+    package("node", "io.k8s.api.node.v1", "v1", infrastructure::NODE),
+    package("resource", "io.k8s.api.resource.v1", "v1", infrastructure::RESOURCE),
+    package("storage", "io.k8s.api.storage.v1", "v1", infrastructure::STORAGE),
+];
