@@ -1,1 +1,543 @@
-//! Module `listener`.
+//! The server on a socket: HTTPS (HTTP/1.1 and HTTP/2) with a certificate authority of its own, or plain HTTP on
+//! loopback. For clients that run as processes of their own, on wall time.
+//!
+//! Every limit is a field of [`Limits`]: a hostile client gets a clear `Status` or a closed connection, never the server.
+
+mod tls;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use http::{Request, Response, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::request::{ApiRequest, Reply, ReplyBody};
+use super::server::ApiServer;
+use super::service::{ConnectionReset, HttpBody, into_response};
+use super::status::Status;
+
+/// What a client may use up.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Largest body of a request; more is refused with 413 (`RequestEntityTooLarge`).
+    pub body_bytes: usize,
+    /// Time for a body to arrive; after it the request is answered with 408 and the connection closed.
+    pub body_time: Duration,
+    /// Time for the head of a request, for a TLS handshake, and for the first request of a connection.
+    pub head_time: Duration,
+    /// Largest head of a request.
+    pub head_bytes: usize,
+    /// Most header lines of a request.
+    pub headers: usize,
+    /// Most requests at once on one HTTP/2 connection.
+    pub streams: u32,
+    /// Most connections at once; others wait in the listen queue.
+    pub connections: usize,
+    /// Time that open requests get to end after the server was told to stop.
+    pub stop_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 3 * 1024 * 1024,
+            body_time: Duration::from_mins(1),
+            head_time: Duration::from_secs(15),
+            head_bytes: 1024 * 1024,
+            headers: 200,
+            streams: 1000,
+            connections: 8192,
+            stop_time: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How to listen.
+#[derive(Debug, Clone)]
+pub struct ListenOptions {
+    /// Address; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Whether addresses other than loopback are allowed: whoever holds the token may do anything here.
+    pub allow_remote: bool,
+    /// Plain HTTP instead of HTTPS; loopback only.
+    pub plain: bool,
+    /// The bearer token that clients must send; one is made up when absent.
+    pub token: Option<String>,
+    /// What a client may use up.
+    pub limits: Limits,
+}
+
+impl ListenOptions {
+    /// HTTPS on a free port of loopback with a token of its own.
+    pub fn loopback() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            allow_remote: false,
+            plain: false,
+            token: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why the server does not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address is not loopback and was not allowed explicitly.
+    #[error("{0} can be reached by others: allow it explicitly or listen on loopback")]
+    Remote(SocketAddr),
+    /// Plain HTTP would send the token over the network.
+    #[error("plain HTTP is for loopback only, not for {0}")]
+    PlainRemote(SocketAddr),
+    /// The operating system refused the address.
+    #[error("unable to listen on {address}")]
+    Bind {
+        /// The address that was wanted.
+        address: SocketAddr,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The certificate could not be made.
+    #[error("unable to make a certificate: {0}")]
+    Certificate(String),
+    /// The token has characters that cannot stand in a header.
+    #[error("the token may hold only visible ASCII characters without spaces")]
+    Token,
+    /// The kubeconfig could not be written.
+    #[error("unable to write the kubeconfig {path}")]
+    Kubeconfig {
+        /// Where it was to go.
+        path: std::path::PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A server that listens; [`Listening::serve`] answers.
+#[derive(Debug)]
+pub struct Listening {
+    server: ApiServer,
+    listener: TcpListener,
+    address: SocketAddr,
+    identity: Option<tls::Identity>,
+    token: Arc<str>,
+    limits: Limits,
+}
+
+/// Starts listening for `server`.
+///
+/// # Errors
+///
+/// A forbidden or unavailable address, an unusable token, or no certificate.
+pub async fn listen(server: ApiServer, options: ListenOptions) -> Result<Listening, ListenError> {
+    let wanted = options.address;
+    if !wanted.ip().is_loopback() {
+        if options.plain {
+            return Err(ListenError::PlainRemote(wanted));
+        }
+        if !options.allow_remote {
+            return Err(ListenError::Remote(wanted));
+        }
+        tracing::warn!(address = %wanted, "listening beyond loopback: whoever has the token may do anything on this server");
+    }
+    let token = match options.token {
+        Some(token) if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            return Err(ListenError::Token);
+        }
+        Some(token) => token,
+        None => tls::random_token()?,
+    };
+    let bind_error = |source| ListenError::Bind { address: wanted, source };
+    let listener = TcpListener::bind(wanted).await.map_err(bind_error)?;
+    let address = listener.local_addr().map_err(bind_error)?;
+    let identity = if options.plain { None } else { Some(tls::Identity::make(address.ip())?) };
+    Ok(Listening { server, listener, address, identity, token: token.into(), limits: options.limits })
+}
+
+impl Listening {
+    /// The address with its actual port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The server's URL. An unspecified address is reached through loopback.
+    pub fn url(&self) -> String {
+        let scheme = if self.identity.is_some() { "https" } else { "http" };
+        let mut address = self.address;
+        match address.ip() {
+            std::net::IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip([127, 0, 0, 1].into()),
+            std::net::IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(std::net::Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        format!("{scheme}://{address}")
+    }
+
+    /// The bearer token that clients must send.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The certificate of the authority in PEM, unless HTTP is plain.
+    pub fn authority_pem(&self) -> Option<&str> {
+        self.identity.as_ref().map(|identity| identity.authority_pem.as_str())
+    }
+
+    /// A kubeconfig with which kubectl and client libraries reach the server.
+    pub fn kubeconfig(&self) -> String {
+        let authority = match self.authority_pem() {
+            Some(pem) => format!("    certificate-authority-data: {}\n", BASE64.encode(pem)),
+            None => String::new(),
+        };
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: plumbline\nclusters:\n- name: plumbline\n  cluster:\n    server: {}\n{authority}\
+             contexts:\n- name: plumbline\n  context:\n    cluster: plumbline\n    user: plumbline\n    namespace: default\n\
+             users:\n- name: plumbline\n  user:\n    token: {:?}\n",
+            self.url(),
+            self.token
+        )
+    }
+
+    /// Writes the kubeconfig, readable by its owner only; an existing file is replaced in one step.
+    ///
+    /// # Errors
+    ///
+    /// The file or its folder cannot be written.
+    pub fn write_kubeconfig(&self, path: &std::path::Path) -> Result<(), ListenError> {
+        tls::write_private(path, &self.kubeconfig())
+            .map_err(|source| ListenError::Kubeconfig { path: path.to_owned(), source })
+    }
+
+    /// Answers until `stop` is cancelled; then watches end, open requests finish, and the call returns.
+    pub async fn serve(self, stop: CancellationToken) {
+        let acceptor = self.identity.as_ref().map(|identity| TlsAcceptor::from(identity.config.clone()));
+        let shared =
+            Arc::new(Connections { server: self.server, token: self.token, limits: self.limits, stop: stop.clone() });
+        let permits = Arc::new(Semaphore::new(shared.limits.connections));
+        let mut open = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(_) = open.join_next() => continue,
+                accepted = accept(&self.listener, &permits) => accepted,
+            };
+            match accepted {
+                Ok((stream, permit)) => {
+                    let (shared, acceptor) = (shared.clone(), acceptor.clone());
+                    open.spawn(async move {
+                        shared.connection(stream, acceptor).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    // Out of file descriptors or the like: give connections a moment to end instead of spinning.
+                    tracing::warn!(%error, "unable to accept a connection");
+                    shared.server.clock().sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+        drop(self.listener);
+        let ended = async { while open.join_next().await.is_some() {} };
+        if shared.server.clock().timeout(shared.limits.stop_time, ended).await.is_none() {
+            tracing::warn!(open = open.len(), "closing connections that did not end in time");
+            open.abort_all();
+        }
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> std::io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let permit = permits.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok((stream, permit))
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Connections {
+    server: ApiServer,
+    token: Arc<str>,
+    limits: Limits,
+    stop: CancellationToken,
+}
+
+impl Connections {
+    async fn connection(self: Arc<Self>, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+        let Some(acceptor) = acceptor else { return self.http(stream).await };
+        let handshake = self.server.clock().timeout(self.limits.head_time, acceptor.accept(stream)).await;
+        match handshake {
+            Some(Ok(stream)) => self.http(stream).await,
+            Some(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            None => tracing::debug!("TLS handshake took too long"),
+        }
+    }
+
+    async fn http(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let first_request = Arc::new(AtomicBool::new(false));
+        let shared = self.clone();
+        let seen = first_request.clone();
+        let service = service_fn(move |request| {
+            seen.store(true, Ordering::Relaxed);
+            shared.clone().answer(request)
+        });
+        let builder = self.builder();
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let watchdog = self.server.clock().sleep(self.limits.head_time);
+        let mut watchdog = std::pin::pin!(watchdog);
+        let mut watched = true;
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "connection ended");
+                    }
+                    return;
+                }
+                () = self.stop.cancelled(), if !stopping => {
+                    stopping = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = watchdog.as_mut(), if watched => {
+                    watched = false;
+                    if !first_request.load(Ordering::Relaxed) {
+                        tracing::debug!("closing a connection without a request");
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn builder(&self) -> auto::Builder<TokioExecutor> {
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.head_time)
+            .max_headers(self.limits.headers)
+            .max_buf_size(self.limits.head_bytes)
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(self.limits.head_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_streams(self.limits.streams)
+            .keep_alive_interval(Duration::from_secs(30))
+            .keep_alive_timeout(Duration::from_secs(15));
+        builder
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<HttpBody>, ConnectionReset> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path();
+        if !open_to_all(path)
+            && let Err(refusal) = self.authenticate(&parts.headers)
+        {
+            return Ok(closing(refusal.into()));
+        }
+        let body = match self.server.clock().timeout(self.limits.body_time, self.read(body, &parts.headers)).await {
+            Some(Ok(body)) => body,
+            Some(Err(refusal)) => return Ok(closing(refusal.into())),
+            None => {
+                return Ok(closing(Status::failure(408, "Timeout", "the request's body did not arrive in time").into()));
+            }
+        };
+        let mut headers = parts.headers;
+        if let (None, Some(authority)) = (headers.get(header::HOST), parts.uri.authority())
+            && let Ok(host) = header::HeaderValue::from_str(authority.as_str())
+        {
+            headers.insert(header::HOST, host);
+        }
+        let request = ApiRequest {
+            method: parts.method,
+            path: parts.uri.path().to_owned(),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            headers,
+            body,
+        };
+        let mut reply = self.server.handle(request).await;
+        if reply.drop_connection {
+            return Err(ConnectionReset);
+        }
+        if let ReplyBody::Stream(events) = reply.body {
+            reply.body = ReplyBody::Stream(Box::pin(events.take_until(self.stop.clone().cancelled_owned())));
+        }
+        Ok(into_response(reply))
+    }
+
+    fn authenticate(&self, headers: &header::HeaderMap) -> Result<(), Status> {
+        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let token = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        match token {
+            Some((_, token)) if same(token.trim(), &self.token) => Ok(()),
+            _ => Err(Status::unauthorized()),
+        }
+    }
+
+    async fn read(&self, mut body: Incoming, headers: &header::HeaderMap) -> Result<Bytes, Status> {
+        let limit = self.limits.body_bytes;
+        let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        if announced.is_some_and(|length| length > limit as u64) {
+            return Err(Status::too_large(limit));
+        }
+        let mut collected = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame =
+                frame.map_err(|error| Status::bad_request(format!("unable to read the request's body: {error}")))?;
+            if let Ok(data) = frame.into_data() {
+                if collected.len() + data.len() > limit {
+                    return Err(Status::too_large(limit));
+                }
+                collected.extend_from_slice(&data);
+            }
+        }
+        Ok(collected.freeze())
+    }
+}
+
+/// Paths that need no token, as kube-apiserver's default roles open them to everybody.
+fn open_to_all(path: &str) -> bool {
+    matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
+}
+
+/// Compares in a time that does not depend on where the texts differ.
+fn same(left: &str, right: &str) -> bool {
+    left.len() == right.len() && left.bytes().zip(right.bytes()).fold(0, |differing, (l, r)| differing | (l ^ r)) == 0
+}
+
+/// The reply, after which an HTTP/1 connection ends: its body may not have been read.
+fn closing(reply: Reply) -> Response<HttpBody> {
+    let version_one_only = header::HeaderValue::from_static("close");
+    let mut response = into_response(reply);
+    if response.status() != http::StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::CONNECTION, version_one_only);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apiserver::ApiServerConfig;
+    use crate::time::Clock;
+    use rstest::rstest;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    async fn plain(limits: Limits) -> (SocketAddr, String, CancellationToken, tokio::task::JoinHandle<()>) {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
+        let options =
+            ListenOptions { plain: true, limits, token: Some("t0ken".to_owned()), ..ListenOptions::loopback() };
+        let listening = listen(server, options).await.unwrap();
+        let (address, stop) = (listening.address(), CancellationToken::new());
+        let config = listening.kubeconfig();
+        let task = tokio::spawn(listening.serve(stop.clone()));
+        (address, config, stop, task)
+    }
+
+    async fn talk(address: SocketAddr, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let _ = stream.write_all(request).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    #[rstest]
+    #[case::no_token("GET /api HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "HTTP/1.1 401")]
+    #[case::wrong_token(
+        "GET /api HTTP/1.1\r\nhost: x\r\nauthorization: Bearer no\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 401"
+    )]
+    #[case::health_is_open("GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "HTTP/1.1 ")]
+    #[case::too_large(
+        "POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t0ken\r\ncontent-length: 104857600\r\n\r\nabc",
+        "HTTP/1.1 413"
+    )]
+    #[case::garbage("\u{1}\u{2}\u{3}\r\n\r\n", "HTTP/1.1 400")]
+    #[tokio::test]
+    async fn answers(#[case] request: &str, #[case] start: &str) {
+        let (address, _, stop, task) = plain(Limits::default()).await;
+        let answer = talk(address, request.as_bytes()).await;
+        assert!(answer.starts_with(start), "{answer}");
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn header_floods_and_silence_end_the_connection_only() {
+        let limits = Limits { head_time: Duration::from_millis(200), ..Limits::default() };
+        let (address, _, stop, task) = plain(limits).await;
+        let flood: String = (0..500).map(|n| format!("h{n}: v\r\n")).collect();
+        let answer = talk(address, format!("GET /healthz HTTP/1.1\r\n{flood}\r\n").as_bytes()).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+        assert_eq!(talk(address, b"").await, "");
+        let slow = talk(address, b"GET /healthz HTTP/1.1\r\nhost: x\r\n").await;
+        assert!(slow.is_empty() || slow.starts_with("HTTP/1.1 4"), "{slow}");
+        assert!(!talk(address, b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.is_empty());
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_ends_is_given_up() {
+        let limits = Limits { body_time: Duration::from_millis(200), ..Limits::default() };
+        let (address, _, stop, task) = plain(limits).await;
+        let head = "POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t0ken\r\ncontent-length: 100\r\n\r\n{";
+        assert!(talk(address, head.as_bytes()).await.starts_with("HTTP/1.1 408"));
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn https_works_with_the_written_kubeconfig() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
+        let listening = listen(server, ListenOptions::loopback()).await.unwrap();
+        let kubeconfig = kube::config::Kubeconfig::from_yaml(&listening.kubeconfig()).unwrap();
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(listening.serve(stop.clone()));
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
+            .await
+            .unwrap();
+        let client = kube::Client::try_from(config).unwrap();
+        let request = Request::get("/nowhere").body(Vec::new()).unwrap();
+        let error = client.request::<serde_json::Value>(request).await.unwrap_err();
+        assert!(error.to_string().contains("404") || error.to_string().contains("find"), "{error}");
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn other_addresses_must_be_allowed() {
+        let server = || ApiServer::new(ApiServerConfig::new(Clock::wall()));
+        let remote = ListenOptions { address: SocketAddr::from(([0, 0, 0, 0], 0)), ..ListenOptions::loopback() };
+        assert!(matches!(listen(server(), remote.clone()).await, Err(ListenError::Remote(_))));
+        let plain = ListenOptions { plain: true, allow_remote: true, ..remote.clone() };
+        assert!(matches!(listen(server(), plain).await, Err(ListenError::PlainRemote(_))));
+        let allowed = listen(server(), ListenOptions { allow_remote: true, ..remote }).await.unwrap();
+        assert!(allowed.url().starts_with("https://127.0.0.1:"));
+        let bad = ListenOptions { token: Some("a b".to_owned()), ..ListenOptions::loopback() };
+        assert!(matches!(listen(server(), bad).await, Err(ListenError::Token)));
+    }
+}

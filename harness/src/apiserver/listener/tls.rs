@@ -1,0 +1,126 @@
+//! The server's own certificate authority, its certificate, and files that only their owner reads.
+
+use std::io::Write as _;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::ListenError;
+
+/// Names under which clients may reach the server beside its address.
+const NAMES: &[&str] = &[
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
+
+/// A certificate, and the authority that vouches for it.
+pub(super) struct Identity {
+    /// The authority's certificate in PEM.
+    pub(super) authority_pem: String,
+    /// TLS with the certificate, HTTP/2 and HTTP/1.1.
+    pub(super) config: Arc<rustls::ServerConfig>,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity").finish_non_exhaustive()
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> ListenError {
+    ListenError::Certificate(error.to_string())
+}
+
+impl Identity {
+    /// Makes an authority and a certificate for `address`, loopback and the names of the service `kubernetes`.
+    pub(super) fn make(address: IpAddr) -> Result<Self, ListenError> {
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.distinguished_name.push(DnType::CommonName, "plumbline-ca");
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let authority =
+            CertifiedIssuer::self_signed(authority, KeyPair::generate().map_err(failed)?).map_err(failed)?;
+
+        let names: Vec<String> = NAMES.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).map_err(failed)?;
+        let addresses = [address, IpAddr::from([127, 0, 0, 1]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST.octets())];
+        params.subject_alt_names.extend(addresses.map(SanType::IpAddress));
+        params.distinguished_name.push(DnType::CommonName, "plumbline");
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate().map_err(failed)?;
+        let certificate = params.signed_by(&key, &authority).map_err(failed)?;
+
+        let chain = vec![certificate.der().clone(), authority.der().clone()];
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(failed)?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(failed)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { authority_pem: authority.pem(), config: Arc::new(config) })
+    }
+}
+
+/// A token that nobody can guess.
+pub(super) fn random_token() -> Result<String, ListenError> {
+    use std::fmt::Write as _;
+    let mut bytes = [0_u8; 16];
+    SystemRandom::new().fill(&mut bytes).map_err(failed)?;
+    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+/// Writes a file with mode 0600 beside `path` and moves it there.
+pub(super) fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
+    let mut name = path.file_name().ok_or(std::io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let beside = path.with_file_name(name);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(&beside).and_then(|mut file| file.write_all(content.as_bytes()));
+    written.and_then(|()| std::fs::rename(&beside, path)).inspect_err(|_| {
+        let _ = std::fs::remove_file(&beside);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn private_files_are_private_and_replaced() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = std::env::temp_dir().join(format!("plumbline-tls-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("kubeconfig");
+        std::fs::write(&path, "old").unwrap();
+        write_private(&path, "new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn tokens_differ() {
+        assert_ne!(random_token().unwrap(), random_token().unwrap());
+    }
+}
