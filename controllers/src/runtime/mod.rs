@@ -1,1 +1,29 @@
-//! Map of the runtime.
+//! What every controller stands on, in the order data flows:
+//!
+//! | module | does |
+//! | --- | --- |
+//! | [`clock`] | the one source of time |
+//! | [`client`] | one dressed client per controller: user agent, time limits, retries, request rate |
+//! | [`informer`] | list and watch, one per resource for all controllers |
+//! | [`cache`], [`lister`] | ordered, indexed objects and the read-only handle |
+//! | [`queue`] | deduplicating, delaying, rate-limiting work queue |
+//! | [`workers`] | the loop from queue to sync, with a panic barrier |
+//! | [`recorder`] | Kubernetes Events |
+//! | [`metrics`] | the registry, with upstream's names |
+//! | [`shutdown`] | signals to a token |
+//! | [`env`] | what a controller is given to start with |
+//!
+//! Absences that matter: no wall clock outside [`clock`], no detached task, no writes (they go through
+//! [`crate::apply`]; events are the exception), no unordered map.
+
+pub mod cache;
+pub mod client;
+pub mod clock;
+pub mod env;
+pub mod informer;
+pub mod lister;
+pub mod metrics;
+pub mod queue;
+pub mod recorder;
+pub mod shutdown;
+pub mod workers;

@@ -361,7 +361,9 @@ impl Connections {
             Some(Ok(body)) => body,
             Some(Err(refusal)) => return Ok(closing(refusal.into())),
             None => {
-                return Ok(closing(Status::failure(408, "Timeout", "the request's body did not arrive in time").into()));
+                return Ok(closing(
+                    Status::failure(408, "Timeout", "the request's body did not arrive in time").into(),
+                ));
             }
         };
         let mut headers = parts.headers;

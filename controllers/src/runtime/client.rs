@@ -1,0 +1,290 @@
+//! One dressed kube client per controller.
+//!
+//! The factory the program was given makes plain clients: over TLS in the binary, in process in simulations. Here each
+//! gets what client-go gives its clients: a user agent, a request rate, a limit on waiting for an answer, and retries
+//! where the server asks for them (`Retry-After`). Everything waits on our [`Clock`], without jitter.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
+use tower::BoxError;
+
+use super::clock::Clock;
+use super::queue::rate_limit::{TokenBucket, exponential};
+
+/// Makes a plain client for the user named last in the user agent, e.g. `disruption-controller`.
+pub type ClientFactory = Arc<dyn Fn(&str) -> Client + Send + Sync>;
+
+/// Client names: the last segment of the user agent, as kube-controller-manager names its clients.
+pub mod names {
+    /// The disruption controller.
+    pub const DISRUPTION: &str = "disruption-controller";
+    /// The pod garbage collector.
+    pub const PODGC: &str = "pod-garbage-collector";
+    /// The taint-eviction controller. (Upstream it shares `node-controller` with node lifecycle.)
+    pub const TAINT_EVICTION: &str = "taint-eviction-controller";
+    /// The ttl controller.
+    pub const TTL: &str = "ttl-controller";
+    /// Lists and watches of all controllers.
+    pub const INFORMERS: &str = "shared-informers";
+}
+
+/// How often a request is repeated when the server asks to come back later, as client-go.
+pub const MAX_RETRIES: u32 = 10;
+/// Wait before a GET is repeated after its connection broke, as client-go.
+pub const RECONNECT_DELAY: Duration = Duration::from_secs(1);
+/// A watch that lasts less than this counts as short; the next one of its path is delayed.
+pub const SHORT_WATCH: Duration = Duration::from_secs(1);
+
+/// Limits of one client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Requests per second in the long run; zero or less means unlimited.
+    pub qps: f64,
+    /// Requests that may be sent at once.
+    pub burst: u32,
+    /// Longest wait for an answer: for the whole of it, or for the headers of a watch.
+    pub request_timeout: Duration,
+}
+
+/// kube-controller-manager's defaults: 20 requests per second, 30 at once.
+impl Default for Limits {
+    fn default() -> Self {
+        Self { qps: 20.0, burst: 30, request_timeout: Duration::from_secs(30) }
+    }
+}
+
+/// The user agent of the client called `name`.
+pub fn user_agent(name: &str) -> String {
+    format!(
+        "plumbline-controllers/{} ({}/{}) kubernetes/1.36/{name}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        }
+    )
+}
+
+/// When a client last heard from the server. Shared between a client and its observer.
+#[derive(Debug, Default)]
+pub struct Contact {
+    last: Mutex<Option<Timestamp>>,
+}
+
+impl Contact {
+    /// The last successful answer, or the last piece of a watch.
+    pub fn last(&self) -> Option<Timestamp> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn touch(&self, now: Timestamp) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+}
+
+/// Dresses clients; those made by one `Dresser` share a request rate, as the clients of one controller do.
+#[derive(Clone, Debug)]
+pub struct Dresser {
+    user_agent: HeaderValue,
+    clock: Clock,
+    limits: Limits,
+    bucket: Arc<Mutex<TokenBucket>>,
+}
+
+impl Dresser {
+    /// For the clients of the controller called `name` in user agents.
+    pub fn new(name: &str, clock: Clock, limits: Limits) -> Self {
+        let user_agent = HeaderValue::try_from(user_agent(name)).unwrap_or(HeaderValue::from_static("plumbline"));
+        let bucket = Arc::new(Mutex::new(TokenBucket::new(limits.qps, limits.burst)));
+        Self { user_agent, clock, limits, bucket }
+    }
+
+    /// A client that sends through `plain`.
+    pub fn dress(&self, plain: Client) -> Client {
+        self.dress_observed(plain, Arc::default())
+    }
+
+    /// A client that sends through `plain` and notes in `contact` when it heard from the server.
+    pub fn dress_observed(&self, plain: Client, contact: Arc<Contact>) -> Client {
+        let namespace = plain.default_namespace().to_owned();
+        let transport = Arc::new(Transport { plain, dresser: self.clone(), contact, watches: Mutex::default() });
+        let service = tower::service_fn(move |request| {
+            let transport = Arc::clone(&transport);
+            async move { transport.send(request).await }
+        });
+        Client::new(service, namespace)
+    }
+}
+
+/// The body of an answer, whole or streaming.
+type Answer = UnsyncBoxBody<Bytes, BoxError>;
+
+struct Transport {
+    plain: Client,
+    dresser: Dresser,
+    contact: Arc<Contact>,
+    watches: Mutex<BTreeMap<String, WatchPace>>,
+}
+
+/// Keeps a server that ends every watch at once from being asked again at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct WatchPace {
+    started: Option<Duration>,
+    short_in_a_row: u32,
+}
+
+impl Transport {
+    async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        let (mut parts, body) = request.into_parts();
+        parts.headers.entry(USER_AGENT).or_insert_with(|| self.dresser.user_agent.clone());
+        let body = body.collect_bytes().await?;
+        let watch = is_watch(parts.uri.query().unwrap_or_default());
+        if watch {
+            self.pace(parts.uri.path()).await;
+        }
+        let mut attempt = 0;
+        loop {
+            self.throttle().await;
+            let request = Request::from_parts(parts.clone(), Body::from(body.to_vec()));
+            let result = self.dresser.clock.timeout(self.dresser.limits.request_timeout, self.exchange(request, watch));
+            let result = result.await.map_err(BoxError::from).flatten();
+            attempt += 1;
+            let wait = if attempt > MAX_RETRIES { None } else { retry_delay(&parts.method, watch, &result) };
+            let Some(wait) = wait else { return result };
+            tracing::info!(
+                method = %parts.method,
+                path = parts.uri.path(),
+                answer = describe(&result),
+                attempt,
+                wait_s = wait.as_secs(),
+                "request will be repeated"
+            );
+            self.dresser.clock.sleep(wait).await;
+        }
+    }
+
+    /// Sends once. The body of anything but a watch is read to its end, so that the time limit covers it too.
+    async fn exchange(&self, request: Request<Body>, watch: bool) -> Result<Response<Answer>, BoxError> {
+        let response = self.plain.send(request).await?;
+        let (clock, contact) = (self.dresser.clock.clone(), Arc::clone(&self.contact));
+        if response.status().is_success() {
+            contact.touch(clock.now());
+            if watch {
+                let noted = move |frame| {
+                    contact.touch(clock.now());
+                    frame
+                };
+                return Ok(response.map(|body| body.map_frame(noted).map_err(BoxError::from).boxed_unsync()));
+            }
+        }
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await?.to_bytes();
+        let bytes =
+            if parts.status.is_success() { bytes } else { with_retry_after(bytes, retry_after(&parts.headers)) };
+        Ok(Response::from_parts(parts, Full::new(bytes).map_err(|never| match never {}).boxed_unsync()))
+    }
+
+    async fn throttle(&self) {
+        let Limits { qps, .. } = self.dresser.limits;
+        if qps <= 0.0 {
+            return;
+        }
+        let now = self.dresser.clock.monotonic();
+        let wait = self.dresser.bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(now);
+        if wait > Duration::from_secs(1) {
+            tracing::info!(wait_ms = wait.as_millis(), "requests wait for the client-side rate limit");
+        }
+        self.dresser.clock.sleep(wait).await;
+    }
+
+    async fn pace(&self, path: &str) {
+        let delay = {
+            let now = self.dresser.clock.monotonic();
+            let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+            let pace = watches.entry(path.to_owned()).or_default();
+            let short = pace.started.is_some_and(|started| now.saturating_sub(started) < SHORT_WATCH);
+            pace.short_in_a_row = if short { pace.short_in_a_row + 1 } else { 0 };
+            // One short watch is an accident; from the second on it is a habit.
+            let delay = match pace.short_in_a_row {
+                0 | 1 => Duration::ZERO,
+                n => exponential(super::informer::BACKOFF_BASE, super::informer::BACKOFF_MAX, n - 2),
+            };
+            pace.started = Some(now + delay);
+            delay
+        };
+        if !delay.is_zero() {
+            tracing::warn!(path, delay_ms = delay.as_millis(), "watches end as soon as they begin, slowing down");
+        }
+        self.dresser.clock.sleep(delay).await;
+    }
+}
+
+fn is_watch(query: &str) -> bool {
+    query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
+}
+
+/// How long to wait before repeating the request; `None` when its result stands.
+fn retry_delay(method: &Method, watch: bool, result: &Result<Response<Answer>, BoxError>) -> Option<Duration> {
+    match result {
+        Ok(response) => {
+            let status = response.status();
+            let asks = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+            asks.then(|| retry_after(response.headers())).flatten()
+        }
+        // The informer repeats watches itself, from where it was.
+        Err(error) => (method == Method::GET && !watch && connection_broke(error.as_ref())).then_some(RECONNECT_DELAY),
+    }
+}
+
+fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// Whether an established connection broke under the request (as against: none could be made).
+fn connection_broke(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(io) = error.downcast_ref::<std::io::Error>()
+            && matches!(io.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+        {
+            return true;
+        }
+        let text = error.to_string();
+        if text.contains("connection closed before message completed") || text.contains("unexpected EOF during chunk") {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// Puts the `Retry-After` header into the Status, where [`crate::error::ApiError`] finds it.
+fn with_retry_after(body: Bytes, after: Option<Duration>) -> Bytes {
+    let Some(after) = after else { return body };
+    let Ok(serde_json::Value::Object(mut status)) = serde_json::from_slice(&body) else { return body };
+    let details = status.entry("details").or_insert_with(|| serde_json::json!({}));
+    if let Some(details) = details.as_object_mut() {
+        details.entry("retryAfterSeconds").or_insert_with(|| after.as_secs().into());
+    }
+    serde_json::to_vec(&status).map_or(body, Bytes::from)
+}
+
+fn describe(result: &Result<Response<Answer>, BoxError>) -> String {
+    match result {
+        Ok(response) => response.status().to_string(),
+        Err(error) => crate::error::chain(error.as_ref()),
+    }
+}

@@ -1,0 +1,159 @@
+//! What a controller is given to start with.
+//!
+//! A controller is a function `start(&Env, Options) -> Run`: it takes its listers, registers its handlers and makes its
+//! queues *now*, and returns the future that does the work *later*, once all caches are synced. Everything it asks for
+//! here is shared: two controllers that ask for the informer of pods get the same one, and only informers somebody asked
+//! for are started.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::BoxFuture;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use super::cache::CacheObject;
+use super::client::{ClientFactory, Dresser, Limits, names};
+use super::clock::Clock;
+use super::informer::{Informer, InformerStatus};
+use super::metrics::Metrics;
+use super::queue::WorkQueue;
+use super::recorder::Recorder;
+use crate::apply::{Reader, Writer};
+
+/// The work of a controller: polled after all caches are synced, ends after `env.stop` is cancelled.
+pub type Run = BoxFuture<'static, ()>;
+
+/// The surroundings of the controllers.
+pub struct Env {
+    /// The time they live in.
+    pub clock: Clock,
+    /// Where they count.
+    pub metrics: Metrics,
+    /// Cancelled when they shall end.
+    pub stop: CancellationToken,
+    factory: ClientFactory,
+    limits: Limits,
+    dressers: Mutex<BTreeMap<String, Dresser>>,
+    informers: Mutex<Vec<Slot>>,
+    background: Mutex<Vec<Background>>,
+}
+
+/// Work next to the controllers, e.g. the writer of events. Ends by itself once its handles are dropped.
+pub(crate) struct Background {
+    pub(crate) name: String,
+    pub(crate) run: BoxFuture<'static, ()>,
+}
+
+struct Slot {
+    view: TypeId,
+    typed: Arc<dyn Any + Send + Sync>,
+    shared: Arc<dyn SharedInformer>,
+}
+
+/// An informer of any kind, as the program starts and watches over it.
+pub trait SharedInformer: Send + Sync {
+    /// Lists and watches for ever.
+    fn run(self: Arc<Self>, dresser: Dresser, plain: Client) -> BoxFuture<'static, ()>;
+    /// Waits for the initial list.
+    fn wait_synced(&self) -> BoxFuture<'_, ()>;
+    /// How it is doing.
+    fn status(&self) -> InformerStatus;
+}
+
+impl<V: CacheObject> SharedInformer for Informer<V> {
+    fn run(self: Arc<Self>, dresser: Dresser, plain: Client) -> BoxFuture<'static, ()> {
+        Box::pin(async move { Informer::run(&self, &dresser, plain).await })
+    }
+
+    fn wait_synced(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Informer::wait_synced(self))
+    }
+
+    fn status(&self) -> InformerStatus {
+        Informer::status(self)
+    }
+}
+
+impl Env {
+    /// Surroundings without any informer yet.
+    pub fn new(
+        clock: Clock,
+        metrics: Metrics,
+        factory: ClientFactory,
+        limits: Limits,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            clock,
+            metrics,
+            stop,
+            factory,
+            limits,
+            dressers: Mutex::default(),
+            informers: Mutex::default(),
+            background: Mutex::default(),
+        }
+    }
+
+    /// The shared informer of the kind that `V` views. One view type per kind: each type has its own list and watch.
+    pub fn informer<V: CacheObject>(&self) -> Arc<Informer<V>> {
+        let mut slots = lock(&self.informers);
+        let held = slots.iter().find(|slot| slot.view == TypeId::of::<V>());
+        if let Some(informer) = held.and_then(|slot| Arc::clone(&slot.typed).downcast().ok()) {
+            return informer;
+        }
+        let informer = Arc::new(Informer::<V>::new(self.clock.clone(), &self.metrics));
+        slots.push(Slot { view: TypeId::of::<V>(), typed: informer.clone(), shared: informer.clone() });
+        informer
+    }
+
+    /// An empty work queue; `name` is its name in metrics.
+    pub fn queue<K: Ord + Clone>(&self, name: &str) -> WorkQueue<K> {
+        WorkQueue::new(self.clock.clone(), self.metrics.queue(name))
+    }
+
+    /// The door for writes of the client called `client` (see [`names`]).
+    pub fn writer(&self, client: &str) -> Writer {
+        Writer::new(self.client(client))
+    }
+
+    /// Live reads by the client called `client`.
+    pub fn reader(&self, client: &str) -> Reader {
+        Reader::new(self.client(client), self.clock.clone())
+    }
+
+    /// Events written by the client called `client` in the name of `component` (`source.component`).
+    pub fn recorder(&self, client: &str, component: &str) -> Recorder {
+        let (recorder, run) = Recorder::new(component, self.client(client), self.clock.clone(), self.metrics.clone());
+        lock(&self.background).push(Background { name: format!("events of {component}"), run });
+        recorder
+    }
+
+    pub(crate) fn informers(&self) -> Vec<Arc<dyn SharedInformer>> {
+        lock(&self.informers).iter().map(|slot| Arc::clone(&slot.shared)).collect()
+    }
+
+    pub(crate) fn take_background(&self) -> Vec<Background> {
+        std::mem::take(&mut lock(&self.background))
+    }
+
+    pub(crate) fn informer_client(&self) -> (Dresser, Client) {
+        (self.dresser(names::INFORMERS), (self.factory)(names::INFORMERS))
+    }
+
+    fn client(&self, name: &str) -> Client {
+        self.dresser(name).dress((self.factory)(name))
+    }
+
+    fn dresser(&self, name: &str) -> Dresser {
+        let mut dressers = lock(&self.dressers);
+        let dresser = dressers.entry(name.to_owned());
+        dresser.or_insert_with(|| Dresser::new(name, self.clock.clone(), self.limits)).clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

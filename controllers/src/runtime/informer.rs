@@ -1,0 +1,323 @@
+//! One list+watch per resource for the whole process, kept in an ordered cache.
+//!
+//! The informer sits on kube's `watcher` and replaces its back-off by a deterministic one on our [`Clock`]. Handlers are
+//! synchronous and run after the cache has changed, in the order of registration, so [`Informer::has_synced`] also says
+//! that the handlers have seen the initial list. Handlers only enqueue keys.
+
+use std::any::type_name;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::{StreamExt, pin_mut};
+use jiff::Timestamp;
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource};
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use super::cache::{CacheObject, Change, Lister, ObjectKey, Store};
+use super::client::{Contact, Dresser};
+use super::clock::Clock;
+use super::metrics::{InformerMetrics, Metrics};
+use super::queue::rate_limit::exponential;
+
+/// First delay after a failed list or watch; doubles with each failure in a row.
+pub const BACKOFF_BASE: Duration = Duration::from_millis(800);
+/// Longest delay after failed lists or watches.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// A stream without failures for this long starts again with the shortest delay.
+pub const BACKOFF_RESET: Duration = Duration::from_secs(120);
+
+/// Called for every change of the cache, after it happened.
+pub type Handler<V> = Box<dyn Fn(&Change<V>) + Send + Sync>;
+
+/// The shared informer of one resource.
+pub struct Informer<V> {
+    resource: String,
+    store: Arc<Store<V>>,
+    handlers: Mutex<Vec<Handler<V>>>,
+    started: AtomicBool,
+    synced: watch::Sender<bool>,
+    progress: Mutex<Progress>,
+    clock: Clock,
+    metrics: InformerMetrics,
+    contact: Arc<Contact>,
+}
+
+/// How an informer is doing: for readiness, staleness and debugging.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InformerStatus {
+    /// `group/plural`, or the bare plural of the core group.
+    pub resource: String,
+    /// Whether the initial list is in the cache and was shown to the handlers.
+    pub synced: bool,
+    /// Objects in the cache.
+    pub objects: usize,
+    /// Digest of the cache, see [`Lister::checksum`].
+    pub checksum: u64,
+    /// Complete lists taken into the cache; more than one means that the watch could not be resumed.
+    pub lists: u64,
+    /// When the last object or list arrived.
+    pub last_change: Option<Timestamp>,
+    /// When the server last answered or sent something, bookmarks included.
+    pub last_contact: Option<Timestamp>,
+    /// Failures in a row; 0 while list and watch work.
+    pub failures: u32,
+    /// Since when the cache may be stale: the first failure after the last contact.
+    pub stale_since: Option<Timestamp>,
+    /// The latest failure.
+    pub last_error: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    lists: u64,
+    last_change: Option<Timestamp>,
+    failures: u32,
+    last_failure: Option<Timestamp>,
+    stale_since: Option<Timestamp>,
+    last_error: Option<String>,
+}
+
+impl<V> fmt::Debug for Informer<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer").field("resource", &self.resource).finish_non_exhaustive()
+    }
+}
+
+impl<V: CacheObject> Informer<V> {
+    /// An informer with an empty cache; [`Self::run`] fills it.
+    pub fn new(clock: Clock, metrics: &Metrics) -> Self {
+        let resource = resource_name::<V>();
+        Self {
+            store: Arc::new(Store::default()),
+            handlers: Mutex::new(Vec::new()),
+            started: AtomicBool::new(false),
+            synced: watch::Sender::new(false),
+            progress: Mutex::new(Progress::default()),
+            clock,
+            metrics: metrics.informer(&resource),
+            resource,
+            contact: Arc::default(),
+        }
+    }
+
+    /// `group/plural`, or the bare plural of the core group.
+    pub fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    /// Reads the cache.
+    pub fn lister(&self) -> Lister<V> {
+        self.store.lister()
+    }
+
+    /// Adds a handler. It sees every change from the initial list on, so it has to be added before the informer runs.
+    pub fn on_change(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
+        debug_assert!(!self.started.load(Ordering::Relaxed), "handler added to the running {} informer", self.resource);
+        self.handlers().push(Box::new(handler));
+    }
+
+    /// Whether the initial list is in the cache and the handlers have seen it.
+    pub fn has_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Waits until [`Self::has_synced`].
+    pub async fn wait_synced(&self) {
+        let mut synced = self.synced.subscribe();
+        // The sender lives in `self`: waiting cannot end with an error.
+        let _ = synced.wait_for(|synced| *synced).await;
+    }
+
+    /// How the informer is doing.
+    pub fn status(&self) -> InformerStatus {
+        let lister = self.lister();
+        let progress = self.progress();
+        let last_contact = self.contact.last();
+        // A quiet watch that works again delivers nothing but bookmarks, which only the client sees.
+        let healed = progress.failures > 0 && last_contact > progress.last_failure;
+        InformerStatus {
+            resource: self.resource.clone(),
+            synced: self.has_synced(),
+            objects: lister.len(),
+            checksum: lister.checksum(),
+            lists: progress.lists,
+            last_change: progress.last_change,
+            last_contact,
+            failures: if healed { 0 } else { progress.failures },
+            stale_since: progress.stale_since.filter(|_| !healed),
+            last_error: progress.last_error.clone(),
+        }
+    }
+
+    /// Lists and watches all objects of the resource through a client that `dresser` makes of `plain`, for ever. Drop
+    /// the future to stop.
+    pub async fn run(&self, dresser: &Dresser, plain: Client) {
+        self.started.store(true, Ordering::Relaxed);
+        let client = dresser.dress_observed(plain, Arc::clone(&self.contact));
+        let stream = watcher(Api::<Wire<V>>::all(client), watcher::Config::default());
+        pin_mut!(stream);
+        let mut listed = BTreeMap::new();
+        let mut last_failure = Duration::ZERO;
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(event) => self.take(event, &mut listed),
+                Err(error) => {
+                    let now = self.clock.monotonic();
+                    if now.saturating_sub(last_failure) > BACKOFF_RESET {
+                        self.progress().failures = 0;
+                    }
+                    last_failure = now;
+                    let delay = self.failed(&error);
+                    self.clock.sleep(delay).await;
+                }
+            }
+        }
+    }
+
+    fn take(&self, event: watcher::Event<Wire<V>>, listed: &mut BTreeMap<ObjectKey, Arc<V>>) {
+        match event {
+            watcher::Event::Init => listed.clear(),
+            watcher::Event::InitApply(Wire { view, .. }) => {
+                listed.insert(view.key(), Arc::new(view));
+            }
+            watcher::Event::InitDone => {
+                let changes = self.store.replace(std::mem::take(listed));
+                self.deliver(&changes);
+                self.listed();
+            }
+            watcher::Event::Apply(Wire { view, .. }) => {
+                self.changed();
+                self.deliver(&self.store.apply(Arc::new(view)));
+            }
+            watcher::Event::Delete(Wire { view, .. }) => {
+                self.changed();
+                self.deliver(&self.store.remove(Arc::new(view)));
+            }
+        }
+    }
+
+    fn deliver(&self, changes: &[Change<V>]) {
+        self.metrics.objects(self.store.len());
+        let handlers = self.handlers();
+        for change in changes {
+            for handler in handlers.iter() {
+                handler(change);
+            }
+        }
+    }
+
+    fn listed(&self) {
+        let objects = self.store.len();
+        self.changed();
+        self.metrics.listed();
+        let mut progress = self.progress();
+        progress.lists += 1;
+        if progress.lists == 1 {
+            tracing::info!(resource = self.resource, objects, "cache synced");
+        } else {
+            tracing::info!(resource = self.resource, objects, lists = progress.lists, "cache re-listed");
+        }
+        drop(progress);
+        self.synced.send_replace(true);
+    }
+
+    fn changed(&self) {
+        let mut progress = self.progress();
+        progress.last_change = Some(self.clock.now());
+        if progress.failures > 0 {
+            tracing::info!(resource = self.resource, failures = progress.failures, "watch works again");
+        }
+        progress.failures = 0;
+        progress.stale_since = None;
+    }
+
+    fn failed(&self, error: &watcher::Error) -> Duration {
+        self.metrics.failed();
+        let mut progress = self.progress();
+        let delay = exponential(BACKOFF_BASE, BACKOFF_MAX, progress.failures);
+        progress.failures = progress.failures.saturating_add(1);
+        let now = self.clock.now();
+        progress.stale_since.get_or_insert(now);
+        progress.last_failure = Some(now);
+        let text = crate::error::chain(error);
+        tracing::warn!(
+            resource = self.resource,
+            error = text,
+            failures = progress.failures,
+            retry_in_ms = delay.as_millis(),
+            "list or watch failed, the cache may be stale"
+        );
+        progress.last_error = Some(text);
+        delay
+    }
+
+    fn handlers(&self) -> MutexGuard<'_, Vec<Handler<V>>> {
+        self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn resource_name<V: CacheObject>() -> String {
+    let (group, plural) = (V::Resource::group(&()), V::Resource::plural(&()));
+    if group.is_empty() { plural.into_owned() } else { format!("{group}/{plural}") }
+}
+
+/// A view as kube's `watcher` wants it: with an `ObjectMeta`, of which only the resourceVersion is ever read.
+///
+/// It exists for the moment between parsing and the cache, so the large `ObjectMeta` costs nothing at rest.
+#[derive(Clone)]
+pub(super) struct Wire<V> {
+    metadata: kube::api::ObjectMeta,
+    pub(super) view: V,
+}
+
+impl<V> fmt::Debug for Wire<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(type_name::<V>())
+    }
+}
+
+impl<'de, V: CacheObject> Deserialize<'de> for Wire<V> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let view = V::deserialize(deserializer)?;
+        let resource_version = Some(view.resource_version().to_owned());
+        Ok(Self { metadata: kube::api::ObjectMeta { resource_version, ..Default::default() }, view })
+    }
+}
+
+impl<V: CacheObject> Resource for Wire<V> {
+    type DynamicType = ();
+    type Scope = <V::Resource as Resource>::Scope;
+
+    fn kind((): &()) -> std::borrow::Cow<'_, str> {
+        V::Resource::kind(&())
+    }
+
+    fn group((): &()) -> std::borrow::Cow<'_, str> {
+        V::Resource::group(&())
+    }
+
+    fn version((): &()) -> std::borrow::Cow<'_, str> {
+        V::Resource::version(&())
+    }
+
+    fn plural((): &()) -> std::borrow::Cow<'_, str> {
+        V::Resource::plural(&())
+    }
+
+    fn meta(&self) -> &kube::api::ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut kube::api::ObjectMeta {
+        &mut self.metadata
+    }
+}

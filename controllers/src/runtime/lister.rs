@@ -1,0 +1,88 @@
+//! The read-only side of a cache, given to controllers.
+
+use std::sync::Arc;
+
+use super::cache::{CacheObject, ObjectKey, Store};
+
+/// Reads one kind from the shared cache. Results are in key order and shared (`Arc`), never copied. Cheap to clone.
+#[derive(Debug)]
+pub struct Lister<V> {
+    store: Arc<Store<V>>,
+}
+
+impl<V> Clone for Lister<V> {
+    fn clone(&self) -> Self {
+        Self { store: Arc::clone(&self.store) }
+    }
+}
+
+impl<V: CacheObject> Lister<V> {
+    pub(super) fn new(store: Arc<Store<V>>) -> Self {
+        Self { store }
+    }
+
+    /// The object with this key.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {
+        self.store.get(key)
+    }
+
+    /// All objects.
+    pub fn list(&self) -> Vec<Arc<V>> {
+        self.store.list()
+    }
+
+    /// All objects of a namespace.
+    pub fn list_namespace(&self, namespace: &str) -> Vec<Arc<V>> {
+        self.store.list_namespace(namespace)
+    }
+
+    /// The objects whose `index` has `value`; empty for an index the kind does not keep.
+    pub fn by_index(&self, index: &str, value: &str) -> Vec<Arc<V>> {
+        self.store.by_index(index, value)
+    }
+
+    /// Visits all objects without collecting them; the cache is locked for reading meanwhile.
+    pub fn for_each(&self, visit: impl FnMut(&Arc<V>)) {
+        self.store.for_each(visit);
+    }
+
+    /// The number of objects.
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A digest of keys, UIDs and resource versions: equal caches have equal checksums.
+    pub fn checksum(&self) -> u64 {
+        let mut digest = Fnv1a::default();
+        self.store.for_each(|object| {
+            let key = object.key();
+            for part in [&*key.namespace, &*key.name, object.uid(), object.resource_version()] {
+                digest.write(part.as_bytes());
+                digest.write(&[0]);
+            }
+        });
+        digest.0
+    }
+}
+
+/// FNV-1a, 64 bit: stable between runs and machines, unlike std's hashers.
+pub(super) struct Fnv1a(pub(super) u64);
+
+impl Default for Fnv1a {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv1a {
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

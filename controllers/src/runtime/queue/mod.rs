@@ -1,0 +1,228 @@
+//! Work queues with client-go's semantics: deduplicating, delaying, rate-limiting.
+//!
+//! A key that is added while it waits in the queue is there once. A key that is added while a worker processes it is
+//! handed out again only after [`WorkQueue::done`]: the same key is never processed twice at the same time. Memory is
+//! bounded by the number of distinct keys, whatever the rate of events.
+
+pub mod rate_limit;
+
+mod delaying;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use self::delaying::Waiting;
+use self::rate_limit::RateLimiter;
+use super::clock::Clock;
+use super::metrics::QueueMetrics;
+
+/// A queue of keys to be worked on. Cheap to clone; clones share the queue.
+#[derive(Debug)]
+pub struct WorkQueue<K> {
+    shared: Arc<Shared<K>>,
+}
+
+impl<K> Clone for WorkQueue<K> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+#[derive(Debug)]
+struct Shared<K> {
+    clock: Clock,
+    metrics: QueueMetrics,
+    state: Mutex<State<K>>,
+    /// Wakes one waiting `get` for a ready key; each woken `get` passes the wake-up on while keys are left.
+    ready: Notify,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    /// Keys ready to be handed out, in order, with the time they became ready.
+    queue: VecDeque<(K, Duration)>,
+    /// Keys that need processing: those in `queue`, and those added again while in `processing`.
+    dirty: BTreeSet<K>,
+    /// Keys handed out and not yet done, with the time they were handed out.
+    processing: BTreeMap<K, Duration>,
+    waiting: Waiting<K>,
+    limiter: RateLimiter<K>,
+    shutting_down: bool,
+}
+
+impl<K: Ord + Clone> WorkQueue<K> {
+    /// An empty queue on `clock` that reports to `metrics`.
+    pub fn new(clock: Clock, metrics: QueueMetrics) -> Self {
+        let state = State {
+            queue: VecDeque::new(),
+            dirty: BTreeSet::new(),
+            processing: BTreeMap::new(),
+            waiting: Waiting::default(),
+            limiter: RateLimiter::default(),
+            shutting_down: false,
+        };
+        Self { shared: Arc::new(Shared { clock, metrics, state: Mutex::new(state), ready: Notify::new() }) }
+    }
+
+    /// Marks `key` as needing work.
+    pub fn add(&self, key: K) {
+        self.with_state(|state, now, metrics| state.add(key, now, metrics));
+    }
+
+    /// Adds `key` after `delay`. Of several delays of one key the one that ends first counts.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        self.with_state(|state, now, metrics| {
+            metrics.retried();
+            state.add_after(key, now, delay, metrics);
+        });
+    }
+
+    /// Adds `key` after the delay that its failures have earned, and counts one more failure.
+    pub fn add_rate_limited(&self, key: K) {
+        self.with_state(|state, now, metrics| {
+            let delay = state.limiter.when(&key, now);
+            metrics.retried();
+            state.add_after(key, now, delay, metrics);
+        });
+    }
+
+    /// Forgets the failures of `key`: its next delay is the shortest again.
+    pub fn forget(&self, key: &K) {
+        self.lock().limiter.forget(key);
+    }
+
+    /// How often `key` was added rate limited since it was last forgotten.
+    pub fn num_requeues(&self, key: &K) -> u32 {
+        self.lock().limiter.num_requeues(key)
+    }
+
+    /// Waits for a key and marks it as being processed; the caller must call [`Self::done`] with it.
+    ///
+    /// Returns `None` once the queue is shut down and empty. Dropping the future loses no key.
+    pub async fn get(&self) -> Option<K> {
+        loop {
+            let notified = self.shared.ready.notified();
+            let deadline = {
+                let mut state = self.lock();
+                let now = self.shared.clock.monotonic();
+                state.promote_due(now, &self.shared.metrics);
+                if let Some(key) = state.take(now, &self.shared.metrics) {
+                    if !state.queue.is_empty() || state.waiting.len() > 0 {
+                        self.shared.ready.notify_one();
+                    }
+                    return Some(key);
+                }
+                if state.shutting_down {
+                    self.shared.ready.notify_one();
+                    return None;
+                }
+                state.waiting.next_deadline()
+            };
+            match deadline {
+                None => notified.await,
+                Some(deadline) => {
+                    tokio::select! {
+                        biased;
+                        () = notified => {}
+                        () = self.shared.clock.sleep_until_monotonic(deadline) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the processing of `key`; if it was added meanwhile it becomes ready again.
+    pub fn done(&self, key: &K) {
+        self.with_state(|state, now, metrics| {
+            if let Some(since) = state.processing.remove(key) {
+                metrics.worked(now.saturating_sub(since));
+            }
+            if state.dirty.contains(key) {
+                state.queue.push_back((key.clone(), now));
+                metrics.depth(state.queue.len());
+            }
+        });
+    }
+
+    /// Refuses new keys and drops the delayed ones; [`Self::get`] still hands out what is ready, then `None`.
+    pub fn shut_down(&self) {
+        self.with_state(|state, _, _| {
+            state.shutting_down = true;
+            state.waiting.clear();
+        });
+    }
+
+    /// Keys that are ready to be handed out.
+    pub fn len(&self) -> usize {
+        let mut state = self.lock();
+        state.promote_due(self.shared.clock.monotonic(), &self.shared.metrics);
+        state.queue.len()
+    }
+
+    /// Whether no key is ready.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Keys whose delay has not passed yet.
+    pub fn num_waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
+    /// Keys handed out and not yet done.
+    pub fn num_processing(&self) -> usize {
+        self.lock().processing.len()
+    }
+
+    fn with_state(&self, change: impl FnOnce(&mut State<K>, Duration, &QueueMetrics)) {
+        let mut state = self.lock();
+        let now = self.shared.clock.monotonic();
+        // Keys whose time came while all workers were busy go first: they were due before this call.
+        state.promote_due(now, &self.shared.metrics);
+        change(&mut state, now, &self.shared.metrics);
+        drop(state);
+        self.shared.ready.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Ord + Clone> State<K> {
+    fn add(&mut self, key: K, now: Duration, metrics: &QueueMetrics) {
+        if self.shutting_down || !self.dirty.insert(key.clone()) {
+            return;
+        }
+        metrics.added();
+        if !self.processing.contains_key(&key) {
+            self.queue.push_back((key, now));
+            metrics.depth(self.queue.len());
+        }
+    }
+
+    fn add_after(&mut self, key: K, now: Duration, delay: Duration, metrics: &QueueMetrics) {
+        if self.shutting_down {
+            return;
+        }
+        if delay.is_zero() { self.add(key, now, metrics) } else { self.waiting.insert(key, now.saturating_add(delay)) }
+    }
+
+    fn promote_due(&mut self, now: Duration, metrics: &QueueMetrics) {
+        while let Some(key) = self.waiting.pop_due(now) {
+            self.add(key, now, metrics);
+        }
+    }
+
+    fn take(&mut self, now: Duration, metrics: &QueueMetrics) -> Option<K> {
+        let (key, since) = self.queue.pop_front()?;
+        self.dirty.remove(&key);
+        self.processing.insert(key.clone(), now);
+        metrics.depth(self.queue.len());
+        metrics.waited(now.saturating_sub(since));
+        Some(key)
+    }
+}

@@ -1,0 +1,188 @@
+//! Counting, combining and filtering of events before they are written, as client-go's `EventCorrelator` with its
+//! default options.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Event, event_name};
+use crate::runtime::clock::Clock;
+use crate::runtime::queue::rate_limit::TokenBucket;
+
+/// Entries that each of the three memories keeps; the least recently used goes first.
+pub const MEMORY_LIMIT: usize = 4096;
+/// From this many different messages about the same matter on, they are combined.
+pub const COMBINE_FROM: usize = 10;
+/// Pause after which the same matter is news again.
+pub const COMBINE_WITHIN: Duration = Duration::from_secs(600);
+/// Events that a source may write about one object at once…
+pub const SPAM_BURST: u32 = 25;
+/// …and how long until it has earned another one.
+pub const SPAM_REFILL: Duration = Duration::from_secs(300);
+
+/// What becomes of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Correlated {
+    /// Write it: create it when its count is 1, else patch the one that is there.
+    Write(Event),
+    /// Its source has said enough about its object.
+    Skip,
+}
+
+/// The memory of one recorder.
+#[derive(Debug, Default)]
+pub struct Correlator {
+    similar: Lru<Similar>,
+    seen: Lru<Seen>,
+    spam: Lru<TokenBucket>,
+}
+
+/// Messages about one matter.
+#[derive(Debug, Default)]
+struct Similar {
+    messages: BTreeSet<String>,
+    last: Option<Duration>,
+}
+
+/// An event as it was last written.
+#[derive(Clone, Debug)]
+struct Seen {
+    count: i32,
+    first_timestamp: Timestamp,
+    name: String,
+}
+
+impl Correlator {
+    /// Decides about the next event of the recorder.
+    pub fn correlate(&mut self, event: Event, clock: &Clock) -> Correlated {
+        let spam_key = spam_key(&event);
+        let (event, key) = self.combine(event, clock);
+        let event = self.count(event, key);
+        let now = clock.monotonic();
+        let bucket = self.spam.entry(spam_key, || TokenBucket::new(1.0 / SPAM_REFILL.as_secs_f64(), SPAM_BURST));
+        if bucket.try_accept(now) { Correlated::Write(event) } else { Correlated::Skip }
+    }
+
+    /// Remembers an event as the server has it.
+    pub fn update(&mut self, event: &Event) {
+        self.seen.insert(event_key(event), Seen::of(event));
+    }
+
+    fn combine(&mut self, event: Event, clock: &Clock) -> (Event, String) {
+        let now = clock.monotonic();
+        let key = similar_key(&event);
+        let similar = self.similar.entry(key.clone(), Similar::default);
+        if similar.last.is_none_or(|last| now.saturating_sub(last) > COMBINE_WITHIN) {
+            similar.messages.clear();
+        }
+        similar.last = Some(now);
+        similar.messages.insert(event.message.clone());
+        if similar.messages.len() < COMBINE_FROM {
+            let key = event_key(&event);
+            return (event, key);
+        }
+        // The set only grows to the limit with a message it did not have: keep the first ones, which were written.
+        similar.messages.remove(&event.message);
+        let at = clock.now();
+        let mut combined = event;
+        combined.metadata.name = match combined.metadata.name.rsplit_once('.') {
+            // The recorder's stamp is unique, which the time need not be.
+            Some((_, stamp)) => i64::from_str_radix(stamp, 16)
+                .map_or(combined.metadata.name.clone(), |stamp| event_name(&combined.involved_object.name, stamp)),
+            None => combined.metadata.name,
+        };
+        combined.message = format!("(combined from similar events): {}", combined.message);
+        combined.first_timestamp = at;
+        combined.last_timestamp = at;
+        combined.reporting_component = String::new();
+        combined.reporting_instance = String::new();
+        (combined, key)
+    }
+
+    fn count(&mut self, mut event: Event, key: String) -> Event {
+        if let Some(seen) = self.seen.get(&key).filter(|seen| seen.count > 0) {
+            event.metadata.name.clone_from(&seen.name);
+            event.first_timestamp = seen.first_timestamp;
+            event.count = seen.count.saturating_add(1);
+        }
+        self.seen.insert(key, Seen::of(&event));
+        event
+    }
+}
+
+impl Seen {
+    fn of(event: &Event) -> Self {
+        Self { count: event.count, first_timestamp: event.first_timestamp, name: event.metadata.name.clone() }
+    }
+}
+
+fn join(parts: &[&str]) -> String {
+    parts.join("\0")
+}
+
+fn event_type(event: &Event) -> &'static str {
+    match event.event_type {
+        super::EventType::Normal => "Normal",
+        super::EventType::Warning => "Warning",
+    }
+}
+
+fn event_key(event: &Event) -> String {
+    join(&[&spam_key(event), &event.reason, &event.message])
+}
+
+fn similar_key(event: &Event) -> String {
+    join(&[&spam_key(event), &event.reason, &event.reporting_component, &event.reporting_instance])
+}
+
+fn spam_key(event: &Event) -> String {
+    let about = &event.involved_object;
+    let source = &event.source.component;
+    join(&[source, &about.kind, &about.namespace, &about.name, &about.uid, &about.api_version, event_type(event)])
+}
+
+/// A map of at most [`MEMORY_LIMIT`] entries that forgets the least recently used.
+#[derive(Debug)]
+struct Lru<T> {
+    entries: BTreeMap<String, (u64, T)>,
+    by_use: BTreeMap<u64, String>,
+    uses: u64,
+}
+
+impl<T> Default for Lru<T> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0 }
+    }
+}
+
+impl<T> Lru<T> {
+    fn get(&mut self, key: &str) -> Option<&mut T> {
+        self.uses += 1;
+        let (used, value) = self.entries.get_mut(key)?;
+        let key = self.by_use.remove(used)?;
+        *used = self.uses;
+        self.by_use.insert(self.uses, key);
+        Some(value)
+    }
+
+    fn insert(&mut self, key: String, value: T) {
+        self.uses += 1;
+        if let Some((used, _)) = self.entries.insert(key.clone(), (self.uses, value)) {
+            self.by_use.remove(&used);
+        }
+        self.by_use.insert(self.uses, key);
+        if self.entries.len() > MEMORY_LIMIT
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+
+    fn entry(&mut self, key: String, make: impl FnOnce() -> T) -> &mut T {
+        if self.get(&key).is_none() {
+            self.insert(key.clone(), make());
+        }
+        &mut self.entries.get_mut(&key).expect("just used, so it is the last to be forgotten").1
+    }
+}

@@ -1,0 +1,386 @@
+//! Kubernetes Events, as client-go's recorder, broadcaster and correlator make them.
+//!
+//! [`Recorder::event`] never blocks: it puts the event into a bounded queue, or drops it and says so. One task per
+//! recorder takes events from there, lets the [`Correlator`] count, combine or filter them, and writes them with
+//! retries, in order.
+
+mod correlate;
+
+pub use correlate::{Correlated, Correlator};
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{Method, Request};
+use jiff::Timestamp;
+use kube::Client;
+use kube::Resource;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::cache::CacheObject;
+use super::clock::Clock;
+use super::lister::Fnv1a;
+use super::metrics::Metrics;
+use crate::error::ApiError;
+
+/// Events that may wait to be written; further ones are dropped.
+pub const QUEUE_LIMIT: usize = 1000;
+/// Tries to write one event.
+pub const MAX_TRIES: u32 = 12;
+/// Wait between tries. Before the second try it is a part of this, different for each event but not random.
+pub const RETRY_DELAY: Duration = Duration::from_secs(10);
+/// The `reason` of the cause by which the server says that the namespace is going away.
+const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+
+/// `type` of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EventType {
+    /// Information.
+    Normal,
+    /// Something is wrong.
+    Warning,
+}
+
+/// What an event is about: `v1.ObjectReference`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectReference {
+    /// Kind.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Namespace; empty for cluster-scoped objects.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// UID, when known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Group and version.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    /// The version that was seen, when known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+}
+
+impl ObjectReference {
+    /// The full reference to an object from a cache, with UID and resourceVersion.
+    pub fn to<V: CacheObject>(object: &V) -> Self {
+        let key = object.key();
+        Self {
+            kind: V::Resource::kind(&()).into_owned(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            uid: object.uid().to_owned(),
+            api_version: V::Resource::api_version(&()).into_owned(),
+            resource_version: object.resource_version().to_owned(),
+        }
+    }
+}
+
+/// A core/v1 Event as it is sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// Name and namespace.
+    pub metadata: EventMeta,
+    /// What it is about.
+    #[serde(default)]
+    pub involved_object: ObjectReference,
+    /// Why, for machines.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Who.
+    #[serde(default)]
+    pub source: EventSource,
+    /// When first seen; whole seconds on the wire.
+    #[serde(with = "seconds")]
+    pub first_timestamp: Timestamp,
+    /// When last seen; whole seconds on the wire.
+    #[serde(with = "seconds")]
+    pub last_timestamp: Timestamp,
+    /// How often seen.
+    #[serde(default)]
+    pub count: i32,
+    /// Normal or Warning.
+    #[serde(rename = "type")]
+    pub event_type: EventType,
+    /// Not used by this kind of recorder: always null.
+    #[serde(default, deserialize_with = "ignored")]
+    pub event_time: (),
+    /// Who, again; the same as `source.component`.
+    #[serde(default)]
+    pub reporting_component: String,
+    /// Empty: the host of the source, which controllers do not set.
+    #[serde(default)]
+    pub reporting_instance: String,
+}
+
+/// The part of an event's metadata that the recorder reads and writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EventMeta {
+    /// `<object>.<hex>`.
+    pub name: String,
+    /// The object's namespace, or `default`.
+    pub namespace: String,
+}
+
+/// `v1.EventSource`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventSource {
+    /// The component.
+    pub component: String,
+}
+
+mod seconds {
+    use jiff::Timestamp;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&super::wire_time(*at))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+        Ok(Option::<Timestamp>::deserialize(from)?.unwrap_or(Timestamp::UNIX_EPOCH))
+    }
+}
+
+fn ignored<'de, D: serde::Deserializer<'de>>(from: D) -> Result<(), D::Error> {
+    serde::de::IgnoredAny::deserialize(from).map(drop)
+}
+
+/// `metav1.Time` on the wire: whole seconds, cut off.
+fn wire_time(at: Timestamp) -> String {
+    crate::views::condition::whole_seconds(at).to_string()
+}
+
+/// Records events in the name of one component. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    component: Arc<str>,
+    clock: Clock,
+    metrics: Metrics,
+    queue: mpsc::Sender<Event>,
+    stamp: Arc<AtomicI64>,
+}
+
+impl Recorder {
+    /// A recorder, and the work of writing its events through `client`; the work ends when all clones of the recorder
+    /// are dropped and the queue is written.
+    pub fn new(component: &str, client: Client, clock: Clock, metrics: Metrics) -> (Self, BoxFuture<'static, ()>) {
+        let (sender, receiver) = mpsc::channel(QUEUE_LIMIT);
+        let sink = Sink { client, clock: clock.clone(), metrics: metrics.clone(), correlator: Correlator::default() };
+        let stamp = Arc::new(AtomicI64::new(0));
+        let recorder = Self { component: component.into(), clock, metrics, queue: sender, stamp };
+        (recorder, Box::pin(sink.run(receiver)))
+    }
+
+    /// Records that something happened to `about`. Never blocks: when [`QUEUE_LIMIT`] events wait already, this one is
+    /// dropped, logged and counted.
+    pub fn event(&self, about: ObjectReference, event_type: EventType, reason: &str, message: impl Into<String>) {
+        let event = self.make(about, event_type, reason, message.into());
+        let about = &event.involved_object;
+        tracing::info!(
+            object = %format_args!("{}/{}", about.namespace, about.name),
+            kind = about.kind,
+            ?event_type,
+            reason,
+            message = event.message,
+            "event occurred"
+        );
+        if let Err(error) = self.queue.try_send(event) {
+            let why = match &error {
+                mpsc::error::TrySendError::Full(_) => "queue-full",
+                mpsc::error::TrySendError::Closed(_) => "stopped",
+            };
+            self.metrics.event_dropped(why);
+            let event = error.into_inner();
+            tracing::error!(reason, name = event.metadata.name, why, "unable to record event, it is dropped");
+        }
+    }
+
+    fn make(&self, about: ObjectReference, event_type: EventType, reason: &str, message: String) -> Event {
+        let now = self.clock.now();
+        let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
+        Event {
+            metadata: EventMeta {
+                name: event_name(&about.name, self.next_stamp(now)),
+                namespace: namespace.to_owned(),
+            },
+            involved_object: about,
+            reason: reason.to_owned(),
+            message,
+            source: EventSource { component: self.component.to_string() },
+            first_timestamp: now,
+            last_timestamp: now,
+            count: 1,
+            event_type,
+            event_time: (),
+            reporting_component: self.component.to_string(),
+            reporting_instance: String::new(),
+        }
+    }
+
+    /// Nanoseconds since 1970, but never the same twice: simulated time may stand still between two events.
+    fn next_stamp(&self, now: Timestamp) -> i64 {
+        let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
+        let next = |last: i64| now.max(last.saturating_add(1));
+        self.stamp.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last))).map_or(now, next)
+    }
+}
+
+/// `<object>.<hex>`, or a digest in the form of a UUID when that is no valid name, which only an object's name that is
+/// too long or no DNS subdomain can cause.
+fn event_name(object: &str, stamp: i64) -> String {
+    let name = format!("{object}.{stamp:x}");
+    if is_dns_subdomain(&name) {
+        return name;
+    }
+    let mut digest = Fnv1a::default();
+    digest.write(name.as_bytes());
+    let (high, low) = (digest.0, stamp.cast_unsigned());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xfff,
+        (low >> 48) & 0xfff,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+fn is_dns_subdomain(name: &str) -> bool {
+    let label = |label: &str| {
+        let bytes = label.as_bytes();
+        let inner = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
+        bytes.iter().all(inner) && !label.is_empty() && bytes[0] != b'-' && bytes[bytes.len() - 1] != b'-'
+    };
+    name.len() <= 253 && name.split('.').all(label)
+}
+
+/// Writes events.
+struct Sink {
+    client: Client,
+    clock: Clock,
+    metrics: Metrics,
+    correlator: Correlator,
+}
+
+enum Written {
+    Yes,
+    Rejected,
+    Retry(ApiError),
+}
+
+impl Sink {
+    async fn run(mut self, mut queue: mpsc::Receiver<Event>) {
+        while let Some(event) = queue.recv().await {
+            match self.correlator.correlate(event, &self.clock) {
+                Correlated::Skip => {
+                    self.metrics.event_dropped("spam");
+                    tracing::debug!("event dropped: its source has said enough about this object");
+                }
+                Correlated::Write(event) => {
+                    // After the last recorder is gone nobody waits for retries any more.
+                    let tries = if queue.is_closed() { 1 } else { MAX_TRIES };
+                    self.write(event, tries).await;
+                }
+            }
+        }
+    }
+
+    async fn write(&mut self, event: Event, tries: u32) {
+        for attempt in 1..=tries {
+            match self.write_once(&event).await {
+                Written::Yes => return,
+                Written::Rejected => return self.metrics.event_dropped("rejected"),
+                Written::Retry(error) => {
+                    tracing::error!(name = event.metadata.name, attempt, %error, "unable to write event");
+                }
+            }
+            if attempt < tries {
+                let delay = if attempt == 1 { first_delay(&event.metadata.name) } else { RETRY_DELAY };
+                self.clock.sleep(delay).await;
+            }
+        }
+        self.metrics.event_dropped("retries");
+        tracing::error!(name = event.metadata.name, tries, "failed to write event, it is dropped");
+    }
+
+    async fn write_once(&mut self, event: &Event) -> Written {
+        let result = if event.count > 1 {
+            match self.send(Method::PATCH, event, &patch_body(event)).await {
+                // The event has expired on the server: it begins anew, under its old name and count.
+                Err(ApiError::NotFound(_)) => self.send(Method::POST, event, &create_body(event)).await,
+                result => result,
+            }
+        } else {
+            self.send(Method::POST, event, &create_body(event)).await
+        };
+        match result {
+            Ok(answer) => {
+                self.correlator.update(&answer.unwrap_or_else(|| event.clone()));
+                Written::Yes
+            }
+            Err(error) => rejected(event, error),
+        }
+    }
+
+    /// `None` when the server took the event but its answer cannot be read.
+    async fn send(&self, method: Method, event: &Event, body: &Value) -> Result<Option<Event>, ApiError> {
+        let EventMeta { name, namespace } = &event.metadata;
+        let path = format!("/api/v1/namespaces/{namespace}/events");
+        let (path, content_type) = match method {
+            Method::PATCH => (format!("{path}/{name}"), "application/strategic-merge-patch+json"),
+            _ => (path, "application/json"),
+        };
+        let bytes = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+        let builder = Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, content_type);
+        let request = builder.body(bytes).map_err(kube::Error::HttpError)?;
+        let answer: Value = self.client.request(request).await?;
+        Ok(serde_json::from_value(answer).ok())
+    }
+}
+
+/// A refusal is final, an answer that did not come is not: as client-go.
+fn rejected(event: &Event, error: ApiError) -> Written {
+    let Some(refusal) = error.refusal() else { return Written::Retry(error) };
+    let name = &event.metadata.name;
+    if refusal.reason == "AlreadyExists" || refusal.causes.iter().any(|cause| cause == NAMESPACE_TERMINATING) {
+        tracing::debug!(name, %error, "server rejected event");
+    } else {
+        tracing::error!(name, %error, "server rejected event, it is dropped");
+    }
+    Written::Rejected
+}
+
+fn create_body(event: &Event) -> Value {
+    let mut body = json!(event);
+    body["apiVersion"] = "v1".into();
+    body["kind"] = "Event".into();
+    body
+}
+
+fn patch_body(event: &Event) -> Value {
+    json!({ "count": event.count, "lastTimestamp": wire_time(event.last_timestamp), "message": event.message })
+}
+
+/// A part of [`RETRY_DELAY`] that depends on the event's name: clients that lost the same server do not come back at the
+/// same moment, and still a run repeats exactly.
+fn first_delay(name: &str) -> Duration {
+    let steps = RETRY_DELAY.as_millis() as u64;
+    let mut digest = Fnv1a::default();
+    digest.write(name.as_bytes());
+    Duration::from_millis(digest.0 % steps)
+}
