@@ -42,7 +42,7 @@ pub struct PodCondition {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
-fn is_zero(number: &i64) -> bool {
+pub(super) fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 

@@ -6,6 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::{Deserialize, Deserializer};
 
+use crate::runtime::cache::ObjectKey;
+
+/// Index of pods and `ReplicaSets` by the UID of the owner that manages them.
+pub const BY_CONTROLLER: &str = "metadata.ownerReferences.controller";
+
 /// What every view can be asked.
 ///
 /// Absent text is `""` and an absent generation is 0, as Go's zero values are.
@@ -21,6 +26,11 @@ pub trait View {
     /// `metadata.namespace`, empty for a cluster-scoped object.
     fn namespace(&self) -> &str {
         self.metadata().namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Namespace and name.
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace(), self.name())
     }
 
     /// `metadata.uid`
@@ -58,17 +68,54 @@ pub trait View {
     fn controller_ref(&self) -> Option<&OwnerReference> {
         self.metadata().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
     }
+
+    /// The UID of that owner.
+    fn controller_uid(&self) -> Option<&str> {
+        self.controller_ref().map(|owner| owner.uid.as_str())
+    }
 }
 
-/// Implements [`View`] for structs whose metadata is the field `metadata`.
+/// Implements [`View`] and, for kinds an informer may hold, `CacheObject`, for structs whose metadata is
+/// the field `metadata`. Indexes are pairs of a name and the field they go by; `None` leaves an object out.
 macro_rules! view {
-    ($($view:ty),+) => {$(
+    ($view:ty) => {
         impl $crate::views::View for $view {
             fn metadata(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
                 &self.metadata
             }
         }
-    )+};
+    };
+    ($view:ty as $kind:ty $(, $index:ident by $value:expr)* $(,)?) => {
+        $crate::views::meta::view!($view);
+
+        impl $crate::runtime::cache::CacheObject for $view {
+            type Resource = $kind;
+
+            const INDEXES: &'static [&'static str] = &[$($index),*];
+
+            fn key(&self) -> $crate::runtime::cache::ObjectKey {
+                $crate::views::View::key(self)
+            }
+
+            fn uid(&self) -> &str {
+                $crate::views::View::uid(self)
+            }
+
+            fn resource_version(&self) -> &str {
+                $crate::views::View::resource_version(self)
+            }
+
+            fn index_value(&self, index: &str) -> Option<std::sync::Arc<str>> {
+                match index {
+                    $($index => {
+                        let value: fn(&Self) -> Option<&str> = $value;
+                        value(self).map(Into::into)
+                    })*
+                    _ => None,
+                }
+            }
+        }
+    };
 }
 pub(crate) use view;
 

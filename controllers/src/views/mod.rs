@@ -27,4 +27,4 @@ pub mod selector;
 pub mod taint;
 pub mod workload;
 
-pub use meta::View;
+pub use meta::{BY_CONTROLLER, View};

@@ -50,7 +50,7 @@ pub struct NodeConditionView {
     pub kind: String,
 }
 
-view!(NodeView);
+view!(NodeView as Node);
 
 impl NodeView {
     /// Whether the Ready condition is True. A node without one is not ready (G-055).

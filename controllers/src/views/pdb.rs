@@ -1,16 +1,17 @@
 //! Pod disruption budgets.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
+use super::condition::{Condition, is_zero};
 use super::int_or_percent::IntOrPercent;
 use super::meta::{self, view};
-use super::selector::LabelSelector;
+use super::selector::{LabelSelector, Selector, SelectorError};
 
 /// A `policy/v1` budget, whole but for `managedFields`: its status is written back by PUT, which must
 /// lose nothing.
@@ -26,6 +27,36 @@ pub struct PdbView {
     /// What is so.
     #[serde(default)]
     pub status: PdbStatus,
+    /// `spec.selector`, parsed when it is first asked for.
+    #[serde(skip)]
+    parsed: Parsed,
+}
+
+/// Made of the spec, so two budgets with the same spec have the same.
+#[derive(Clone, Debug, Default)]
+struct Parsed(OnceLock<Result<Selector, SelectorError>>);
+
+impl PartialEq for Parsed {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl PdbView {
+    /// The selector, parsed once for all pods it is held against.
+    ///
+    /// # Errors
+    /// What apimachinery says of an invalid selector.
+    pub fn selector(&self) -> Result<&Selector, &SelectorError> {
+        self.parsed.0.get_or_init(|| Selector::parse(self.spec.selector.as_ref())).as_ref()
+    }
+
+    /// The same budget with another status.
+    #[must_use]
+    pub fn with_status(&self, status: PdbStatus) -> Self {
+        let Self { metadata, spec, status: _, parsed } = self;
+        Self { metadata: metadata.clone(), spec: spec.clone(), status, parsed: parsed.clone() }
+    }
 }
 
 /// `policy/v1.PodDisruptionBudgetSpec`
@@ -69,9 +100,4 @@ pub struct PdbStatus {
     pub observed_generation: i64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
-fn is_zero(number: &i64) -> bool {
-    *number == 0
-}
-
-view!(PdbView);
+view!(PdbView as PodDisruptionBudget);

@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::condition::{PodCondition, find_pod_condition, types};
-use super::meta::{self, view};
+use super::condition::{PodCondition, find_pod_condition, is_zero, types};
+use super::meta::{self, BY_CONTROLLER, View as _, view};
 use super::taint::Toleration;
 
 /// Phases of a pod.
@@ -47,21 +47,30 @@ pub struct PodSpecView {
     pub tolerations: Vec<Toleration>,
 }
 
-/// `v1.PodStatus`
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+/// `v1.PodStatus`; serialized, two of them make a patch.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatusView {
     /// One of [`phases`], or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
     /// Why the pod is in this phase; `Evicted` matters.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// All conditions, in order: a patch must name them all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<PodCondition>,
     /// `metadata.generation` the status was computed for; 0 is absent.
+    #[serde(skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
 }
 
-view!(PodView);
+/// Index of pods by the node they are bound to.
+pub const BY_NODE: &str = "spec.nodeName";
+
+view!(PodView as Pod,
+    BY_NODE by |pod| (!pod.spec.node_name.is_empty()).then_some(pod.spec.node_name.as_str()),
+    BY_CONTROLLER by |pod| pod.controller_uid());
 
 impl PodView {
     /// The first condition of `kind`.

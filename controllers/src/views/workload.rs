@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use super::meta::{self, view};
+use super::meta::{self, BY_CONTROLLER, View as _, view};
 
 /// The part of a workload's spec that is a scale.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
@@ -16,10 +16,10 @@ pub struct ReplicasSpec {
 }
 
 macro_rules! workloads {
-    ($($(#[$doc:meta])* $view:ident of $kind:literal),+ $(,)?) => {$(
+    ($($(#[$doc:meta])* $view:ident of $kind:ident / $name:literal $(, $index:ident by $value:expr)*;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, Default, Deserialize, PartialEq, kube::Resource)]
-        #[resource(inherit = $kind)]
+        #[resource(inherit = $name)]
         pub struct $view {
             /// Identity, labels and owners.
             #[serde(deserialize_with = "meta::labels_and_owners")]
@@ -29,7 +29,7 @@ macro_rules! workloads {
             pub spec: ReplicasSpec,
         }
 
-        view!($view);
+        view!($view as $kind $(, $index by $value)*);
 
         impl Workload for $view {
             fn replicas(&self) -> i32 {
@@ -47,11 +47,11 @@ pub trait Workload: super::View {
 
 workloads! {
     /// A `v1` `ReplicationController`.
-    ReplicationControllerView of "ReplicationController",
+    ReplicationControllerView of ReplicationController / "ReplicationController";
     /// An `apps/v1` `ReplicaSet`.
-    ReplicaSetView of "ReplicaSet",
+    ReplicaSetView of ReplicaSet / "ReplicaSet", BY_CONTROLLER by |set| set.controller_uid();
     /// An `apps/v1` `Deployment`.
-    DeploymentView of "Deployment",
+    DeploymentView of Deployment / "Deployment";
     /// An `apps/v1` `StatefulSet`.
-    StatefulSetView of "StatefulSet",
+    StatefulSetView of StatefulSet / "StatefulSet";
 }

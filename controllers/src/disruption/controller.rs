@@ -1,0 +1,282 @@
+//! SHELL: the queues, and one sync: gather, decide, act.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::join3;
+use jiff::Timestamp;
+
+use super::decide::{PdbDecision, decide, fail_safe};
+use super::expected::{Expected, expected, needs_scales};
+use super::handlers;
+use super::scale::{OwnerError, OwnerScales, Owners};
+use super::stale::{Staleness, reset_condition, staleness};
+use crate::actions::Action;
+use crate::apply::Writer;
+use crate::error::ApiError;
+use crate::runtime::cache::{Lister, ObjectKey};
+use crate::runtime::client::names;
+use crate::runtime::clock::Clock;
+use crate::runtime::env::{Env, Run};
+use crate::runtime::metrics::Metrics;
+use crate::runtime::queue::WorkQueue;
+use crate::runtime::recorder::{EventType, ObjectReference, Recorder};
+use crate::runtime::workers::{self, Outcome};
+use crate::views::View as _;
+use crate::views::condition::{types, update_pod_condition};
+use crate::views::int_or_percent::{Rounding, ScaleError};
+use crate::views::pdb::{PdbStatus, PdbView};
+use crate::views::pod::PodView;
+use crate::views::selector::SelectorError;
+
+/// The component that its events name.
+const COMPONENT: &str = "controllermanager";
+
+/// What may be chosen about the controller.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Options {
+    /// Budgets synced at once; one budget is never synced twice at once.
+    pub concurrent_syncs: usize,
+    /// Which way a percentage in `maxUnavailable` goes.
+    pub max_unavailable_rounding: Rounding,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { concurrent_syncs: 5, max_unavailable_rounding: Rounding::Up }
+    }
+}
+
+/// Registers the controller's handlers and returns its work.
+pub fn start(env: &Env, options: Options) -> Run {
+    let queues = Queues {
+        budgets: env.queue("disruption"),
+        rechecks: env.queue("disruption_recheck"),
+        stale_pods: env.queue("stale_pod_disruption"),
+    };
+    let recorder = env.recorder(names::DISRUPTION, COMPONENT);
+    handlers::register(env, &queues, &recorder);
+    let controller = Controller {
+        pdbs: env.informer().lister(),
+        pods: env.informer().lister(),
+        owners: Owners::new(env, env.reader(names::DISRUPTION)),
+        writer: env.writer(names::DISRUPTION),
+        failures: Mutex::default(),
+        clock: env.clock.clone(),
+        metrics: env.metrics.clone(),
+        recorder,
+        queues,
+        options,
+    };
+    let stop = env.stop.clone();
+    Box::pin(async move {
+        let Queues { budgets, rechecks, stale_pods } = &controller.queues;
+        let controller = &controller;
+        join3(
+            workers::run("disruption", budgets, controller.options.concurrent_syncs, &stop, |key| controller.sync(key)),
+            workers::run("disruption_recheck", rechecks, 1, &stop, |key| async move {
+                controller.queues.budgets.add_rate_limited(key);
+                Outcome::Forget
+            }),
+            workers::run("stale_pod_disruption", stale_pods, 1, &stop, |key| controller.sync_stale_pod(key)),
+        )
+        .await;
+    })
+}
+
+/// The controller's three queues.
+#[derive(Clone)]
+pub(super) struct Queues {
+    /// Budgets to sync.
+    pub(super) budgets: WorkQueue<ObjectKey>,
+    /// Budgets with claims, for when the first of them runs out.
+    pub(super) rechecks: WorkQueue<ObjectKey>,
+    /// Pods that announce a disruption, for when it becomes stale.
+    pub(super) stale_pods: WorkQueue<ObjectKey>,
+}
+
+struct Controller {
+    pdbs: Lister<PdbView>,
+    pods: Lister<PodView>,
+    owners: Owners,
+    writer: Writer,
+    /// The last failure of each failing budget, to report it once and not at every retry.
+    failures: Mutex<BTreeMap<ObjectKey, Failure>>,
+    clock: Clock,
+    metrics: Metrics,
+    recorder: Recorder,
+    queues: Queues,
+    options: Options,
+}
+
+/// What a sync failed on: the budget's version and the error.
+#[derive(Eq, PartialEq)]
+struct Failure {
+    resource_version: String,
+    error: String,
+}
+
+/// Why a sync failed. `Display` goes into conditions and events.
+#[derive(Debug, thiserror::Error)]
+enum SyncError {
+    #[error("{0}")]
+    Selector(#[from] SelectorError),
+    #[error("{0}")]
+    Owners(#[from] OwnerError),
+    #[error("{0}")]
+    Bound(#[from] ScaleError),
+    #[error("{0}")]
+    Write(#[from] ApiError),
+}
+
+impl Controller {
+    async fn sync(&self, key: ObjectKey) -> Outcome {
+        let Some(pdb) = self.pdbs.get(&key) else {
+            self.failures().remove(&key);
+            return Outcome::Forget;
+        };
+        match self.try_sync(&pdb).await {
+            Ok(()) => {
+                self.failures().remove(&key);
+                Outcome::Forget
+            }
+            // Somebody wrote meanwhile: the retry sees it. What was computed is only outdated, not wrong.
+            Err(SyncError::Write(ApiError::Conflict(_))) => Outcome::Retry,
+            Err(error) => {
+                tracing::error!(budget = %key, %error, "failed to sync budget, no disruption is allowed until it works");
+                self.metrics.fail_safe("disruption");
+                self.fail_safe(&pdb, &error.to_string()).await;
+                Outcome::Retry
+            }
+        }
+    }
+
+    /// Makes sure that a budget that cannot be computed allows nothing (BR-25-06).
+    async fn fail_safe(&self, pdb: &PdbView, error: &str) {
+        let Some(status) = fail_safe(pdb, error, self.clock.now()) else { return };
+        if let Err(error) = self.write(pdb, status, "fail safe").await {
+            tracing::error!(budget = %pdb.key(), %error, "unable to write the fail-safe status, trying again");
+        }
+    }
+
+    async fn try_sync(&self, pdb: &PdbView) -> Result<(), SyncError> {
+        let pods = self.selected(pdb).map_err(|error| self.warn(pdb, "NoPods", "Failed to get pods", error))?;
+        if pods.is_empty() {
+            self.recorder.event(about_pdb(pdb), EventType::Normal, "NoPods", "No matching pods found");
+        }
+        let (expected, unmanaged) = self.expected(pdb, &pods).await.map_err(|error| {
+            self.warn(pdb, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods", error)
+        })?;
+        if !unmanaged.is_empty() {
+            tracing::debug!(budget = %pdb.key(), pods = ?unmanaged, "budget selects pods without an owner");
+            self.recorder.event(about_pdb(pdb), EventType::Warning, "UnmanagedPods", unmanaged_text(pdb));
+        }
+        let now = self.clock.now();
+        let PdbDecision { status, recheck_at, not_deleted } = decide(pdb, &pods, expected, now);
+        for pod in not_deleted {
+            tracing::info!(budget = %pdb.key(), pod = %pod.key(), "pod was granted an eviction and is still there");
+            let namespace = pdb.namespace();
+            // The namespace twice is upstream's slip, and what people match on.
+            let text = format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
+            self.recorder.event(about_pod(&pod), EventType::Warning, "NotDeleted", text);
+        }
+        if let Some(status) = status {
+            self.write(pdb, status, "the budget's pods or spec changed").await?;
+        }
+        if let Some(at) = recheck_at {
+            self.queues.rechecks.add_after(pdb.key(), delay(now, at));
+        }
+        Ok(())
+    }
+
+    fn selected(&self, pdb: &PdbView) -> Result<Vec<Arc<PodView>>, SyncError> {
+        let selector = pdb.selector().map_err(Clone::clone)?;
+        let mut pods = self.pods.list_namespace(pdb.namespace());
+        pods.retain(|pod| selector.matches(pod.labels()));
+        Ok(pods)
+    }
+
+    async fn expected(&self, pdb: &PdbView, pods: &[Arc<PodView>]) -> Result<(Expected, Vec<String>), SyncError> {
+        let scales = if needs_scales(&pdb.spec) { self.owners.scales(pods).await? } else { OwnerScales::default() };
+        let rounding = self.options.max_unavailable_rounding;
+        let expected = expected(&pdb.spec, pods.len(), scales.replicas.into_values(), rounding)?;
+        if expected.saturated {
+            tracing::warn!(budget = %pdb.key(), "scales of the owners add up to more than 32 bits hold, counting the most");
+        }
+        Ok((expected, scales.unmanaged))
+    }
+
+    async fn write(&self, pdb: &PdbView, status: PdbStatus, why: &str) -> Result<(), ApiError> {
+        let pdb = Box::new(pdb.with_status(status));
+        self.writer.apply(&Action::UpdatePdbStatus { pdb }, why).await
+    }
+
+    /// Reports a failure, but not again at retries that find the same budget in the same trouble.
+    fn warn(&self, pdb: &PdbView, reason: &'static str, what: &str, error: SyncError) -> SyncError {
+        let failure = Failure { resource_version: pdb.resource_version().to_owned(), error: error.to_string() };
+        let text = format!("{what}: {error}");
+        let mut failures = self.failures();
+        if failures.get(&pdb.key()) != Some(&failure) {
+            failures.insert(pdb.key(), failure);
+            self.recorder.event(about_pdb(pdb), EventType::Warning, reason, text);
+        }
+        error
+    }
+
+    /// Sets a `DisruptionTarget` condition to False that has outlived its disruption (BR-25-05).
+    async fn sync_stale_pod(&self, key: ObjectKey) -> Outcome {
+        let Some(pod) = self.pods.get(&key) else { return Outcome::Forget };
+        let now = self.clock.now();
+        match staleness(&pod, now) {
+            Staleness::Fine => return Outcome::Forget,
+            Staleness::Until(at) => {
+                self.queues.stale_pods.add_after(key, delay(now, at));
+                return Outcome::Forget;
+            }
+            Staleness::Stale => {}
+        }
+        let mut conditions = pod.status.conditions.clone();
+        update_pod_condition(&mut conditions, reset_condition(&pod), now);
+        let Some(condition) = conditions.into_iter().find(|condition| condition.kind == types::DISRUPTION_TARGET)
+        else {
+            return Outcome::Forget;
+        };
+        let action = Action::ResetDisruptionTarget {
+            pod: key,
+            uid: pod.uid().into(),
+            resource_version: pod.resource_version().into(),
+            condition: Box::new(condition),
+        };
+        match self.writer.apply(&action, "the announced disruption did not happen").await {
+            Ok(()) | Err(ApiError::NotFound(_)) => Outcome::Forget,
+            Err(_) => Outcome::Retry,
+        }
+    }
+
+    fn failures(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Failure>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// From `now` to `at`; nothing when it has passed.
+pub(super) fn delay(now: Timestamp, at: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or_default()
+}
+
+pub(super) fn about_pod(pod: &PodView) -> ObjectReference {
+    ObjectReference::to(pod)
+}
+
+fn about_pdb(pdb: &PdbView) -> ObjectReference {
+    ObjectReference::to(pdb)
+}
+
+fn unmanaged_text(pdb: &PdbView) -> String {
+    let selector = pdb.spec.selector.as_ref().map_or_else(|| "nil".to_owned(), ToString::to_string);
+    format!(
+        "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a result, the \
+         status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these \
+         pods please set \".spec.minAvailable\" field of the PDB to an integer value."
+    )
+}

@@ -1,0 +1,146 @@
+//! What a budget's status should be. PURE.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::DELETION_TIMEOUT;
+use super::expected::Expected;
+use crate::views::View;
+use crate::views::condition::{Condition, set_condition, types};
+use crate::views::pdb::{PdbStatus, PdbView};
+use crate::views::pod::PodView;
+
+/// Reasons of the condition `DisruptionAllowed`.
+pub mod reasons {
+    /// At least one disruption is allowed.
+    pub const SUFFICIENT_PODS: &str = "SufficientPods";
+    /// None is.
+    pub const INSUFFICIENT_PODS: &str = "InsufficientPods";
+    /// The status could not be computed, so none is.
+    pub const SYNC_FAILED: &str = "SyncFailed";
+}
+
+/// The outcome of one look at a budget.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PdbDecision {
+    /// The status to write; `None` when the present one is right already.
+    pub status: Option<PdbStatus>,
+    /// When the first granted eviction that has not happened yet runs out.
+    pub recheck_at: Option<Timestamp>,
+    /// Pods whose granted eviction never happened: their claim is dropped.
+    pub not_deleted: Vec<Arc<PodView>>,
+}
+
+/// Computes the status of `pdb` from the pods it selects (BR-25-03, BR-25-04).
+pub fn decide(pdb: &PdbView, pods: &[Arc<PodView>], expected: Expected, now: Timestamp) -> PdbDecision {
+    let claims = claims(pdb, pods, now);
+    let current_healthy = count_healthy(pods, &claims.kept, now);
+    let mut status = PdbStatus {
+        conditions: pdb.status.conditions.clone(),
+        current_healthy,
+        desired_healthy: expected.desired_healthy,
+        disrupted_pods: claims.kept,
+        disruptions_allowed: disruptions_allowed(current_healthy, expected),
+        expected_pods: expected.expected_pods,
+        observed_generation: pdb.generation(),
+    };
+    let status = if is_up_to_date(pdb, &status) {
+        None
+    } else {
+        let condition = allowed_condition(&status);
+        set_condition(&mut status.conditions, condition, now);
+        Some(status)
+    };
+    PdbDecision { status, recheck_at: claims.recheck_at, not_deleted: claims.not_deleted }
+}
+
+/// The status after a failed sync: nothing may be evicted, all else stays as it was (BR-25-06, D-112).
+///
+/// `None` when it says so already: writing it again would only wake this controller up (I-D14).
+pub fn fail_safe(pdb: &PdbView, error: &str, now: Timestamp) -> Option<PdbStatus> {
+    let mut status = PdbStatus { disruptions_allowed: 0, ..pdb.status.clone() };
+    let condition = Condition {
+        kind: types::DISRUPTION_ALLOWED.to_owned(),
+        status: types::FALSE.to_owned(),
+        reason: reasons::SYNC_FAILED.to_owned(),
+        message: error.to_owned(),
+        observed_generation: status.observed_generation,
+        last_transition_time: None,
+    };
+    set_condition(&mut status.conditions, condition, now);
+    (status != pdb.status).then_some(status)
+}
+
+/// No pods expected means none allowed: a budget whose first pods appear is not yet computed for
+/// them (D-103).
+fn disruptions_allowed(current_healthy: i32, expected: Expected) -> i32 {
+    if expected.expected_pods <= 0 {
+        return 0;
+    }
+    current_healthy.saturating_sub(expected.desired_healthy).max(0)
+}
+
+struct Claims {
+    kept: BTreeMap<String, Timestamp>,
+    recheck_at: Option<Timestamp>,
+    not_deleted: Vec<Arc<PodView>>,
+}
+
+/// Goes through the granted evictions: a claim goes when its pod is gone, is going, or has outlived
+/// the claim.
+fn claims(pdb: &PdbView, pods: &[Arc<PodView>], now: Timestamp) -> Claims {
+    let mut claims = Claims { kept: BTreeMap::new(), recheck_at: None, not_deleted: Vec::new() };
+    for pod in pods.iter().filter(|pod| !pod.is_terminating()) {
+        let Some((name, granted)) = pdb.status.disrupted_pods.get_key_value(pod.name()) else { continue };
+        let runs_out = runs_out(*granted);
+        if runs_out < now {
+            claims.not_deleted.push(Arc::clone(pod));
+        } else {
+            claims.kept.insert(name.clone(), *granted);
+            claims.recheck_at = Some(claims.recheck_at.map_or(runs_out, |first| first.min(runs_out)));
+        }
+    }
+    claims
+}
+
+/// Counts pods that are ready, not going, and not claimed. At the very instant a claim runs out it is
+/// still kept, but its pod counts (D-113).
+fn count_healthy(pods: &[Arc<PodView>], claims: &BTreeMap<String, Timestamp>, now: Timestamp) -> i32 {
+    let claimed = |pod: &PodView| claims.get(pod.name()).is_some_and(|granted| runs_out(*granted) > now);
+    let healthy = pods.iter().filter(|pod| !pod.is_terminating() && !claimed(pod) && pod.is_ready()).count();
+    i32::try_from(healthy).unwrap_or(i32::MAX)
+}
+
+fn runs_out(granted: Timestamp) -> Timestamp {
+    granted.checked_add(DELETION_TIMEOUT).unwrap_or(Timestamp::MAX)
+}
+
+fn allowed_condition(status: &PdbStatus) -> Condition {
+    let (value, reason) = verdict(status);
+    Condition {
+        kind: types::DISRUPTION_ALLOWED.to_owned(),
+        status: value.to_owned(),
+        reason: reason.to_owned(),
+        observed_generation: status.observed_generation,
+        ..Condition::default()
+    }
+}
+
+fn verdict(status: &PdbStatus) -> (&'static str, &'static str) {
+    if status.disruptions_allowed > 0 {
+        (types::TRUE, reasons::SUFFICIENT_PODS)
+    } else {
+        (types::FALSE, reasons::INSUFFICIENT_PODS)
+    }
+}
+
+/// Whether writing `new` would change neither a number, nor a claim, nor what the condition says.
+fn is_up_to_date(pdb: &PdbView, new: &PdbStatus) -> bool {
+    let present = &pdb.status;
+    let numbers = PdbStatus { conditions: present.conditions.clone(), ..new.clone() };
+    let condition = present.conditions.iter().find(|condition| condition.kind == types::DISRUPTION_ALLOWED);
+    *present == numbers
+        && condition.is_some_and(|condition| (condition.status.as_str(), condition.reason.as_str()) == verdict(new))
+}

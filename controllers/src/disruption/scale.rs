@@ -1,0 +1,184 @@
+//! SHELL: how many pods the owners of a budget's pods want.
+//!
+//! Owners of the built-in kinds come from the caches; any other kind is asked for its scale, found
+//! through discovery. The order is `ReplicationController`, `Deployment` through its `ReplicaSet`,
+//! `ReplicaSet`, `StatefulSet`, scale subresource: an owner that a cache does not have, or has under
+//! another UID, is asked for live (D-106, D-107).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, OwnerReference};
+
+use crate::apply::Reader;
+use crate::error::ApiError;
+use crate::runtime::cache::{CacheObject, Lister, ObjectKey};
+use crate::runtime::env::Env;
+use crate::views::View;
+use crate::views::go;
+use crate::views::pod::PodView;
+use crate::views::scale::ScaleView;
+use crate::views::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
+
+/// Groups and versions of the scales that `Scale` may be served as; the first is today's.
+const SCALE_VERSIONS: [(&str, &str); 4] =
+    [("autoscaling", "v1"), ("extensions", "v1beta1"), ("apps", "v1beta1"), ("apps", "v1beta2")];
+
+/// The owners of some pods.
+#[derive(Debug, Default)]
+pub(super) struct OwnerScales {
+    /// Wanted replicas by the owner's UID: every owner counts once (D-105).
+    pub(super) replicas: BTreeMap<String, i32>,
+    /// Names of pods that no controller manages.
+    pub(super) unmanaged: Vec<String>,
+}
+
+/// Why the scales are unknown. `Display` is the text Kubernetes gives, which conditions and events quote.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OwnerError {
+    #[error("unexpected GroupVersion string: {0}")]
+    GroupVersion(String),
+    #[error("no matches for kind {} in version {}", go::quote(kind), go::quote(api_version))]
+    NoMatch { kind: String, api_version: String },
+    #[error("{0} does not implement the scale subresource")]
+    NoScale(String),
+    #[error("found no controllers for pod {}", go::quote(.0))]
+    NotFound(String),
+    #[error("{0}")]
+    Api(#[from] ApiError),
+}
+
+/// Finds owners and their scales.
+pub(super) struct Owners {
+    controllers: Lister<ReplicationControllerView>,
+    replica_sets: Lister<ReplicaSetView>,
+    deployments: Lister<DeploymentView>,
+    stateful_sets: Lister<StatefulSetView>,
+    reader: Reader,
+}
+
+type Found = Option<(String, i32)>;
+
+impl Owners {
+    pub(super) fn new(env: &Env, reader: Reader) -> Self {
+        Self {
+            controllers: env.informer().lister(),
+            replica_sets: env.informer().lister(),
+            deployments: env.informer().lister(),
+            stateful_sets: env.informer().lister(),
+            reader,
+        }
+    }
+
+    /// The scales of all owners of `pods`.
+    ///
+    /// # Errors
+    /// One owner that cannot be found fails the whole lot (D-118): a smaller number would be unsafe.
+    pub(super) async fn scales(&self, pods: &[Arc<PodView>]) -> Result<OwnerScales, OwnerError> {
+        let mut scales = OwnerScales::default();
+        for pod in pods {
+            let Some(owner) = pod.controller_ref() else {
+                scales.unmanaged.push(pod.name().to_owned());
+                continue;
+            };
+            if scales.replicas.contains_key(&owner.uid) {
+                continue;
+            }
+            let found = self.find(owner, pod.namespace()).await?;
+            let (uid, replicas) = found.ok_or_else(|| OwnerError::NotFound(pod.name().to_owned()))?;
+            scales.replicas.insert(uid, replicas);
+        }
+        Ok(scales)
+    }
+
+    async fn find(&self, owner: &OwnerReference, namespace: &str) -> Result<Found, OwnerError> {
+        let group = group_of(&owner.api_version)?;
+        let cached = match (owner.kind.as_str(), group) {
+            ("ReplicationController", "") => held(&self.controllers, namespace, owner).as_deref().map(scale_of),
+            ("ReplicaSet", "apps" | "extensions") => match held(&self.replica_sets, namespace, owner) {
+                Some(set) => self.replica_set_scale(&set)?,
+                None => None,
+            },
+            ("StatefulSet", "apps") => held(&self.stateful_sets, namespace, owner).as_deref().map(scale_of),
+            _ => None,
+        };
+        match cached {
+            Some(found) => Ok(Some(found)),
+            None => self.scale_subresource(owner, namespace).await,
+        }
+    }
+
+    /// The scale of the set's Deployment, or its own when it has none. A set whose Deployment is not in
+    /// the cache has neither (D-032, D-106).
+    fn replica_set_scale(&self, set: &ReplicaSetView) -> Result<Found, OwnerError> {
+        let Some(owner) = set.controller_ref() else { return Ok(Some(scale_of(set))) };
+        let group = group_of(&owner.api_version)?;
+        Ok(match (owner.kind.as_str(), group) {
+            ("Deployment", "apps" | "extensions") => {
+                held(&self.deployments, set.namespace(), owner).as_deref().map(scale_of)
+            }
+            ("Deployment", _) => None,
+            _ => Some(scale_of(set)),
+        })
+    }
+
+    /// Asks the server for the owner's scale, whatever its kind.
+    async fn scale_subresource(&self, owner: &OwnerReference, namespace: &str) -> Result<Found, OwnerError> {
+        let api_version = owner.api_version.as_str();
+        let resources = match self.reader.resources(api_version).await {
+            Ok(resources) => resources,
+            Err(ApiError::NotFound(_)) => return Err(no_match(owner)),
+            Err(error) => return Err(error.into()),
+        };
+        let resource = resources.resources.iter().find(|resource| is_kind(resource, &owner.kind));
+        let plural = resource.map(|resource| resource.name.as_str()).ok_or_else(|| no_match(owner))?;
+        let key = ObjectKey::new(namespace, owner.name.as_str());
+        match self.reader.get_scale::<ScaleView>(api_version, plural, &key).await {
+            Ok(scale) if scale.uid() == owner.uid => Ok(Some((owner.uid.clone(), scale.spec.replicas))),
+            Ok(_) => Ok(None),
+            // Either the owner is not there or its kind has no scale: only the second is an error.
+            Err(ApiError::NotFound(_)) if resources.resources.iter().any(|other| is_scale_of(other, plural)) => {
+                Ok(None)
+            }
+            Err(ApiError::NotFound(_)) => Err(OwnerError::NoScale(match group_of(api_version)? {
+                "" => plural.to_owned(),
+                group => format!("{plural}.{group}"),
+            })),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The owner as the cache has it, if it is the very object that `owner` means.
+fn held<V: CacheObject + View>(lister: &Lister<V>, namespace: &str, owner: &OwnerReference) -> Option<Arc<V>> {
+    lister.get(&ObjectKey::new(namespace, owner.name.as_str())).filter(|held| View::uid(&**held) == owner.uid)
+}
+
+fn scale_of(workload: &impl Workload) -> (String, i32) {
+    (workload.uid().to_owned(), workload.replicas())
+}
+
+/// The group of an `apiVersion`; the core group is `""`.
+fn group_of(api_version: &str) -> Result<&str, OwnerError> {
+    match api_version.split_once('/') {
+        None => Ok(""),
+        Some((_, rest)) if rest.contains('/') => Err(OwnerError::GroupVersion(api_version.to_owned())),
+        Some((group, _)) => Ok(group),
+    }
+}
+
+fn no_match(owner: &OwnerReference) -> OwnerError {
+    OwnerError::NoMatch { kind: owner.kind.clone(), api_version: owner.api_version.clone() }
+}
+
+/// Kinds are found under their own spelling and in lower case; subresources are not kinds.
+fn is_kind(resource: &APIResource, kind: &str) -> bool {
+    !resource.name.contains('/') && (resource.kind == kind || resource.kind.to_lowercase() == kind)
+}
+
+fn is_scale_of(resource: &APIResource, plural: &str) -> bool {
+    let version = (resource.group.as_deref().unwrap_or_default(), resource.version.as_deref().unwrap_or_default());
+    resource.name.strip_suffix("/scale") == Some(plural)
+        && resource.kind == "Scale"
+        && SCALE_VERSIONS.contains(&version)
+}

@@ -1,0 +1,194 @@
+//! SHELL: the periodic sweep; live GETs before what cannot be undone; patch, then delete.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt as _};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::decide::{self, Reason};
+use super::quarantine::Quarantine;
+use super::{DELETE_PARALLELISM, GC_CHECK_PERIOD};
+use crate::actions::{Action, status_patch};
+use crate::apply::{Reader, Writer};
+use crate::error::ApiError;
+use crate::runtime::cache::{Lister, ObjectKey};
+use crate::runtime::client::names;
+use crate::runtime::clock::Clock;
+use crate::runtime::env::{Env, Run};
+use crate::runtime::metrics::Metrics;
+use crate::views::View as _;
+use crate::views::condition::update_pod_condition;
+use crate::views::node::NodeView;
+use crate::views::pod::{PodView, phases};
+
+/// Registers the controller's caches and returns its work.
+///
+/// `terminated_threshold` is how many finished pods may stay in the whole cluster; 0 is no limit.
+pub fn start(env: &Env, terminated_threshold: usize) -> Run {
+    let controller = Controller {
+        pods: env.informer::<PodView>().lister(),
+        nodes: env.informer::<NodeView>().lister(),
+        reader: env.reader(names::PODGC),
+        writer: env.writer(names::PODGC),
+        clock: env.clock.clone(),
+        metrics: env.metrics.clone(),
+        terminated_threshold,
+    };
+    let stop = env.stop.clone();
+    Box::pin(async move { controller.run(&stop).await })
+}
+
+struct Controller {
+    pods: Lister<PodView>,
+    nodes: Lister<NodeView>,
+    reader: Reader,
+    writer: Writer,
+    clock: Clock,
+    metrics: Metrics,
+    terminated_threshold: usize,
+}
+
+/// One cycle: the snapshot all passes read, and the pods dealt with so far.
+struct Cycle<'a> {
+    stop: &'a CancellationToken,
+    pods: Vec<Arc<PodView>>,
+    dealt_with: BTreeSet<String>,
+}
+
+impl Controller {
+    async fn run(&self, stop: &CancellationToken) {
+        let mut quarantine = Quarantine::default();
+        while !stop.is_cancelled() {
+            self.sweep(stop, &mut quarantine).await;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = self.clock.sleep(GC_CHECK_PERIOD) => {}
+            }
+        }
+    }
+
+    async fn sweep(&self, stop: &CancellationToken, quarantine: &mut Quarantine) {
+        let mut cycle = Cycle { stop, pods: self.pods.list(), dealt_with: BTreeSet::new() };
+        let known: BTreeSet<String> = self.nodes.list().iter().map(|node| node.name().to_owned()).collect();
+
+        let terminated = decide::terminated(&cycle.pods, self.terminated_threshold);
+        self.delete_all(&mut cycle, terminated, Reason::Terminated).await;
+
+        let out_of_service = self.confirmed_out_of_service(&cycle.pods).await;
+        self.delete_all(&mut cycle, out_of_service, Reason::OutOfService).await;
+
+        let gone = self.confirmed_gone(&cycle.pods, &known, quarantine).await;
+        let orphaned = decide::orphaned(&cycle.pods, &gone);
+        self.delete_all(&mut cycle, orphaned, Reason::Orphaned).await;
+
+        let unscheduled = decide::unscheduled(&cycle.pods);
+        self.delete_all(&mut cycle, unscheduled, Reason::Unscheduled).await;
+    }
+
+    /// The pods of out-of-service nodes, less those whose node the API server says is well: the cache may
+    /// be behind (G-057). A node that cannot be asked about counts as well until the next cycle.
+    async fn confirmed_out_of_service(&self, pods: &[Arc<PodView>]) -> Vec<Arc<PodView>> {
+        let mut pods = decide::out_of_service(pods, |name| self.nodes.get(&ObjectKey::cluster(name)));
+        let mut lost: BTreeMap<String, bool> = BTreeMap::new();
+        for pod in &pods {
+            let name = pod.spec.node_name.clone();
+            if !lost.contains_key(&name) {
+                let is_lost = self.is_lost(&name).await;
+                lost.insert(name, is_lost);
+            }
+        }
+        pods.retain(|pod| lost.get(&pod.spec.node_name).copied().unwrap_or(false));
+        pods
+    }
+
+    async fn is_lost(&self, name: &str) -> bool {
+        match self.reader.get::<NodeView>(&ObjectKey::cluster(name)).await {
+            Ok(live) if decide::is_lost(&live) => true,
+            Ok(_) => {
+                tracing::info!(node = name, "node is back in service, its pods are kept");
+                false
+            }
+            Err(error) => {
+                tracing::warn!(node = name, %error, "unable to confirm that the node is out of service, its pods are kept");
+                false
+            }
+        }
+    }
+
+    /// The nodes whose quarantine is over and that the API server says do not exist (BR-24-03). A node
+    /// that cannot be asked about waits once more (G-037).
+    async fn confirmed_gone(
+        &self,
+        pods: &[Arc<PodView>],
+        known: &BTreeSet<String>,
+        quarantine: &mut Quarantine,
+    ) -> BTreeSet<String> {
+        let now = self.clock.now();
+        quarantine.release(now);
+        for name in decide::unknown_nodes(pods, known) {
+            quarantine.observe(name, now);
+        }
+        let mut gone = BTreeSet::new();
+        for name in quarantine.take(known) {
+            match self.reader.get::<NodeView>(&ObjectKey::cluster(name.as_str())).await {
+                Ok(_) => tracing::debug!(node = name, "node exists, the cache does not know it yet"),
+                Err(ApiError::NotFound(_)) => {
+                    gone.insert(name);
+                }
+                Err(error) => {
+                    tracing::warn!(node = name, %error, "unable to ask whether the node exists, its pods are kept");
+                }
+            }
+        }
+        gone
+    }
+
+    /// Deletes `pods`, a bounded number at once, leaving out those that this cycle has dealt with (G-070).
+    /// A failure of one does not stop the others; the next cycle tries again (G-071).
+    async fn delete_all(&self, cycle: &mut Cycle<'_>, mut pods: Vec<Arc<PodView>>, reason: Reason) {
+        pods.retain(|pod| cycle.dealt_with.insert(pod.uid().to_owned()));
+        if pods.is_empty() {
+            return;
+        }
+        tracing::info!(reason = reason.as_str(), pods = pods.len(), "garbage collecting pods");
+        let stop = cycle.stop;
+        stream::iter(pods)
+            .take_while(|_| std::future::ready(!stop.is_cancelled()))
+            .for_each_concurrent(DELETE_PARALLELISM, |pod| async move { self.delete(&pod, reason).await })
+            .await;
+    }
+
+    async fn delete(&self, pod: &PodView, reason: Reason) {
+        self.metrics.force_delete(pod.namespace(), reason.as_str());
+        if let Err(error) = self.fail_and_delete(pod, reason).await {
+            self.metrics.force_delete_error(pod.namespace(), reason.as_str());
+            tracing::debug!(pod = %pod.key(), reason = reason.as_str(), %error, "pod was not deleted in this cycle");
+        }
+    }
+
+    async fn fail_and_delete(&self, pod: &PodView, reason: Reason) -> Result<(), ApiError> {
+        let (key, uid) = (pod.key(), Arc::<str>::from(pod.uid()));
+        if decide::must_fail_first(pod)
+            && let Some(status) = self.failed_status(pod, reason)
+        {
+            let action = Action::PatchPodStatus { pod: key.clone(), uid: Arc::clone(&uid), status };
+            self.writer.apply(&action, reason.as_str()).await?;
+        }
+        let action = Action::DeletePod { pod: key, uid, grace_seconds: Some(0) };
+        self.writer.apply(&action, reason.as_str()).await
+    }
+
+    /// The patch that marks `pod` Failed; an orphan gets the condition `DisruptionTarget` with it.
+    fn failed_status(&self, pod: &PodView, reason: Reason) -> Option<Value> {
+        let mut new = pod.status.clone();
+        phases::FAILED.clone_into(&mut new.phase);
+        new.observed_generation = pod.generation();
+        if let Some(condition) = decide::condition(pod, reason) {
+            update_pod_condition(&mut new.conditions, condition, self.clock.now());
+        }
+        status_patch(&json!(pod.status), &json!(new))
+    }
+}

@@ -1,0 +1,70 @@
+//! Unknown nodes wait here before anybody asks the API server about them. PURE.
+//!
+//! The states of a node name and what moves it:
+//!
+//! ```text
+//!            observe             release (40 s later)            take
+//!  unknown ──────────► waiting ─────────────────────► released ───────► asked once
+//!                         ▲                              │ observe: waits a second time beside it
+//!                         └──────────────────────────────┘
+//! ```
+//!
+//! As upstream's delaying queue has it: a waiting name keeps its first deadline however often it is
+//! seen (G-038), and nothing takes a name out early, not even the node's return (G-035). The cycle that
+//! takes a released name has seen it again before, so the name waits once more: if the live GET failed
+//! or a deletion did, it is asked again 40 s later (G-037).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::QUARANTINE_TIME;
+
+/// Names in quarantine.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Quarantine {
+    /// Deadline and rank by name; the rank keeps names of one deadline in the order they came.
+    waiting: BTreeMap<String, (Timestamp, u64)>,
+    released: Vec<String>,
+    next_rank: u64,
+}
+
+impl Quarantine {
+    /// Puts an unknown node into quarantine, unless it waits already.
+    pub fn observe(&mut self, name: &str, now: Timestamp) {
+        if self.waiting.contains_key(name) {
+            return;
+        }
+        let deadline = now.checked_add(QUARANTINE_TIME).unwrap_or(Timestamp::MAX);
+        self.waiting.insert(name.to_owned(), (deadline, self.next_rank));
+        self.next_rank += 1;
+    }
+
+    /// Releases the names whose time is over.
+    pub fn release(&mut self, now: Timestamp) {
+        let mut due: Vec<_> = self.waiting.extract_if(.., |_, (deadline, _)| *deadline <= now).collect();
+        due.sort_by_key(|(_, order)| *order);
+        for (name, _) in due {
+            if !self.released.contains(&name) {
+                self.released.push(name);
+            }
+        }
+    }
+
+    /// Takes all released names and gives back those that are still not `known`, oldest deadline first.
+    pub fn take(&mut self, known: &BTreeSet<String>) -> Vec<String> {
+        let mut released = std::mem::take(&mut self.released);
+        released.retain(|name| !known.contains(name));
+        released
+    }
+
+    /// How many names wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.released.len()
+    }
+
+    /// Whether none does.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

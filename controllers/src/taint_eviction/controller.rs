@@ -1,0 +1,210 @@
+//! SHELL: node and pod events to shards, shards to the schedule, the schedule to evictions.
+//!
+//! ```text
+//!  nodes ─► node queue ─┐            ┌► shard 0 ─┐
+//!                       ├─ by FNV-1a ┤    …      ├─► schedule ─► evictions ─► [`super::evict`]
+//!  pods ──► pod queue ──┘            └► shard 7 ─┘   (timers)
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::{join, join_all, join4};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::decide::{EvictionPlan, decide, no_execute, shard};
+use super::evict::{EVICTION_WORKERS, Evictor};
+use super::schedule::PodRef;
+use super::{NODE_UPDATE_CHANNEL_SIZE, POD_UPDATE_CHANNEL_SIZE, UPDATE_WORKER_SIZE};
+use crate::runtime::cache::{Change, Lister, ObjectKey};
+use crate::runtime::clock::Clock;
+use crate::runtime::env::{Env, Run};
+use crate::runtime::queue::WorkQueue;
+use crate::runtime::workers;
+use crate::views::View as _;
+use crate::views::node::NodeView;
+use crate::views::pod::{BY_NODE, PodView};
+use crate::views::taint::Taint;
+
+/// A pod to look at again, and the node it was on when that was noticed: the node decides the shard.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct PodUpdate {
+    node: Arc<str>,
+    pod: PodRef,
+}
+
+/// Registers the controller's handlers and returns its work.
+pub fn start(env: &Env) -> Run {
+    let (nodes, pods) = (env.informer::<NodeView>(), env.informer::<PodView>());
+    let node_updates = env.queue::<Arc<str>>("noexec_taint_node");
+    let pod_updates = env.queue::<PodUpdate>("noexec_taint_pod");
+    nodes.on_change({
+        let updates = node_updates.clone();
+        move |change| node_changed(&updates, change)
+    });
+    pods.on_change({
+        let updates = pod_updates.clone();
+        move |change| pod_changed(&updates, change)
+    });
+    let evictor = Arc::new(Evictor::new(env, pods.lister(), nodes.lister()));
+    let controller = Controller {
+        nodes: nodes.lister(),
+        pods: pods.lister(),
+        node_updates,
+        pod_updates,
+        evictor,
+        clock: env.clock.clone(),
+        stop: env.stop.clone(),
+    };
+    Box::pin(async move { controller.run().await })
+}
+
+/// Queues a node whose `NoExecute` taints changed, that came or that went.
+fn node_changed(updates: &WorkQueue<Arc<str>>, change: &Change<NodeView>) {
+    if let Change::Updated { old, new } = change
+        && no_execute(&old.spec.taints) == no_execute(&new.spec.taints)
+    {
+        return;
+    }
+    updates.add(change.object().name().into());
+}
+
+/// Queues a pod whose tolerations or node changed, that came or that went.
+fn pod_changed(updates: &WorkQueue<PodUpdate>, change: &Change<PodView>) {
+    if let Change::Updated { old, new } = change
+        && old.spec == new.spec
+    {
+        return;
+    }
+    let pod = change.object();
+    updates.add(PodUpdate { node: pod.spec.node_name.as_str().into(), pod: reference(pod) });
+}
+
+fn reference(pod: &PodView) -> PodRef {
+    PodRef { uid: pod.uid().into(), key: pod.key() }
+}
+
+struct Controller {
+    nodes: Lister<NodeView>,
+    pods: Lister<PodView>,
+    node_updates: WorkQueue<Arc<str>>,
+    pod_updates: WorkQueue<PodUpdate>,
+    evictor: Arc<Evictor>,
+    clock: Clock,
+    stop: CancellationToken,
+}
+
+/// The worker of one shard: what it knows of its nodes, and where its work comes in.
+struct Shard {
+    /// `NoExecute` taints by node; nodes without any are left out.
+    tainted: BTreeMap<Arc<str>, Vec<Taint>>,
+    node_updates: mpsc::Receiver<Arc<str>>,
+    pod_updates: mpsc::Receiver<PodUpdate>,
+}
+
+impl Controller {
+    async fn run(&self) {
+        let mut shards = Vec::with_capacity(UPDATE_WORKER_SIZE);
+        let (mut to_nodes, mut to_pods) = (Vec::new(), Vec::new());
+        for _ in 0..UPDATE_WORKER_SIZE {
+            let (to_node, node_updates) = mpsc::channel(NODE_UPDATE_CHANNEL_SIZE);
+            let (to_pod, pod_updates) = mpsc::channel(POD_UPDATE_CHANNEL_SIZE);
+            to_nodes.push(to_node);
+            to_pods.push(to_pod);
+            shards.push(Shard { tainted: BTreeMap::new(), node_updates, pod_updates });
+        }
+        let dispatch = join(
+            dispatch(&self.node_updates, &self.stop, to_nodes, |node| shard(node, UPDATE_WORKER_SIZE)),
+            dispatch(&self.pod_updates, &self.stop, to_pods, |update| shard(&update.node, UPDATE_WORKER_SIZE)),
+        );
+        let work = join_all(shards.into_iter().map(|shard| self.work(shard)));
+        let evict = workers::run("taint_evictions", self.evictor.queue(), EVICTION_WORKERS, &self.stop, |due| {
+            self.evictor.evict(due)
+        });
+        join4(dispatch, work, self.evictor.fire_timers(&self.stop), evict).await;
+    }
+
+    /// Node updates go first: a pod is judged by what is known of its node (BR-32-04).
+    async fn work(&self, mut shard: Shard) {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                Some(node) = shard.node_updates.recv() => self.node_updated(&mut shard.tainted, &node),
+                Some(update) = shard.pod_updates.recv() => {
+                    while let Ok(node) = shard.node_updates.try_recv() {
+                        self.node_updated(&mut shard.tainted, &node);
+                    }
+                    self.pod_updated(&shard.tainted, &update);
+                }
+                else => return,
+            }
+        }
+    }
+
+    fn node_updated(&self, tainted: &mut BTreeMap<Arc<str>, Vec<Taint>>, name: &Arc<str>) {
+        self.judge_node(tainted, name);
+        self.node_updates.done(name);
+    }
+
+    /// Takes in a node's taints and judges its pods by them. A node that went leaves its countdowns
+    /// running (N-088).
+    fn judge_node(&self, tainted: &mut BTreeMap<Arc<str>, Vec<Taint>>, name: &Arc<str>) {
+        let Some(node) = self.nodes.get(&ObjectKey::cluster(Arc::clone(name))) else {
+            tainted.remove(name);
+            return;
+        };
+        let taints = no_execute(&node.spec.taints);
+        let now = self.clock.now();
+        for pod in self.pods.by_index(BY_NODE, name) {
+            self.evictor.follow(&reference(&pod), decide(&taints, &pod.spec.tolerations, now), now);
+        }
+        if taints.is_empty() {
+            tainted.remove(name);
+        } else {
+            tainted.insert(Arc::clone(name), taints);
+        }
+    }
+
+    fn pod_updated(&self, tainted: &BTreeMap<Arc<str>, Vec<Taint>>, update: &PodUpdate) {
+        self.judge_pod(tainted, update);
+        self.pod_updates.done(update);
+    }
+
+    fn judge_pod(&self, tainted: &BTreeMap<Arc<str>, Vec<Taint>>, update: &PodUpdate) {
+        let now = self.clock.now();
+        let Some(pod) = self.pods.get(&update.pod.key).filter(|pod| pod.uid() == &*update.pod.uid) else {
+            // Gone, or another pod has its name: that one has an update of its own.
+            self.evictor.follow(&update.pod, EvictionPlan::Keep, now);
+            return;
+        };
+        if pod.spec.node_name != *update.node {
+            // Bound meanwhile: the update of that is on its way to the shard of the node.
+            return;
+        }
+        // Nothing known of the node: it is untainted, or its first update will look at all its pods.
+        let Some(taints) = tainted.get(&update.node) else { return };
+        self.evictor.follow(&update.pod, decide(taints, &pod.spec.tolerations, now), now);
+    }
+}
+
+/// Hands every item of `queue` to its shard, until `stop`. The shard calls `done`.
+async fn dispatch<T: Ord + Clone>(
+    queue: &WorkQueue<T>,
+    stop: &CancellationToken,
+    shards: Vec<mpsc::Sender<T>>,
+    shard_of: impl Fn(&T) -> usize,
+) {
+    loop {
+        let next = async {
+            let item = queue.get().await?;
+            shards[shard_of(&item)].send(item).await.ok()
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            handed_over = next => if handed_over.is_none() { return },
+        }
+    }
+}

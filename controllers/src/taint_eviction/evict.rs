@@ -1,0 +1,219 @@
+//! SHELL: the schedule with its timers, and what happens when one ends: mark, patch, delete, try again.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::decide::{EvictionPlan, condition, decide};
+use super::schedule::{Due, PodRef, Schedule};
+use super::{DELETE_RETRIES, DELETE_RETRY_PAUSE};
+use crate::actions::{Action, status_patch};
+use crate::apply::{Reader, Writer};
+use crate::error::ApiError;
+use crate::runtime::cache::{Lister, ObjectKey};
+use crate::runtime::client::names;
+use crate::runtime::clock::Clock;
+use crate::runtime::env::Env;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::queue::WorkQueue;
+use crate::runtime::recorder::{EventType, ObjectReference, Recorder};
+use crate::runtime::workers::Outcome;
+use crate::views::View as _;
+use crate::views::condition::update_pod_condition;
+use crate::views::node::NodeView;
+use crate::views::pod::PodView;
+
+/// Evictions that run at once; upstream starts one goroutine for each, held back by its client's rate
+/// limit.
+pub(super) const EVICTION_WORKERS: usize = 32;
+
+const REASON: &str = "TaintManagerEviction";
+
+/// Waits for deadlines and evicts.
+pub(super) struct Evictor {
+    schedule: Mutex<Schedule>,
+    changed: Notify,
+    due: WorkQueue<Due>,
+    pods: Lister<PodView>,
+    nodes: Lister<NodeView>,
+    reader: Reader,
+    writer: Writer,
+    recorder: Recorder,
+    clock: Clock,
+    metrics: Metrics,
+}
+
+/// Whether a pod whose time has come must still go.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Verdict {
+    Due,
+    /// Its node has no taint any more that it does not tolerate for ever.
+    Tolerated,
+    /// It is not there, or another one has its name.
+    Gone,
+}
+
+/// How one try ended well.
+enum Tried {
+    Deleted,
+    /// The pod is not there any more, or another one has its name.
+    Gone,
+}
+
+impl Evictor {
+    pub(super) fn new(env: &Env, pods: Lister<PodView>, nodes: Lister<NodeView>) -> Self {
+        Self {
+            schedule: Mutex::default(),
+            changed: Notify::new(),
+            due: env.queue("taint_evictions"),
+            pods,
+            nodes,
+            reader: env.reader(names::TAINT_EVICTION),
+            writer: env.writer(names::TAINT_EVICTION),
+            recorder: env.recorder(names::TAINT_EVICTION, names::TAINT_EVICTION),
+            clock: env.clock.clone(),
+            metrics: env.metrics.clone(),
+        }
+    }
+
+    /// The evictions whose time has come; retries earn their back-off here.
+    pub(super) fn queue(&self) -> &WorkQueue<Due> {
+        &self.due
+    }
+
+    /// Brings the eviction of `pod` in line with `plan`.
+    pub(super) fn follow(&self, pod: &PodRef, plan: EvictionPlan, now: Timestamp) {
+        let step = self.schedule().follow(pod, plan, now);
+        if step.cancelled {
+            self.event(&pod.key, "Cancelling deletion of Pod");
+        }
+        if step.fire {
+            self.due.add(Due { pod: pod.clone(), fire_at: now });
+        }
+        self.changed.notify_one();
+    }
+
+    /// Moves evictions whose deadline has passed to the queue, until `stop`.
+    pub(super) async fn fire_timers(&self, stop: &CancellationToken) {
+        loop {
+            let changed = self.changed.notified();
+            let next = {
+                let mut schedule = self.schedule();
+                schedule.due(self.clock.now()).into_iter().for_each(|due| self.due.add(due));
+                schedule.next_deadline()
+            };
+            let deadline = async {
+                match next {
+                    Some(deadline) => self.clock.sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = deadline => {}
+                () = changed => {}
+            }
+        }
+    }
+
+    /// Evicts one pod whose time has come: five quick tries the first time, one per back-off after that,
+    /// until it is done or no longer due (N-086).
+    pub(super) async fn evict(&self, due: Due) -> Outcome {
+        let first = self.due.num_requeues(&due) == 0;
+        match self.verdict(&due.pod) {
+            Verdict::Due if first => self.event(&due.pod.key, "Marking for deletion Pod"),
+            Verdict::Due => {}
+            verdict => {
+                self.finish(&due.pod);
+                // A pod that went between two tries went as announced: nothing was called off.
+                if first || verdict == Verdict::Tolerated {
+                    self.event(&due.pod.key, "Cancelling deletion of Pod");
+                }
+                return Outcome::Forget;
+            }
+        }
+        let tries = if first { DELETE_RETRIES } else { 1 };
+        for number in 1..=tries {
+            match self.try_once(&due.pod).await {
+                Ok(tried) => {
+                    if matches!(tried, Tried::Deleted) {
+                        self.metrics.taint_eviction(self.latency(&due));
+                    }
+                    self.finish(&due.pod);
+                    return Outcome::Forget;
+                }
+                Err(error) if number == tries => {
+                    tracing::warn!(pod = %due.pod.key, %error, "pod was not evicted, trying again with back-off");
+                    return Outcome::Retry;
+                }
+                Err(_) => self.clock.sleep(DELETE_RETRY_PAUSE).await,
+            }
+        }
+        Outcome::Retry
+    }
+
+    /// What the caches say of the pod now. A node they do not know changes nothing (N-088).
+    fn verdict(&self, pod: &PodRef) -> Verdict {
+        let Some(cached) = self.pods.get(&pod.key).filter(|cached| cached.uid() == &*pod.uid) else {
+            return Verdict::Gone;
+        };
+        let Some(node) = self.nodes.get(&ObjectKey::cluster(cached.spec.node_name.as_str())) else {
+            return Verdict::Due;
+        };
+        match decide(&node.spec.taints, &cached.spec.tolerations, self.clock.now()) {
+            EvictionPlan::Keep => Verdict::Tolerated,
+            EvictionPlan::At(_) | EvictionPlan::Now => Verdict::Due,
+        }
+    }
+
+    /// Sets the condition `DisruptionTarget` unless it is there already, then deletes (N-051, N-052). The
+    /// grace period is the pod's own.
+    async fn try_once(&self, pod: &PodRef) -> Result<Tried, ApiError> {
+        let live = match self.reader.get::<PodView>(&pod.key).await {
+            Ok(live) if live.uid() == &*pod.uid => live,
+            Ok(_) | Err(ApiError::NotFound(_)) => return Ok(Tried::Gone),
+            Err(error) => return Err(error),
+        };
+        let mut new = live.status.clone();
+        let target = condition(live.generation());
+        if update_pod_condition(&mut new.conditions, target, self.clock.now())
+            && let Some(status) = status_patch(&json!(live.status), &json!(new))
+        {
+            let action = Action::PatchPodStatus { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), status };
+            self.writer.apply(&action, "NoExecute taint").await?;
+        }
+        let action = Action::DeletePod { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), grace_seconds: None };
+        self.writer.apply(&action, "NoExecute taint").await?;
+        Ok(Tried::Deleted)
+    }
+
+    /// From the deadline to now, for the metric (N-091).
+    fn latency(&self, due: &Due) -> Duration {
+        Duration::try_from(self.clock.now().duration_since(due.fire_at)).unwrap_or_default()
+    }
+
+    fn finish(&self, pod: &PodRef) {
+        self.schedule().finish(&pod.uid);
+    }
+
+    /// Events name the pod only, with no UID, as upstream's do.
+    fn event(&self, pod: &ObjectKey, what: &str) {
+        let about = ObjectReference {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: pod.namespace.to_string(),
+            name: pod.name.to_string(),
+            ..ObjectReference::default()
+        };
+        self.recorder.event(about, EventType::Normal, REASON, format!("{what} {pod}"));
+    }
+
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,72 @@
+//! SHELL: node events to keys, one patch per node that carries the wrong value.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::boundaries::ClusterSize;
+use super::current;
+use crate::actions::{Action, TTL_ANNOTATION};
+use crate::apply::Writer;
+use crate::runtime::cache::{Change, Lister, ObjectKey};
+use crate::runtime::client::names;
+use crate::runtime::env::{Env, Run};
+use crate::runtime::queue::WorkQueue;
+use crate::runtime::workers::{self, Outcome};
+use crate::views::View as _;
+use crate::views::node::NodeView;
+
+/// Syncs that run at once.
+const WORKERS: usize = 5;
+
+const NAME: &str = "ttlcontroller";
+
+/// Registers the controller's handler and returns its work.
+pub fn start(env: &Env) -> Run {
+    let informer = env.informer::<NodeView>();
+    let queue = env.queue::<ObjectKey>(NAME);
+    let size = Arc::new(Mutex::new(ClusterSize::default()));
+    let controller = Controller { nodes: informer.lister(), size: Arc::clone(&size), writer: env.writer(names::TTL) };
+    informer.on_change({
+        let queue = queue.clone();
+        move |change| count(&size, &queue, change)
+    });
+    let stop = env.stop.clone();
+    Box::pin(async move {
+        workers::run(NAME, &queue, WORKERS, &stop, |key| controller.sync(key)).await;
+    })
+}
+
+/// Counts nodes, and queues those that came or changed. A node that went needs nothing.
+fn count(size: &Mutex<ClusterSize>, queue: &WorkQueue<ObjectKey>, change: &Change<NodeView>) {
+    let mut size = size.lock().unwrap_or_else(PoisonError::into_inner);
+    match change {
+        Change::Added(node) => {
+            size.add();
+            queue.add(node.key());
+        }
+        Change::Updated { new, .. } => queue.add(new.key()),
+        Change::Deleted(_) => size.remove(),
+    }
+}
+
+struct Controller {
+    nodes: Lister<NodeView>,
+    size: Arc<Mutex<ClusterSize>>,
+    writer: Writer,
+}
+
+impl Controller {
+    async fn sync(&self, key: ObjectKey) -> Outcome {
+        let Some(node) = self.nodes.get(&key) else { return Outcome::Forget };
+        let ttl_seconds = self.size.lock().unwrap_or_else(PoisonError::into_inner).ttl_seconds();
+        if current(node.annotation(TTL_ANNOTATION)) == Some(ttl_seconds) {
+            return Outcome::Forget;
+        }
+        let action = Action::PatchNodeTtl { node: key.name, ttl_seconds };
+        match self.writer.apply(&action, "the cluster's size asks for another ttl").await {
+            Ok(()) => Outcome::Forget,
+            // The node is gone; its deletion is on the way to the cache.
+            Err(error) if error.is_not_found() => Outcome::Forget,
+            Err(_) => Outcome::Retry,
+        }
+    }
+}

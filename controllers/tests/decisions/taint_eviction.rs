@@ -1,0 +1,196 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use plumbline_controllers::runtime::cache::ObjectKey;
+use plumbline_controllers::taint_eviction::decide::{EvictionPlan, decide, no_execute, shard};
+use plumbline_controllers::taint_eviction::schedule::{PodRef, Schedule, Step};
+use plumbline_controllers::views::taint::{Taint, Toleration};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::build::{at, t0};
+
+/// `key[=value][:effect]`; the effect is `NoExecute` when left out.
+fn taint(text: &str) -> Taint {
+    let (rest, effect) = text.split_once(':').unwrap_or((text, "NoExecute"));
+    let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
+    Taint { key: key.into(), value: value.into(), effect: effect.into() }
+}
+
+fn tolerations(json: Value) -> Vec<Toleration> {
+    serde_json::from_value(json).unwrap()
+}
+
+fn in_seconds(plan: EvictionPlan) -> Result<i64, &'static str> {
+    match plan {
+        EvictionPlan::Keep => Err("keep"),
+        EvictionPlan::Now => Err("now"),
+        EvictionPlan::At(time) => Ok(time.duration_since(t0()).as_secs()),
+    }
+}
+
+#[rstest]
+#[case::br_32_01_untolerated(&["a"], json!([]), Err("now"))]
+#[case::br_32_02_seconds(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 9}]), Ok(9))]
+#[case::br_32_03_for_ever(&["a"], json!([{"key": "a", "operator": "Exists"}]), Err("keep"))]
+#[case::no_taints(&[], json!([]), Err("keep"))]
+#[case::n_001_no_schedule(&["a:NoSchedule", "b:PreferNoSchedule"], json!([]), Err("keep"))]
+#[case::n_002_shortest_wins(&["a", "b"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 2},
+    {"key": "b", "operator": "Exists", "tolerationSeconds": 1}]), Ok(1))]
+#[case::n_002_for_ever_beside_seconds(&["a", "b"], json!([{"key": "a", "operator": "Exists"},
+    {"key": "b", "operator": "Exists", "tolerationSeconds": 1}]), Ok(1))]
+#[case::n_002_zero(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 0}]), Ok(0))]
+#[case::n_002_negative(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": -5}]), Ok(0))]
+#[case::n_003_first_in_list(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 9},
+    {"key": "a", "operator": "Exists", "tolerationSeconds": 4}]), Ok(9))]
+#[case::n_003_first_is_for_ever(&["a"], json!([{"operator": "Exists"},
+    {"key": "a", "operator": "Exists", "tolerationSeconds": 4}]), Err("keep"))]
+#[case::n_013_other_taint(&["a"], json!([{"key": "b", "operator": "Exists"}]), Err("now"))]
+#[case::n_033_one_of_two(&["a", "b"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 100}]), Err("now"))]
+#[case::n_093_empty_effect(&["a"], json!([{"key": "a", "operator": "Exists", "effect": ""}]), Err("keep"))]
+#[case::n_093_other_effect(&["a"], json!([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]), Err("now"))]
+#[case::n_093_all_keys(&["a=b"], json!([{"operator": "Exists", "effect": "NoExecute"}]), Err("keep"))]
+#[case::n_093_lt(&["a=5"], json!([{"key": "a", "operator": "Lt", "value": "9"}]), Err("now"))]
+#[case::n_093_gt(&["a=5"], json!([{"key": "a", "operator": "Gt", "value": "1"}]), Err("now"))]
+#[case::n_093_unknown_operator(&["a"], json!([{"key": "a", "operator": "Matches"}]), Err("now"))]
+#[case::equal_by_default(&["a=b"], json!([{"key": "a", "value": "b"}]), Err("keep"))]
+#[case::equal(&["a=b"], json!([{"key": "a", "operator": "Equal", "value": "b"}]), Err("keep"))]
+#[case::equal_other_value(&["a=b"], json!([{"key": "a", "operator": "Equal", "value": "c"}]), Err("now"))]
+fn plans(#[case] taints: &[&str], #[case] tolerated: Value, #[case] plan: Result<i64, &str>) {
+    let taints: Vec<_> = taints.iter().map(|text| taint(text)).collect();
+    assert_eq!(in_seconds(decide(&taints, &tolerations(tolerated), t0())), plan);
+}
+
+#[test]
+fn a_toleration_beyond_the_end_of_time_saturates() {
+    let tolerated = tolerations(json!([{"operator": "Exists", "tolerationSeconds": i64::MAX}]));
+    assert_eq!(decide(&[taint("a")], &tolerated, t0()), EvictionPlan::At(Timestamp::MAX));
+}
+
+#[test]
+fn n_001_only_no_execute_counts() {
+    let taints = [taint("a:NoSchedule"), taint("b"), taint("c:PreferNoSchedule")];
+    assert_eq!(no_execute(&taints), [taint("b")]);
+}
+
+/// Expected numbers from the definition of FNV-1a with 32 bits.
+#[rstest]
+#[case::empty("", 0x811c_9dc5)]
+#[case::a("a", 0xe40c_292c)]
+#[case::foobar("foobar", 0xbf9c_f968)]
+fn br_32_05_shards(#[case] node: &str, #[case] hash: u64) {
+    assert_eq!(shard(node, usize::MAX), usize::try_from(hash).unwrap());
+    assert_eq!(shard(node, 8), usize::try_from(hash % 8).unwrap());
+}
+
+fn pod(uid: &str) -> PodRef {
+    PodRef { uid: uid.into(), key: ObjectKey::new("ns", "p") }
+}
+
+const NOTHING: Step = Step { cancelled: false, fire: false };
+const FIRE: Step = Step { cancelled: false, fire: true };
+const CANCELLED: Step = Step { cancelled: true, fire: false };
+const CANCELLED_AND_FIRE: Step = Step { cancelled: true, fire: true };
+
+#[test]
+fn untolerated_fires_at_once_and_only_once() {
+    let mut schedule = Schedule::default();
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, t0()), FIRE);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, t0()), NOTHING);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(5.0)), t0()), NOTHING);
+    schedule.finish("1");
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, at(1.0)), FIRE);
+}
+
+#[rstest]
+#[case::n_017_longer(100.0)]
+#[case::n_080_shorter(5.0)]
+#[case::n_080_zero(1.0)]
+fn the_first_deadline_stays(#[case] second: f64) {
+    let mut schedule = Schedule::default();
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(10.0)), t0()), NOTHING);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(second)), at(1.0)), NOTHING);
+    assert_eq!(schedule.next_deadline(), Some(at(10.0)));
+    assert!(schedule.due(at(9.999)).is_empty());
+    assert_eq!(schedule.due(at(10.0)).len(), 1);
+}
+
+#[test]
+fn n_081_a_change_at_the_same_instant_keeps_the_deadline_too() {
+    let mut schedule = Schedule::default();
+    schedule.follow(&pod("1"), EvictionPlan::At(at(10.0)), t0());
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(2.0)), t0()), NOTHING);
+    assert_eq!(schedule.next_deadline(), Some(at(10.0)));
+}
+
+#[test]
+fn n_002_zero_seconds_fire_at_once() {
+    let mut schedule = Schedule::default();
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(t0()), t0()), FIRE);
+}
+
+#[test]
+fn n_016_losing_the_toleration_cancels_and_fires() {
+    let mut schedule = Schedule::default();
+    schedule.follow(&pod("1"), EvictionPlan::At(at(100.0)), t0());
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, at(3.0)), CANCELLED_AND_FIRE);
+    assert_eq!(schedule.next_deadline(), None);
+}
+
+#[test]
+fn n_036_becoming_tolerated_for_ever_cancels() {
+    let mut schedule = Schedule::default();
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, t0()), NOTHING);
+    schedule.follow(&pod("1"), EvictionPlan::At(at(60.0)), t0());
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, at(1.0)), CANCELLED);
+    assert!(schedule.due(at(1000.0)).is_empty());
+}
+
+#[test]
+fn n_062_a_cancelled_pod_can_be_scheduled_again() {
+    let mut schedule = Schedule::default();
+    schedule.follow(&pod("1"), EvictionPlan::At(at(10.0)), t0());
+    assert!(schedule.cancel("1"));
+    assert!(!schedule.cancel("1"));
+    schedule.follow(&pod("1"), EvictionPlan::At(at(30.0)), at(20.0));
+    assert!(schedule.due(at(29.0)).is_empty());
+    assert_eq!(schedule.due(at(30.0)).len(), 1);
+}
+
+#[test]
+fn n_061_several_fire_in_order_of_their_deadlines() {
+    let mut schedule = Schedule::default();
+    for (uid, seconds) in [("1", 25.0), ("2", 5.0), ("3", 15.0), ("4", 99.0)] {
+        schedule.follow(&pod(uid), EvictionPlan::At(at(seconds)), t0());
+    }
+    let uids: Vec<Arc<str>> = schedule.due(at(25.0)).into_iter().map(|due| due.pod.uid).collect();
+    assert_eq!(uids, ["2".into(), "3".into(), "1".into()]);
+    assert_eq!((schedule.waiting_len(), schedule.running_len()), (1, 3));
+}
+
+#[test]
+fn n_082_another_uid_under_the_name_has_its_own_deadline() {
+    let mut schedule = Schedule::default();
+    schedule.follow(&pod("old"), EvictionPlan::At(at(10.0)), t0());
+    schedule.follow(&pod("new"), EvictionPlan::At(at(20.0)), at(5.0));
+    assert!(schedule.cancel("old"));
+    assert_eq!(schedule.next_deadline(), Some(at(20.0)));
+}
+
+#[test]
+fn n_085_the_end_of_one_eviction_leaves_the_next_one_cancellable() {
+    let mut schedule = Schedule::default();
+    schedule.follow(&pod("old"), EvictionPlan::Now, t0());
+    schedule.follow(&pod("new"), EvictionPlan::At(at(9.0)), t0());
+    schedule.finish("old");
+    assert!(schedule.cancel("new"));
+    assert_eq!(schedule, Schedule::default());
+}
+
+#[test]
+fn a_running_eviction_cannot_be_cancelled() {
+    let mut schedule = Schedule::default();
+    schedule.follow(&pod("1"), EvictionPlan::At(at(1.0)), t0());
+    schedule.due(at(1.0));
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, at(1.0)), NOTHING);
+}

@@ -1,0 +1,144 @@
+use plumbline_controllers::views::View;
+use plumbline_controllers::views::condition::{PodCondition, update_pod_condition, whole_seconds};
+use plumbline_controllers::views::go;
+use plumbline_controllers::views::node::NodeView;
+use plumbline_controllers::views::pdb::PdbView;
+use plumbline_controllers::views::pod::PodView;
+use plumbline_controllers::views::selector::{LabelSelector, Selector};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::build::{at, t0};
+
+fn selector(json: Value) -> LabelSelector {
+    serde_json::from_value(json).unwrap()
+}
+
+#[rstest]
+#[case::d_001_empty(json!({}), json!({"a": "b"}), true)]
+#[case::d_072_empty_without_labels(json!({}), json!({}), true)]
+#[case::labels(json!({"matchLabels": {"a": "b"}}), json!({"a": "b", "c": "d"}), true)]
+#[case::labels_all(json!({"matchLabels": {"a": "b", "c": "x"}}), json!({"a": "b", "c": "d"}), false)]
+#[case::is_in(json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["x", "b"]}]}), json!({"a": "b"}), true)]
+#[case::in_absent(json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}), json!({}), false)]
+#[case::not_in(json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}), json!({"a": "b"}), false)]
+#[case::not_in_absent(json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}), json!({}), true)]
+#[case::exists(json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]}), json!({"a": ""}), true)]
+#[case::exists_not(json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]}), json!({"b": ""}), false)]
+#[case::d_072_does_not_exist(json!({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}), json!({}), true)]
+#[case::does_not_exist_but_does(json!({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}), json!({"a": "b"}), false)]
+#[case::d_071_never_matching_beta_selector(json!({"matchExpressions": [{"key": "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match", "operator": "Exists"}]}), json!({"a": "b"}), false)]
+fn selects(#[case] of: Value, #[case] labels: Value, #[case] matches: bool) {
+    let labels = serde_json::from_value(labels).unwrap();
+    assert_eq!(Selector::parse(Some(&selector(of))).unwrap().matches(&labels), matches);
+}
+
+#[test]
+fn no_selector_selects_nothing() {
+    assert!(!Selector::parse(None).unwrap().matches(&std::collections::BTreeMap::new()));
+}
+
+const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+#[rstest]
+#[case::d_041_slashes(json!({"matchLabels": {"a/b/c": "x"}}),
+    format!(r#"key: Invalid value: "a/b/c": a valid label key {NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"#))]
+#[case::d_041_operator(json!({"matchExpressions": [{"key": "a", "operator": "unsupportedOperator", "values": ["b"]}]}),
+    r#""unsupportedOperator" is not a valid label selector operator"#)]
+#[case::in_nothing(json!({"matchExpressions": [{"key": "a", "operator": "In"}]}),
+    "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty")]
+#[case::exists_something(json!({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}),
+    r#"values: Invalid value: ["b"]: values set must be empty for exists and does not exist"#)]
+#[case::two_errors(json!({"matchExpressions": [{"key": "", "operator": "In"}]}),
+    format!(r#"[key: Invalid value: "": name part must be non-empty; name part {NAME}, values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty]"#))]
+#[case::value(json!({"matchLabels": {"a": "-"}}),
+    r#"values[0][a]: Invalid value: "-": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"#)]
+#[case::prefix(json!({"matchLabels": {"A_/b": "x"}}),
+    r#"key: Invalid value: "A_/b": prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"#)]
+fn invalid_selectors(#[case] of: Value, #[case] message: impl AsRef<str>) {
+    let error = Selector::parse(Some(&selector(of))).unwrap_err();
+    assert_eq!(error.to_string(), message.as_ref());
+}
+
+#[rstest]
+#[case::labels(json!({"matchLabels": {"app": "x"}}),
+    "&LabelSelector{MatchLabels:map[string]string{app: x,},MatchExpressions:[]LabelSelectorRequirement{},}")]
+#[case::empty(json!({}), "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{},}")]
+#[case::expressions(json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "c"]}, {"key": "d", "operator": "Exists"}]}),
+    "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:a,Operator:In,Values:[b c],},LabelSelectorRequirement{Key:d,Operator:Exists,Values:[],},},}")]
+fn d_007_selectors_in_go_text(#[case] of: Value, #[case] text: &str) {
+    assert_eq!(selector(of).to_string(), text);
+}
+
+#[rstest]
+#[case::plain("15", Some(15))]
+#[case::t_012_plus("+15", Some(15))]
+#[case::minus("-1", Some(-1))]
+#[case::zeros("0015", Some(15))]
+#[case::empty("", None)]
+#[case::sign_only("+", None)]
+#[case::two_signs("+-1", None)]
+#[case::space(" 15", None)]
+#[case::float("15.0", None)]
+#[case::underscore("1_5", None)]
+#[case::hex("0x1", None)]
+#[case::range("9223372036854775808", None)]
+fn atoi(#[case] text: &str, #[case] number: Option<i64>) {
+    assert_eq!(go::atoi(text).ok(), number);
+}
+
+#[test]
+fn quoting_is_gos() {
+    assert_eq!(go::quote("a\"b\\c\n\u{1}é"), r#""a\"b\\c\n\x01é""#);
+}
+
+#[test]
+fn slim_metadata_keeps_what_is_read() {
+    let json = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"},
+        "annotations": {"big": "x"}, "managedFields": [{"manager": "m"}], "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"},
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "2", "controller": true}]}});
+    let pod: PodView = serde_json::from_value(json.clone()).unwrap();
+    assert_eq!((pod.namespace(), pod.name(), pod.uid(), pod.resource_version()), ("ns", "p", "u", "7"));
+    assert_eq!(pod.controller_ref().unwrap().uid, "2");
+    assert!(pod.metadata.annotations.is_none() && pod.metadata.managed_fields.is_none());
+    let node: NodeView = serde_json::from_value(json).unwrap();
+    assert_eq!(node.annotation("big"), Some("x"));
+    assert!(node.metadata.labels.is_none());
+}
+
+#[test]
+fn a_budget_survives_the_round_trip() {
+    let json = json!({
+        "metadata": {"name": "b", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 2, "labels": {"a": "b"},
+            "annotations": {"c": "d"}, "finalizers": ["f"], "creationTimestamp": "2026-01-01T00:00:00Z",
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"}]},
+        "spec": {"maxUnavailable": "30%", "selector": {"matchLabels": {"app": "x"}}, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
+        "status": {"conditions": [{"type": "T", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+            "currentHealthy": 1, "desiredHealthy": 2, "disruptedPods": {"p": "2026-01-01T00:00:00Z"}, "disruptionsAllowed": 0,
+            "expectedPods": 3, "observedGeneration": 2},
+    });
+    let view: PdbView = serde_json::from_value(json.clone()).unwrap();
+    assert_eq!(serde_json::to_value(view).unwrap(), json);
+}
+
+fn condition(status: &str, generation: i64) -> PodCondition {
+    PodCondition { kind: "T".into(), status: status.into(), observed_generation: generation, ..PodCondition::default() }
+}
+
+#[test]
+fn pod_conditions_change_as_upstream_changes_them() {
+    let mut conditions = Vec::new();
+    assert!(update_pod_condition(&mut conditions, condition("True", 1), at(0.7)));
+    assert_eq!(conditions[0].last_transition_time, Some(t0()));
+    assert!(!update_pod_condition(&mut conditions, condition("True", 2), at(9.0)), "a generation alone is no change");
+    assert_eq!(conditions[0].observed_generation, 2);
+    assert!(update_pod_condition(&mut conditions, condition("False", 2), at(9.0)));
+    assert_eq!(conditions[0].last_transition_time, Some(at(9.0)));
+}
+
+#[test]
+fn seconds_are_cut_not_rounded() {
+    assert_eq!(whole_seconds(at(1.999)), at(1.0));
+    assert_eq!(whole_seconds(at(-0.5)), at(-1.0));
+}
