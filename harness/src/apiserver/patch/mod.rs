@@ -1,1 +1,179 @@
-//! Module `patch`.
+//! The four ways to change an object by describing the change.
+//!
+//! [`apply_patch`] does what the server does with the body of a PATCH request, up to the point where the patched
+//! object goes on like an update: it merges, decodes the outcome as the kind's type and reports unknown fields.
+//! Server-side apply has ownership to think of and lives in [`apply`].
+//!
+//! ```text
+//! json.rs       RFC 6902 (application/json-patch+json)
+//! merge.rs      RFC 7386 (application/merge-patch+json)
+//! strategic.rs  Kubernetes' own (application/strategic-merge-patch+json)
+//! apply.rs      server-side apply (application/apply-patch+yaml)
+//! ```
+
+pub mod apply;
+pub mod json;
+pub mod merge;
+pub mod strategic;
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::field::{Error, ErrorList, Path};
+use super::schema::{Decoded, FieldValidation, Schema, decode_untyped};
+use super::status::Status;
+
+/// Kinds of patch that need no ownership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    /// A list of operations (RFC 6902).
+    Json,
+    /// A partial object (RFC 7386).
+    Merge,
+    /// A partial object with directives and merge keys.
+    Strategic,
+}
+
+/// The outcome of a patch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patched {
+    /// The patched object, decoded and normalized.
+    pub value: Value,
+    /// Texts for `Warning` headers: unknown and duplicate fields.
+    pub warnings: Vec<String>,
+}
+
+/// Applies the body of a PATCH request to `live`, which is in the form of the request's version.
+///
+/// # Errors
+/// 400, 422 or 500 as the real server answers them.
+pub fn apply_patch(
+    patch_type: PatchType,
+    schema: &Schema,
+    live: Value,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Patched, Status> {
+    match patch_type {
+        PatchType::Json => {
+            let (strict, operations) = json::decode(body, validation)?;
+            let value = json::apply(live, operations)?;
+            finish(schema.convert(&value), strict, validation, || value.to_string())
+        }
+        PatchType::Merge => {
+            let (strict, patch) = merge::decode(body, validation)?;
+            let mut value = live;
+            merge::merge(&mut value, patch);
+            finish(schema.convert(&value), strict, validation, || value.to_string())
+        }
+        PatchType::Strategic => {
+            if schema.is_structural() {
+                return Err(Status::bad_request("strategic merge patch format is not supported"));
+            }
+            let (strict, patch) = strategic::decode(body, validation)?;
+            let shown = Value::Object(patch.clone());
+            let value = strategic::merge(schema, live, patch)?;
+            finish(schema.convert_unstructured(value), strict, validation, || go_text(&shown))
+        }
+    }
+}
+
+/// Turns what decoding the patched object brought to light into warnings or a refusal.
+fn finish<E: std::fmt::Display>(
+    decoded: Result<Decoded, E>,
+    mut strict: Vec<String>,
+    validation: FieldValidation,
+    shown: impl FnOnce() -> String,
+) -> Result<Patched, Status> {
+    let refuse = |detail: String| {
+        let errors = ErrorList::from(Error::invalid(&Path::new("patch"), shown(), detail));
+        Err(Status::invalid("", "", "", &errors))
+    };
+    let decoded = match decoded {
+        Ok(decoded) => decoded,
+        Err(error) => return refuse(error.to_string()),
+    };
+    match validation {
+        FieldValidation::Ignore => Ok(Patched { value: decoded.value, warnings: Vec::new() }),
+        FieldValidation::Warn => {
+            strict.extend(decoded.strict);
+            Ok(Patched { value: decoded.value, warnings: strict })
+        }
+        FieldValidation::Strict => {
+            strict.extend(decoded.strict);
+            if strict.is_empty() {
+                Ok(Patched { value: decoded.value, warnings: strict })
+            } else {
+                refuse(format!("strict decoding error: {}", strict.join(", ")))
+            }
+        }
+    }
+}
+
+/// Decodes a body that must be an object; `null` is one in which nothing is said. Refusals come without a prefix.
+fn decode_object(body: &[u8]) -> Result<(Vec<String>, Option<Map<String, Value>>), String> {
+    let decoded = decode_untyped(body).map_err(|e| e.message)?;
+    let found = match decoded.value {
+        Value::Object(map) => return Ok((decoded.strict, Some(map))),
+        Value::Null => return Ok((decoded.strict, None)),
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+    };
+    Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
+}
+
+/// A value as Go's `%v` prints it: `map[a:1 b:[x y]]`.
+pub(crate) fn go_text(value: &Value) -> String {
+    let mut out = String::new();
+    write_go(&mut out, value);
+    out
+}
+
+fn write_go(out: &mut String, value: &Value) {
+    match value {
+        Value::Null => out.push_str("<nil>"),
+        Value::String(s) => out.push_str(s),
+        Value::Bool(_) | Value::Number(_) => _ = write!(out, "{value}"),
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(' ');
+                }
+                write_go(out, item);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            out.push_str("map[");
+            for (i, (key, item)) in map.iter().enumerate() {
+                if i > 0 {
+                    out.push(' ');
+                }
+                out.push_str(key);
+                out.push(':');
+                write_go(out, item);
+            }
+            out.push(']');
+        }
+    }
+}
+
+/// The Go type that holds a decoded JSON value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "%!s(<nil>)",
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,12 @@
 //! Bytes to values, as the server's typed decoder does it: unknown and duplicate fields are noted, wrong types refused.
 
 use std::fmt::Write as _;
+use std::sync::{LazyLock, OnceLock};
 
 use serde_json::{Map, Number, Value};
 
 use super::json::{Reader, SyntaxError, Token};
-use super::{Scalar, Schema, Shape, TypeRef, leaf};
+use super::{Field, List, ListTopology, Scalar, Schema, Shape, Struct, Type, TypeRef, leaf};
 use crate::apiserver::status::go_quote;
 
 /// Strict errors kept per body; upstream stops counting here, too.
@@ -66,6 +67,24 @@ pub fn decode_untyped(text: &[u8]) -> Result<Decoded, DecodeError> {
     Ok(Decoded { value, strict: decoder.strict })
 }
 
+/// Decodes the body of a JSON patch, a list of operations; unknown and duplicate fields are noted.
+pub fn decode_json_patch(text: &[u8]) -> Result<Decoded, DecodeError> {
+    static OPERATIONS: LazyLock<Schema> = LazyLock::new(|| {
+        let string = |name: &str| Field::plain(name, TypeRef(2));
+        let fields = vec![string("from"), string("op"), string("path"), Field::plain("value", TypeRef(3))];
+        let ty = |go: &str, shape| Type { go: go.into(), shape };
+        let list = List { items: TypeRef(1), topology: ListTopology::Atomic };
+        let types = vec![
+            ty("[]handlers.jsonPatchOp", Shape::List(list)),
+            ty("handlers.jsonPatchOp", Shape::Struct(Struct { fields, ..Struct::default() })),
+            ty("string", Shape::Scalar(Scalar::String)),
+            ty("interface {}", Shape::Any),
+        ];
+        Schema { name: String::new(), types, structural: false, empty: OnceLock::new() }
+    });
+    Decoder::new(text, Some(&OPERATIONS)).run(TypeRef(0))
+}
+
 struct Decoder<'a> {
     reader: Reader<'a>,
     schema: Option<&'a Schema>,
@@ -80,6 +99,8 @@ struct Decoder<'a> {
     saved: Option<String>,
     /// First error of a type that decodes itself; upstream stops there, so it wins over type errors.
     fatal: Option<String>,
+    /// Inside a part that is kept as it is, unread.
+    raw: bool,
 }
 
 impl<'a> Decoder<'a> {
@@ -93,6 +114,7 @@ impl<'a> Decoder<'a> {
             owner: "",
             saved: None,
             fatal: None,
+            raw: false,
         }
     }
 
@@ -142,7 +164,12 @@ impl<'a> Decoder<'a> {
         let described = schema.get(ty);
         let token = self.reader.peek()?;
         match (&described.shape, token) {
-            (Shape::Any, _) => self.any(),
+            (Shape::Any, _) => {
+                self.raw = &*described.go == "runtime.RawExtension";
+                let value = self.any();
+                self.raw = false;
+                value
+            }
             (_, Token::Null) => {
                 self.reader.literal(token)?;
                 Ok(Value::Null)
@@ -174,7 +201,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn structure(&mut self, schema: &'a Schema, ty: TypeRef, shape: &'a super::Struct) -> Result<Value, SyntaxError> {
+    fn structure(&mut self, schema: &'a Schema, ty: TypeRef, shape: &'a Struct) -> Result<Value, SyntaxError> {
         self.reader.enter()?;
         let mut map = Map::new();
         let mut first = true;
@@ -302,8 +329,7 @@ impl<'a> Decoder<'a> {
                 let mut first = true;
                 let path_length = self.path.len();
                 while let Some(name) = self.reader.key(&mut first)? {
-                    // Typed bodies keep raw parts as they are, unread.
-                    if self.schema.is_none_or(|s| s.structural) && map.contains_key(&*name) {
+                    if !self.raw && map.contains_key(&*name) {
                         self.strict_error("duplicate", &name);
                     }
                     self.push_key(&name);

@@ -13,6 +13,7 @@
 //! json.rs      a JSON reader whose complaints are those of Go's encoding/json
 //! decode.rs    bytes → Value, with unknown and duplicate fields noted and wrong types refused
 //! leaf.rs, quantity.rs  times, bytes, quantities
+//! unstructured.rs  Value → Value, with the texts of strategic merge patch
 //! normalize.rs a Value as the server would encode it
 //! ```
 
@@ -24,15 +25,28 @@ mod quantity;
 mod registry;
 mod structural;
 mod tables;
+mod unstructured;
 
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
-pub use decode::{DecodeError, Decoded, decode_untyped};
+pub use decode::{DecodeError, Decoded, decode_json_patch, decode_untyped};
 pub use quantity::{Quantity, QuantityError};
 pub use registry::{builtin, builtin_names};
 pub use structural::StructuralError;
+
+/// What happens to unknown and duplicate fields (`fieldValidation`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Dropped in silence.
+    Ignore,
+    /// Dropped, with a `Warning` header for each.
+    #[default]
+    Warn,
+    /// The request is refused.
+    Strict,
+}
 
 /// Index of a [`Type`] in its [`Schema`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,6 +152,14 @@ pub struct Field {
     pub key_default: Option<Value>,
     /// Go names of the embedded structs the field lies in, each followed by a dot (`VolumeSource.`), for decode errors.
     pub embedded: Box<str>,
+}
+
+impl Field {
+    /// An optional field with no further rules.
+    fn plain(name: &str, ty: TypeRef) -> Self {
+        let (emit, patch) = (Emit::OmitEmpty, PatchStrategy::default());
+        Self { name: name.into(), ty, pointer: true, emit, patch, key_default: None, embedded: "".into() }
+    }
 }
 
 /// When a field is encoded.

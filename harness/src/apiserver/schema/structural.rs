@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::registry::builtin;
-use super::{Emit, Field, List, ListTopology, Map, PatchStrategy, Scalar, Schema, Shape, Struct, Type, TypeRef};
+use super::{Field, List, ListTopology, Map, Scalar, Schema, Shape, Struct, Type, TypeRef};
 
 /// The schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -168,13 +168,5 @@ impl Builder {
 }
 
 fn field(name: &str, ty: TypeRef, key_default: Option<Value>) -> Field {
-    Field {
-        name: name.into(),
-        ty,
-        pointer: true,
-        emit: Emit::OmitEmpty,
-        patch: PatchStrategy::default(),
-        key_default,
-        embedded: "".into(),
-    }
+    Field { key_default, ..Field::plain(name, ty) }
 }
