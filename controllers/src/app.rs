@@ -1,2 +1,288 @@
-//! The one place that knows all four controllers: builds what they stand on, starts those that are enabled, in order,
-//! and stops them in order.
+//! The one place that knows all four controllers: builds what they stand on, starts those that are enabled once all
+//! caches are synced, and stops them in order.
+//!
+//! Concurrency is structured: every task belongs to the future that [`run`] returns. Dropping it, at any moment, stops
+//! all of them at once, as a crash would; cancelling `stop` lets them finish what they are doing.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::runtime::client::{ClientFactory, Limits};
+use crate::runtime::clock::Clock;
+use crate::runtime::env::{Env, Run};
+use crate::runtime::informer::InformerStatus;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::workers::panic_text;
+use crate::views::int_or_percent::Rounding;
+use crate::{disruption, podgc, taint_eviction, ttl};
+
+/// How long controllers may take to finish what they are doing when they are stopped.
+pub const STOP_GRACE: Duration = Duration::from_secs(20);
+/// How long waiting events may take to be written when everything else has stopped.
+pub const EVENT_GRACE: Duration = Duration::from_secs(5);
+/// How often to log which caches are not synced yet.
+pub const SYNC_LOG_PERIOD: Duration = Duration::from_secs(10);
+
+/// The controllers, by upstream's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Controller {
+    /// `disruption-controller`
+    Disruption,
+    /// `pod-garbage-collector-controller`
+    PodGarbageCollector,
+    /// `taint-eviction-controller`
+    TaintEviction,
+    /// `ttl-controller`
+    Ttl,
+}
+
+impl Controller {
+    /// All of them, in the order in which they start.
+    pub const ALL: [Self; 4] = [Self::Disruption, Self::PodGarbageCollector, Self::TaintEviction, Self::Ttl];
+
+    /// Upstream's canonical name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Disruption => "disruption-controller",
+            Self::PodGarbageCollector => "pod-garbage-collector-controller",
+            Self::TaintEviction => "taint-eviction-controller",
+            Self::Ttl => "ttl-controller",
+        }
+    }
+
+    /// Upstream's old name, where it has one.
+    pub const fn alias(self) -> Option<&'static str> {
+        match self {
+            Self::Disruption => Some("disruption"),
+            Self::PodGarbageCollector => Some("podgc"),
+            Self::TaintEviction => None,
+            Self::Ttl => Some("ttl"),
+        }
+    }
+
+    /// The controller with this name or alias.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|controller| controller.name() == name || controller.alias() == Some(name))
+    }
+
+    fn start(self, env: &Env, config: &Config) -> Run {
+        match self {
+            Self::Disruption => {
+                let options = disruption::controller::Options {
+                    concurrent_syncs: config.concurrent_disruption_syncs,
+                    max_unavailable_rounding: config.max_unavailable_rounding,
+                };
+                disruption::controller::start(env, options)
+            }
+            Self::PodGarbageCollector => podgc::controller::start(env, config.terminated_pod_gc_threshold),
+            Self::TaintEviction => taint_eviction::controller::start(env),
+            Self::Ttl => ttl::controller::start(env),
+        }
+    }
+}
+
+/// What to run and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The controllers to run.
+    pub controllers: BTreeSet<Controller>,
+    /// Terminated pods that may stay in the cluster; 0 means any number.
+    pub terminated_pod_gc_threshold: usize,
+    /// Budgets synced at the same time.
+    pub concurrent_disruption_syncs: usize,
+    /// Which way a percentage in `maxUnavailable` is rounded.
+    pub max_unavailable_rounding: Rounding,
+    /// Limits of each controller's client.
+    pub limits: Limits,
+}
+
+/// All controllers, with kube-controller-manager's defaults.
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            controllers: Controller::ALL.into(),
+            terminated_pod_gc_threshold: 12_500,
+            concurrent_disruption_syncs: 5,
+            max_unavailable_rounding: Rounding::Up,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why [`run`] ended without being asked to. Each is a bug.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// A part ended that never should.
+    #[error("{part} ended by itself")]
+    Ended {
+        /// Which part.
+        part: String,
+    },
+    /// A part panicked outside of a sync.
+    #[error("{part} panicked: {message}")]
+    Panicked {
+        /// Which part.
+        part: String,
+        /// The message of the panic.
+        message: String,
+    },
+}
+
+/// The controllers of one [`Config`], ready to run.
+pub struct App {
+    env: Env,
+    controllers: Vec<(Controller, Run)>,
+}
+
+/// Runs the controllers of `config` until `stop` is cancelled.
+///
+/// # Errors
+/// [`AppError`] when a part of the program ends that never should.
+pub async fn run(
+    config: Config,
+    clients: ClientFactory,
+    clock: Clock,
+    stop: CancellationToken,
+) -> Result<(), AppError> {
+    App::new(&config, clients, clock, Metrics::new(), stop).run().await
+}
+
+impl App {
+    /// Builds the controllers and what they stand on. Nothing is sent yet; clients are made, so this needs a tokio
+    /// runtime.
+    pub fn new(
+        config: &Config,
+        clients: ClientFactory,
+        clock: Clock,
+        metrics: Metrics,
+        stop: CancellationToken,
+    ) -> Self {
+        let env = Env::new(clock, metrics, clients, config.limits, stop);
+        let controllers = config.controllers.iter().map(|controller| (*controller, controller.start(&env, config)));
+        let controllers = controllers.collect();
+        Self { env, controllers }
+    }
+
+    /// How the informers are doing, in the order in which they were first asked for.
+    pub fn informers(&self) -> Vec<InformerStatus> {
+        self.env.informers().iter().map(|informer| informer.status()).collect()
+    }
+
+    /// Runs until the `stop` it was made with is cancelled.
+    ///
+    /// # Errors
+    /// [`AppError`] when a part of the program ends that never should.
+    pub async fn run(self) -> Result<(), AppError> {
+        let Self { env, controllers } = self;
+        let mut informers = Parts::default();
+        for informer in env.informers() {
+            let name = format!("informer of {}", informer.status().resource);
+            let (dresser, plain) = env.informer_client();
+            informers.spawn(name, informer.run(dresser, plain));
+        }
+        let mut events = Parts::default();
+        for background in env.take_background() {
+            events.spawn(background.name, background.run);
+        }
+        tokio::select! {
+            biased;
+            () = env.stop.cancelled() => return Ok(()),
+            error = informers.unexpected_end() => return Err(error),
+            () = synced(&env) => {}
+        }
+        let mut running = Parts::default();
+        for (controller, run) in controllers {
+            tracing::info!(controller = controller.name(), "started");
+            running.spawn(controller.name().to_owned(), run);
+        }
+        tokio::select! {
+            biased;
+            () = env.stop.cancelled() => {}
+            error = informers.unexpected_end() => return Err(error),
+            error = running.unexpected_end() => return Err(error),
+        }
+        stop_in_order(&env.clock, running, events).await;
+        Ok(())
+    }
+}
+
+async fn synced(env: &Env) {
+    let informers = env.informers();
+    let all = join_all(informers.iter().map(|informer| informer.wait_synced()));
+    tokio::pin!(all);
+    loop {
+        tokio::select! {
+            biased;
+            _ = &mut all => return,
+            () = env.clock.sleep(SYNC_LOG_PERIOD) => {}
+        }
+        let missing: Vec<_> = informers.iter().map(|i| i.status()).filter(|s| !s.synced).map(|s| s.resource).collect();
+        tracing::warn!(?missing, "still waiting for caches, controllers are not started");
+    }
+}
+
+async fn stop_in_order(clock: &Clock, mut running: Parts, mut events: Parts) {
+    tracing::info!("stopping");
+    if clock.timeout(STOP_GRACE, running.all_ended()).await.is_err() {
+        tracing::warn!(parts = ?running.names(), grace_s = STOP_GRACE.as_secs(), "did not stop in time, aborting");
+    }
+    // With their controllers gone the recorders are closed: what is queued is written, once.
+    drop(running);
+    if clock.timeout(EVENT_GRACE, events.all_ended()).await.is_err() {
+        tracing::warn!(parts = ?events.names(), "events are left unwritten");
+    }
+    tracing::info!("stopped");
+}
+
+/// Named tasks that end with this value.
+#[derive(Default)]
+struct Parts {
+    tasks: JoinSet<()>,
+    names: Vec<(Id, String)>,
+}
+
+impl Parts {
+    fn spawn(&mut self, name: String, run: Run) {
+        let handle = self.tasks.spawn(run);
+        self.names.push((handle.id(), name));
+    }
+
+    /// Waits for the first task to end, which none should.
+    async fn unexpected_end(&mut self) -> AppError {
+        match self.tasks.join_next_with_id().await {
+            None => std::future::pending().await,
+            Some(Ok((id, ()))) => AppError::Ended { part: self.forget(id) },
+            Some(Err(error)) => self.failed(error),
+        }
+    }
+
+    async fn all_ended(&mut self) {
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            match ended {
+                Ok((id, ())) => drop(self.forget(id)),
+                Err(error) => tracing::error!(error = %self.failed(error), "while stopping"),
+            }
+        }
+    }
+
+    fn failed(&mut self, error: JoinError) -> AppError {
+        let part = self.forget(error.id());
+        match error.try_into_panic() {
+            Ok(panic) => AppError::Panicked { part, message: panic_text(&*panic).to_owned() },
+            Err(_) => AppError::Ended { part },
+        }
+    }
+
+    fn forget(&mut self, id: Id) -> String {
+        let at = self.names.iter().position(|(held, _)| *held == id);
+        at.map(|at| self.names.remove(at).1).unwrap_or_default()
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.names.iter().map(|(_, name)| name.as_str()).collect()
+    }
+}

@@ -1,9 +1,10 @@
-//! Kubernetes' disruption, podgc, taint-eviction and ttl controllers in Rust.
+#![doc = include_str!("../README.md")]
 
 pub mod actions;
 pub mod app;
 pub mod apply;
 pub mod args;
+pub mod connect;
 pub mod disruption;
 pub mod error;
 pub mod exit;

@@ -11,15 +11,15 @@ use crate::runtime::clock::Clock;
 use crate::runtime::queue::rate_limit::TokenBucket;
 
 /// Entries that each of the three memories keeps; the least recently used goes first.
-pub const MEMORY_LIMIT: usize = 4096;
+pub(super) const MEMORY_LIMIT: usize = 4096;
 /// From this many different messages about the same matter on, they are combined.
-pub const COMBINE_FROM: usize = 10;
+pub(super) const COMBINE_FROM: usize = 10;
 /// Pause after which the same matter is news again.
-pub const COMBINE_WITHIN: Duration = Duration::from_secs(600);
+pub(super) const COMBINE_WITHIN: Duration = Duration::from_secs(600);
 /// Events that a source may write about one object at once…
-pub const SPAM_BURST: u32 = 25;
+pub(super) const SPAM_BURST: u32 = 25;
 /// …and how long until it has earned another one.
-pub const SPAM_REFILL: Duration = Duration::from_secs(300);
+pub(super) const SPAM_REFILL: Duration = Duration::from_secs(300);
 
 /// What becomes of an event.
 #[derive(Clone, Debug, PartialEq)]
