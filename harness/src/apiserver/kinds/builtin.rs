@@ -2,6 +2,14 @@
 
 use super::builder::{Builder, resource};
 use super::generic::{Generation, Generic};
+use super::namespace::Namespace;
+use super::node::Node;
+use super::pdb::PodDisruptionBudget;
+use super::pod::Pod;
+use super::workloads::{
+    daemonset::DaemonSet, deployment::Deployment, replicaset::ReplicaSet, replicationcontroller::ReplicationController,
+    statefulset::StatefulSet,
+};
 use super::{CREATE_ONLY, Kind, NameRule};
 
 /// All built-in kinds, groups and versions in discovery's order.
@@ -76,7 +84,7 @@ fn core_group() -> Vec<Builder> {
             .status()
             .hash("Q3oi5N2YM8M=")
             .fields(&[("status.phase", "")])
-            .rules(Generic { status: true, names: NameRule::Label, namespaced: false, ..Generic::NEW }),
+            .rules(Namespace),
         resource("", "v1", "nodes", "Node", "io.k8s.api.core.v1.Node")
             .cluster()
             .short(&["no"])
@@ -84,7 +92,7 @@ fn core_group() -> Vec<Builder> {
             .status()
             .hash("XwShjMxG9Fs=")
             .fields(&[("spec.unschedulable", "false")])
-            .rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
+            .rules(Node),
         resource(
             "",
             "v1",
@@ -127,7 +135,7 @@ fn core_group() -> Vec<Builder> {
                 ("status.podIPs", ""),
                 ("status.nominatedNodeName", ""),
             ])
-            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+            .rules(Pod),
         resource("", "v1", "podtemplates", "PodTemplate", "io.k8s.api.core.v1.PodTemplate")
             .hash("LIXB2x4IFpk=")
             .rules(Generic { generation: Generation::Content, ..Generic::NEW }),
@@ -144,7 +152,7 @@ fn core_group() -> Vec<Builder> {
         .status()
         .hash("Jond2If31h0=")
         .fields(&[("status.replicas", "0")])
-        .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+        .rules(ReplicationController),
         resource("", "v1", "resourcequotas", "ResourceQuota", "io.k8s.api.core.v1.ResourceQuota")
             .short(&["quota"])
             .status()
@@ -197,14 +205,14 @@ fn apps_group() -> Vec<Builder> {
             .categories(&["all"])
             .status()
             .hash("dd7pWHUlMKQ=")
-            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+            .rules(DaemonSet),
         resource("apps", "v1", "deployments", "Deployment", "io.k8s.api.apps.v1.Deployment")
             .short(&["deploy"])
             .categories(&["all"])
             .scale()
             .status()
             .hash("8aSe+NMegvE=")
-            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+            .rules(Deployment),
         resource("apps", "v1", "replicasets", "ReplicaSet", "io.k8s.api.apps.v1.ReplicaSet")
             .short(&["rs"])
             .categories(&["all"])
@@ -212,14 +220,14 @@ fn apps_group() -> Vec<Builder> {
             .status()
             .hash("P1RzHs8/mWQ=")
             .fields(&[("status.replicas", "0")])
-            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+            .rules(ReplicaSet),
         resource("apps", "v1", "statefulsets", "StatefulSet", "io.k8s.api.apps.v1.StatefulSet")
             .short(&["sts"])
             .categories(&["all"])
             .scale()
             .status()
             .hash("H+vl74LkKdo=")
-            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+            .rules(StatefulSet),
     ]
 }
 
@@ -419,7 +427,7 @@ fn policy_group() -> Vec<Builder> {
         .short(&["pdb"])
         .status()
         .hash("EVWiDmWqyJw=")
-        .rules(Generic { generation: Generation::Spec, status: true, unconditional: false, ..Generic::NEW }),
+        .rules(PodDisruptionBudget),
     ]
 }
 

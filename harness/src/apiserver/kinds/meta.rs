@@ -101,6 +101,78 @@ pub fn keep_all_but_status(new: &mut Value, old: &Value) {
     }
 }
 
+/// Keeps `old`'s values of these metadata fields in `new`.
+pub fn keep_metadata(new: &mut Value, old: &Value, fields: &[&str]) {
+    let before = old.get("metadata");
+    let Some(metadata) = object_at(new, "metadata") else { return };
+    for field in fields {
+        match before.and_then(|m| m.get(*field)) {
+            Some(value) => {
+                metadata.insert((*field).to_owned(), value.clone());
+            }
+            None => {
+                metadata.remove(*field);
+            }
+        }
+    }
+}
+
+/// Drops numbers that are 0: upstream's types leave them out.
+pub fn drop_zero(map: &mut Map<String, Value>, fields: &[&str]) {
+    for field in fields {
+        if map.get(*field).and_then(Value::as_i64) == Some(0) {
+            map.remove(*field);
+        }
+    }
+}
+
+/// Whether the specs of two objects mean the same.
+pub fn same_spec(new: &Value, old: &Value) -> bool {
+    equal(new.get("spec"), old.get("spec"))
+}
+
+/// The number must not be negative.
+pub fn non_negative(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    let value = value.and_then(Value::as_i64).unwrap_or(0);
+    if value < 0 {
+        errors.invalid(path, value, NOT_NEGATIVE);
+    }
+}
+
+/// The text for numbers that must not be negative.
+pub const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// The text for numbers that must be positive.
+pub const POSITIVE: &str = "must be greater than 0";
+
+/// A `metav1.LabelSelector` as Go marshals it.
+pub fn selector_json(selector: Option<&Value>) -> String {
+    let Some(selector) = selector.filter(|s| !s.is_null()) else { return "null".to_owned() };
+    let mut parts = Vec::new();
+    if let Some(labels) = selector.get("matchLabels").filter(|v| !is_empty(Some(v))) {
+        parts.push(format!("\"matchLabels\":{labels}"));
+    }
+    if let Some(expressions) = selector.get("matchExpressions").and_then(Value::as_array).filter(|e| !e.is_empty()) {
+        let all: Vec<String> = expressions
+            .iter()
+            .map(|e| {
+                let mut out = format!(
+                    "{{\"key\":{},\"operator\":{}",
+                    Value::from(text(e, "key")),
+                    Value::from(text(e, "operator"))
+                );
+                if let Some(values) = e.get("values").filter(|v| !is_empty(Some(v))) {
+                    out.push_str(&format!(",\"values\":{values}"));
+                }
+                out.push('}');
+                out
+            })
+            .collect();
+        parts.push(format!("\"matchExpressions\":[{}]", all.join(",")));
+    }
+    format!("{{{}}}", parts.join(","))
+}
+
 fn is_open_on_status(key: &str) -> bool {
     matches!(key, "apiVersion" | "kind" | "metadata" | "status")
 }
@@ -137,7 +209,7 @@ pub fn validate(object: &Value, namespaced: bool, rule: NameRule, path: &Path<'_
     }
     let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
     if generation < 0 {
-        errors.invalid(&path.child("generation"), generation, "must be greater than or equal to 0");
+        errors.invalid(&path.child("generation"), generation, NOT_NEGATIVE);
     }
     shared(metadata, path, &mut errors);
     if let Some(finalizers) = metadata.get("finalizers").and_then(Value::as_array) {

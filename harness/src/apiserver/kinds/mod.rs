@@ -15,11 +15,20 @@
 
 mod builder;
 pub mod builtin;
+pub mod conditions;
 pub mod field;
 pub mod generic;
+pub mod int_or_percent;
 pub mod meta;
 pub mod names;
+pub mod namespace;
+pub mod node;
+pub mod pdb;
+pub mod pod;
+pub mod quantity;
 mod registry;
+pub mod selector;
+pub mod workloads;
 
 use std::borrow::Cow;
 use std::fmt::Debug;

@@ -1,0 +1,141 @@
+//! Pod.
+
+pub(super) mod admission;
+pub(super) mod defaults;
+mod qos;
+pub(super) mod validation;
+
+use serde_json::{Map, Value, json};
+
+use super::field::ErrorList;
+use super::selector::array;
+use super::{Context, Strategy, meta, names};
+use crate::apiserver::status::Status;
+
+/// Rules of pods.
+#[derive(Debug, Clone, Copy)]
+pub struct Pod;
+
+impl Strategy for Pod {
+    fn default(&self, object: &mut Value) {
+        defaults::pod(object);
+    }
+
+    fn admit_create(&self, object: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
+        admission::priority(object, ctx)?;
+        admission::tolerations(object);
+        Ok(())
+    }
+
+    fn admit_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) -> Result<(), Status> {
+        admission::keep_priority(new, old);
+        admission::tolerations(new);
+        Ok(())
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, _ctx: &Context<'_>) {
+        meta::set_generation(object, 1);
+        let empty = Value::Null;
+        let spec = object.get("spec").unwrap_or(&empty);
+        let mut status = json!({"phase": "Pending", "qosClass": qos::class(spec)});
+        if !array(spec, "schedulingGates").is_empty() {
+            status["conditions"] = json!([{
+                "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": null,
+                "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }]);
+        }
+        if let Some(map) = object.as_object_mut() {
+            map.insert("status".to_owned(), status);
+        }
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        validation::create(object)
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+        meta::keep_field(new, old, "status");
+        if !meta::same_spec(new, old) {
+            meta::set_generation(new, meta::generation(old) + 1);
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        validation::update(new, old)
+    }
+
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+        meta::keep_all_but_status(new, old);
+        if let (Some(metadata), Some(before)) = (meta::object_at(new, "metadata"), old.get("metadata")) {
+            for field in ["ownerReferences", "deletionTimestamp"] {
+                keep(metadata, before, field);
+            }
+        }
+        let empty = Value::Null;
+        let before = old.get("status").unwrap_or(&empty);
+        let Some(status) = meta::object_at(new, "status") else { return };
+        if meta::is_empty(status.get("qosClass")) {
+            keep(status, before, "qosClass");
+        }
+        if status.get("observedGeneration").and_then(Value::as_i64).unwrap_or(0) == 0 {
+            keep(status, before, "observedGeneration");
+        }
+        keep_observed_generations(status, before);
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        validation::status_update(new, old)
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        let messages = names::dns1123_label(meta::name(object));
+        if messages.is_empty() {
+            return Vec::new();
+        }
+        vec![format!(
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [{}]",
+            messages.join(" ")
+        )]
+    }
+
+    fn grace_period(&self, object: &Value, wanted: Option<i64>) -> Option<i64> {
+        let empty = Value::Null;
+        let spec = object.get("spec").unwrap_or(&empty);
+        let configured = || spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+        let phase = object.get("status").map_or("", |s| meta::text(s, "phase"));
+        if meta::text(spec, "nodeName").is_empty() || matches!(phase, "Failed" | "Succeeded") {
+            return Some(0);
+        }
+        let period = wanted.unwrap_or_else(configured);
+        Some(if period < 0 { 1 } else { period })
+    }
+}
+
+fn keep(map: &mut Map<String, Value>, old: &Value, field: &str) {
+    match old.get(field) {
+        Some(value) => {
+            map.insert(field.to_owned(), value.clone());
+        }
+        None => {
+            map.remove(field);
+        }
+    }
+}
+
+/// Conditions written without `observedGeneration` keep the old one, per type in order.
+fn keep_observed_generations(status: &mut Map<String, Value>, before: &Value) {
+    let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };
+    let before = array(before, "conditions");
+    let mut seen: Vec<String> = Vec::new();
+    for condition in conditions {
+        let kind = meta::text(condition, "type").to_owned();
+        let nth = seen.iter().filter(|k| **k == kind).count();
+        if condition.get("observedGeneration").and_then(Value::as_i64).unwrap_or(0) == 0 {
+            let old = before.iter().filter(|c| meta::text(c, "type") == kind).nth(nth);
+            if let Some(generation) = old.and_then(|c| c.get("observedGeneration")).cloned() {
+                condition["observedGeneration"] = generation;
+            }
+        }
+        seen.push(kind);
+    }
+}

@@ -1,0 +1,92 @@
+//! Core `v1` ReplicationController.
+
+use serde_json::{Value, json};
+
+use super::{METADATA, SPEC, meta, non_negative, spec, value_default};
+use crate::apiserver::kinds::field::ErrorList;
+use crate::apiserver::kinds::{Context, NameRule, Strategy, selector};
+
+/// Rules of replication controllers.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplicationController;
+
+impl Strategy for ReplicationController {
+    fn default(&self, object: &mut Value) {
+        super::status_default(object, &["replicas"]);
+        let Some(spec) = meta::object_at(object, "spec") else { return };
+        value_default(spec, "replicas", 1);
+        meta::drop_zero(spec, &["minReadySeconds"]);
+        let mut labels = None;
+        if spec.get("template").is_some_and(Value::is_object) {
+            super::template_default(spec);
+            labels = spec.get("template").and_then(|t| t.pointer("/metadata/labels")).cloned();
+        }
+        let Some(labels) = labels.filter(|l| !meta::is_empty(Some(l))) else { return };
+        if meta::is_empty(spec.get("selector")) {
+            spec.insert("selector".to_owned(), labels.clone());
+        }
+        if let Some(metadata) = meta::object_at(object, "metadata") {
+            if meta::is_empty(metadata.get("labels")) {
+                metadata.insert("labels".to_owned(), labels);
+            }
+        }
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, _ctx: &Context<'_>) {
+        super::start(object, &["replicas"]);
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        let mut errors = meta::validate(object, true, NameRule::Subdomain, &METADATA);
+        validate_spec(spec(object), &mut errors);
+        errors
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+        super::carry_on(new, old);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = meta::validate_update(new, old, &METADATA);
+        validate_spec(spec(new), &mut errors);
+        errors
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = meta::validate_update(new, old, &METADATA);
+        super::replicaset::validate_status(super::status_of(new), &mut errors);
+        errors
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        super::name_warnings(object)
+    }
+
+    fn orphans_by_default(&self) -> bool {
+        false
+    }
+}
+
+fn validate_spec(spec: &Value, errors: &mut ErrorList) {
+    non_negative(spec, "minReadySeconds", &SPEC, errors);
+    let wanted = spec.get("selector").filter(|s| !meta::is_empty(Some(s)));
+    if wanted.is_none() {
+        errors.required(&SPEC.child("selector"), "");
+    }
+    non_negative(spec, "replicas", &SPEC, errors);
+    let Some(template) = spec.get("template").filter(|t| !t.is_null()) else {
+        errors.required(&SPEC.child("template"), "");
+        return;
+    };
+    if let Some(wanted) = wanted {
+        let labels = template.pointer("/metadata/labels");
+        if selector::matches(Some(&json!({"matchLabels": wanted})), labels) == Some(false) {
+            let path = SPEC.child("template");
+            let path = path.child("metadata");
+            let shown = super::labels_json(labels);
+            errors.invalid(&path.child("labels"), shown, "`selector` does not match template `labels`");
+        }
+    }
+    super::deployment::validate_pod_template(spec, errors);
+    super::template_restarts(spec, "ReplicationController", &SPEC, errors);
+}
