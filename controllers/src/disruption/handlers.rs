@@ -84,7 +84,9 @@ impl Handlers {
             );
             self.recorder.event(about_pod(pod), EventType::Warning, "MultiplePodDisruptionBudgets", text);
         }
-        budgets.into_iter().for_each(|pdb| self.queues.budgets.add(pdb.key()));
+        for pdb in budgets {
+            self.queues.budgets.add(pdb.key());
+        }
     }
 
     /// The budgets that select `pod`, by name. One with an invalid selector selects nothing.

@@ -1,5 +1,6 @@
 //! SHELL: the periodic sweep; live GETs before what cannot be undone; patch, then delete.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -94,10 +95,9 @@ impl Controller {
         let mut pods = decide::out_of_service(pods, |name| self.nodes.get(&ObjectKey::cluster(name)));
         let mut lost: BTreeMap<String, bool> = BTreeMap::new();
         for pod in &pods {
-            let name = pod.spec.node_name.clone();
-            if !lost.contains_key(&name) {
-                let is_lost = self.is_lost(&name).await;
-                lost.insert(name, is_lost);
+            if let Entry::Vacant(unasked) = lost.entry(pod.spec.node_name.clone()) {
+                let is_lost = self.is_lost(unasked.key()).await;
+                unasked.insert(is_lost);
             }
         }
         pods.retain(|pod| lost.get(&pod.spec.node_name).copied().unwrap_or(false));

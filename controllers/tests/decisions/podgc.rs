@@ -119,7 +119,9 @@ fn g_072_reasons_of_the_metrics() {
 /// One cycle at `seconds`: release, see `unknown`, take what is not `known`.
 fn cycle(quarantine: &mut Quarantine, seconds: f64, unknown: &[&str], known: &[&str]) -> Vec<String> {
     quarantine.release(at(seconds));
-    unknown.iter().for_each(|name| quarantine.observe(name, at(seconds)));
+    for name in unknown {
+        quarantine.observe(name, at(seconds));
+    }
     quarantine.take(&set(known))
 }
 
@@ -186,7 +188,7 @@ proptest! {
             let unknown: Vec<_> = unknown.iter().map(u8::to_string).collect();
             let unknown: Vec<_> = unknown.iter().map(String::as_str).collect();
             quarantine.release(at(seconds));
-            unknown.iter().for_each(|name| quarantine.observe(name, at(seconds)));
+            for name in &unknown { quarantine.observe(name, at(seconds)); }
             for name in quarantine.take(&set(&[])) {
                 let since: f64 = first.remove(&name).unwrap();
                 prop_assert!(seconds - since >= 40.0);
