@@ -2,7 +2,7 @@
 //!
 //! | part | files |
 //! |---|---|
-//! | what comes in, what goes out | [`request`], [`status`], [`field`] |
+//! | what comes in, what goes out | [`request`], [`status`] |
 //! | state | [`store`], [`watch`] |
 //! | what a request does | [`verbs`], [`lifecycle`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
 //! | kinds | [`kinds`], [`schema`], [`crd`] |
@@ -14,7 +14,6 @@
 pub mod crd;
 pub mod discovery;
 pub mod faults;
-pub mod field;
 pub mod gc;
 pub mod kinds;
 pub mod kubelet;
@@ -35,6 +34,7 @@ pub mod table;
 pub mod verbs;
 pub mod watch;
 
+pub use kinds::field;
 pub use request::{ApiRequest, Reply, ReplyBody};
 pub use server::{ApiServer, ApiServerConfig};
 pub use status::Status;

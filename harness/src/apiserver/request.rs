@@ -118,3 +118,217 @@ impl From<Status> for Reply {
         Self::status(&status)
     }
 }
+
+/// A decoded query: pairs in order of appearance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Decodes a query; what cannot be decoded is left out, as Go does.
+    pub fn parse(query: &str) -> Self {
+        let pairs = query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
+        let decoded = pairs.filter_map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((unescape(name, true)?, unescape(value, true)?))
+        });
+        Self(decoded.collect())
+    }
+
+    /// The first value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of a parameter.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All pairs.
+    pub fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    /// A switch: absent is `None`; `false` and `0` are off, everything else is on.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
+    }
+
+    /// A number.
+    ///
+    /// # Errors
+    ///
+    /// 400 with Go's text when it is none.
+    pub fn number(&self, name: &str) -> Result<Option<i64>, Status> {
+        self.get(name).map(|value| parse_int(value).map_err(Status::bad_request)).transpose()
+    }
+}
+
+fn parse_int(text: &str) -> Result<i64, String> {
+    let quoted = super::status::go_quote(text);
+    text.parse::<i64>().map_err(|error| match error.kind() {
+        std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
+            format!("strconv.ParseInt: parsing {quoted}: value out of range")
+        }
+        _ => format!("strconv.ParseInt: parsing {quoted}: invalid syntax"),
+    })
+}
+
+fn unescape(text: &str, plus_is_space: bool) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'%' => {
+                let digits = std::str::from_utf8(bytes.get(at + 1..at + 3)?).ok()?;
+                decoded.push(u8::from_str_radix(digits, 16).ok()?);
+                at += 2;
+            }
+            b'+' if plus_is_space => decoded.push(b' '),
+            byte => decoded.push(byte),
+        }
+        at += 1;
+    }
+    Some(String::from_utf8_lossy(&decoded).into_owned())
+}
+
+/// What a path is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A resource, or something under it.
+    Resource(ResourcePath),
+    /// Something else: `/version`, discovery, …
+    Other(String),
+}
+
+/// A path below `/api/<version>/` or `/apis/<group>/<version>/`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourcePath {
+    /// API group, empty for core.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Namespace; empty for cluster-scoped resources and for lists over all namespaces.
+    pub namespace: String,
+    /// Plural resource name.
+    pub resource: String,
+    /// Object name; empty for collections.
+    pub name: String,
+    /// Subresource; empty for the object itself.
+    pub subresource: String,
+    /// Parts after the subresource.
+    pub rest: Vec<String>,
+    /// The old `/watch/` form.
+    pub watch: bool,
+}
+
+impl Target {
+    /// Takes a path apart, as upstream's `RequestInfo` does.
+    pub fn parse(path: &str) -> Self {
+        let other = || Self::Other(path.to_owned());
+        let trimmed = path.trim_matches('/');
+        let Some(parts) = trimmed.split('/').map(|part| unescape(part, false)).collect::<Option<Vec<_>>>() else {
+            return other();
+        };
+        let mut parts = parts.into_iter();
+        let (group, version) = match (parts.next().as_deref(), parts.next(), parts.len()) {
+            (Some("api"), Some(version), 1..) => (String::new(), version),
+            (Some("apis"), Some(group), 2..) => (group, parts.next().unwrap_or_default()),
+            _ => return other(),
+        };
+        let mut parts: Vec<_> = parts.collect();
+        let mut found = ResourcePath { group, version, ..ResourcePath::default() };
+        if parts.first().is_some_and(|part| part == "watch") {
+            if parts.len() < 2 {
+                return other();
+            }
+            found.watch = true;
+            parts.remove(0);
+        }
+        if parts.first().is_some_and(|part| part == "namespaces")
+            && parts.len() > 2
+            && !matches!(parts[2].as_str(), "status" | "finalize")
+        {
+            found.namespace = parts.remove(1);
+            parts.remove(0);
+        }
+        let mut parts = parts.into_iter();
+        found.resource = parts.next().unwrap_or_default();
+        found.name = parts.next().unwrap_or_default();
+        found.subresource = parts.next().unwrap_or_default();
+        found.rest = parts.collect();
+        Self::Resource(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn path(parts: [&str; 6]) -> ResourcePath {
+        let [group, version, namespace, resource, name, subresource] = parts.map(str::to_owned);
+        ResourcePath { group, version, namespace, resource, name, subresource, ..ResourcePath::default() }
+    }
+
+    #[rstest]
+    #[case::cluster_list("/api/v1/nodes", ["", "v1", "", "nodes", "", ""])]
+    #[case::item("/api/v1/namespaces/ns/pods/p", ["", "v1", "ns", "pods", "p", ""])]
+    #[case::subresource("/apis/apps/v1/namespaces/ns/deployments/d/scale", ["apps", "v1", "ns", "deployments", "d", "scale"])]
+    #[case::namespace("/api/v1/namespaces/ns", ["", "v1", "", "namespaces", "ns", ""])]
+    #[case::namespace_status("/api/v1/namespaces/ns/status", ["", "v1", "", "namespaces", "ns", "status"])]
+    #[case::finalize("/api/v1/namespaces/ns/finalize", ["", "v1", "", "namespaces", "ns", "finalize"])]
+    #[case::namespaces("/api/v1/namespaces/", ["", "v1", "", "namespaces", "", ""])]
+    #[case::escaped("/api/v1/nodes/a%2Fb", ["", "v1", "", "nodes", "a/b", ""])]
+    fn resource_paths(#[case] text: &str, #[case] parts: [&str; 6]) {
+        assert_eq!(Target::parse(text), Target::Resource(path(parts)));
+    }
+
+    #[rstest]
+    #[case("/")]
+    #[case("/api")]
+    #[case("/api/v1")]
+    #[case("/apis/apps/v1")]
+    #[case("/version")]
+    #[case("/api/v1/watch")]
+    #[case("/api/v1/%zz")]
+    fn other_paths(#[case] text: &str) {
+        assert_eq!(Target::parse(text), Target::Other(text.to_owned()));
+    }
+
+    #[test]
+    fn old_watch_paths() {
+        let Target::Resource(found) = Target::parse("/api/v1/watch/namespaces/ns/pods/p") else {
+            panic!("a resource path");
+        };
+        assert!(found.watch);
+        assert_eq!((found.namespace.as_str(), found.resource.as_str(), found.name.as_str()), ("ns", "pods", "p"));
+    }
+
+    #[rstest]
+    #[case("a=1&b=x+y%2C&a=2", &[("a", "1"), ("b", "x y,"), ("a", "2")])]
+    #[case("a&=&b=%zz", &[("a", ""), ("", "")])]
+    #[case("", &[])]
+    fn queries(#[case] text: &str, #[case] pairs: &[(&str, &str)]) {
+        let expected: Vec<_> = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        assert_eq!(Query::parse(text).pairs(), expected);
+    }
+
+    #[rstest]
+    #[case("abc", "strconv.ParseInt: parsing \"abc\": invalid syntax")]
+    #[case("99999999999999999999", "strconv.ParseInt: parsing \"99999999999999999999\": value out of range")]
+    fn bad_numbers(#[case] text: &str, #[case] error: &str) {
+        assert_eq!(Query::parse(&format!("limit={text}")).number("limit").unwrap_err().message, error);
+    }
+
+    proptest! {
+        #[test]
+        fn paths_and_queries_do_not_panic(text in "[ -~]{0,80}") {
+            let _ = Target::parse(&text);
+            let _ = Query::parse(&text);
+        }
+    }
+}

@@ -1,1 +1,641 @@
-//! Module `selectors`.
+//! Label and field selectors: upstream's grammar, its errors, and whether an object is selected.
+//!
+//! PURE. Label selectors follow `k8s.io/apimachinery/pkg/labels`, field selectors `…/pkg/fields`.
+
+use super::kinds::{Kind, Path, field, names};
+use super::store::Stored;
+
+/// How a requirement compares a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// `key in (a,b)`, `key=a`, `key==a`
+    In,
+    /// `key notin (a,b)`, `key!=a`
+    NotIn,
+    /// `key`
+    Exists,
+    /// `!key`
+    DoesNotExist,
+    /// `key>1`
+    GreaterThan,
+    /// `key<1`
+    LessThan,
+}
+
+/// One requirement of a label selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// Label key.
+    pub key: String,
+    /// Comparison.
+    pub operator: Operator,
+    /// Values, sorted, each once.
+    pub values: Vec<String>,
+}
+
+/// A label selector: all requirements must hold; none select everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSelector {
+    requirements: Vec<Requirement>,
+}
+
+impl Requirement {
+    fn holds(&self, value: Option<&str>) -> bool {
+        let listed = |value: &str| self.values.iter().any(|wanted| wanted == value);
+        match self.operator {
+            Operator::In => value.is_some_and(listed),
+            Operator::NotIn => !value.is_some_and(listed),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::GreaterThan => self.compare(value, |value, limit| value > limit),
+            Operator::LessThan => self.compare(value, |value, limit| value < limit),
+        }
+    }
+
+    fn compare(&self, value: Option<&str>, holds: impl Fn(i64, i64) -> bool) -> bool {
+        match (value.and_then(parse_int), self.values.first().and_then(|limit| parse_int(limit))) {
+            (Some(value), Some(limit)) => holds(value, limit),
+            _ => false,
+        }
+    }
+}
+
+/// An integer as Go's `ParseInt` in base 10 takes it.
+fn parse_int(text: &str) -> Option<i64> {
+    text.parse().ok()
+}
+
+impl LabelSelector {
+    /// Reads a selector such as `app in (a,b),!canary,tier!=web`.
+    ///
+    /// # Errors
+    ///
+    /// Upstream's text for what cannot be read.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut requirements = Parser::new(text).parse()?;
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Self { requirements })
+    }
+
+    /// Whether the labels, looked up by key, are selected.
+    pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.requirements.iter().all(|requirement| requirement.holds(lookup(&requirement.key)))
+    }
+
+    /// Whether everything is selected.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// The requirements, sorted by key.
+    pub fn requirements(&self) -> &[Requirement] {
+        &self.requirements
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    End,
+    Error,
+    ClosedPar,
+    Comma,
+    Not,
+    DoubleEquals,
+    Equals,
+    GreaterThan,
+    In,
+    LessThan,
+    NotEquals,
+    NotIn,
+    OpenPar,
+    Identifier,
+}
+
+fn keyword(text: &str) -> Option<Token> {
+    Some(match text {
+        ")" => Token::ClosedPar,
+        "," => Token::Comma,
+        "!" => Token::Not,
+        "==" => Token::DoubleEquals,
+        "=" => Token::Equals,
+        ">" => Token::GreaterThan,
+        "in" => Token::In,
+        "<" => Token::LessThan,
+        "!=" => Token::NotEquals,
+        "notin" => Token::NotIn,
+        "(" => Token::OpenPar,
+        _ => return None,
+    })
+}
+
+fn is_special(c: char) -> bool {
+    matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+/// Splits a selector into tokens with their texts. A NUL ends the text, as it does upstream.
+fn tokens(text: &str) -> Vec<(Token, String)> {
+    let text = text.split('\0').next().unwrap_or_default();
+    let mut rest = text.trim_start_matches(is_space);
+    let mut found = Vec::new();
+    while let Some(first) = rest.chars().next() {
+        let (token, length) = if is_special(first) { special(rest) } else { word(rest) };
+        let literal = if token == Token::Error {
+            format!("error expected: keyword found '{}'", &rest[..length])
+        } else {
+            rest[..length].to_owned()
+        };
+        found.push((token, literal));
+        rest = rest[length..].trim_start_matches(is_space);
+    }
+    found.push((Token::End, String::new()));
+    found
+}
+
+fn word(rest: &str) -> (Token, usize) {
+    let length = rest.find(|c| is_special(c) || is_space(c)).unwrap_or(rest.len());
+    (keyword(&rest[..length]).unwrap_or(Token::Identifier), length)
+}
+
+/// The longest operator that `rest` begins with.
+fn special(rest: &str) -> (Token, usize) {
+    let run = rest.find(|c| !is_special(c)).unwrap_or(rest.len());
+    let mut best = None;
+    for length in 1..=run {
+        match keyword(&rest[..length]) {
+            Some(token) => best = Some((token, length)),
+            None if best.is_some() => break,
+            None => {}
+        }
+    }
+    best.unwrap_or((Token::Error, run))
+}
+
+struct Parser {
+    tokens: Vec<(Token, String)>,
+    position: usize,
+}
+
+impl Parser {
+    fn new(text: &str) -> Self {
+        Self { tokens: tokens(text), position: 0 }
+    }
+
+    /// The next token; where values and keys stand, `in` and `notin` are ordinary words.
+    fn peek(&self) -> (Token, &str) {
+        let (token, literal) = self.raw();
+        (if matches!(token, Token::In | Token::NotIn) { Token::Identifier } else { token }, literal)
+    }
+
+    fn raw(&self) -> (Token, &str) {
+        self.tokens.get(self.position).map_or((Token::End, ""), |(token, literal)| (*token, literal))
+    }
+
+    fn take(&mut self) -> (Token, String) {
+        let (token, literal) = self.peek();
+        let taken = (token, literal.to_owned());
+        self.position += 1;
+        taken
+    }
+
+    fn take_operator(&mut self) -> (Token, String) {
+        let (token, literal) = self.raw();
+        let taken = (token, literal.to_owned());
+        self.position += 1;
+        taken
+    }
+
+    fn parse(mut self) -> Result<Vec<Requirement>, String> {
+        let mut requirements = Vec::new();
+        loop {
+            let (token, literal) = self.peek();
+            match token {
+                Token::Identifier | Token::Not => {
+                    let requirement =
+                        self.requirement().map_err(|error| format!("unable to parse requirement: {error}"))?;
+                    requirements.push(requirement);
+                    let (token, literal) = self.take();
+                    match token {
+                        Token::End => return Ok(requirements),
+                        Token::Comma => {
+                            let (token, literal) = self.peek();
+                            if !matches!(token, Token::Identifier | Token::Not) {
+                                return Err(format!("found '{literal}', expected: identifier after ','"));
+                            }
+                        }
+                        _ => return Err(format!("found '{literal}', expected: ',' or 'end of string'")),
+                    }
+                }
+                Token::End => return Ok(requirements),
+                _ => return Err(format!("found '{literal}', expected: !, identifier, or 'end of string'")),
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, String> {
+        let (mut token, mut literal) = self.take();
+        let negated = token == Token::Not;
+        if negated {
+            (token, literal) = self.take();
+        }
+        if token != Token::Identifier {
+            return Err(format!("found '{literal}', expected: identifier"));
+        }
+        let key = literal;
+        if let Some(error) = key_error(&key) {
+            return Err(error);
+        }
+        if negated {
+            return requirement(key, Operator::DoesNotExist, Vec::new());
+        }
+        if matches!(self.peek().0, Token::End | Token::Comma) {
+            return requirement(key, Operator::Exists, Vec::new());
+        }
+        let (token, literal) = self.take_operator();
+        match token {
+            Token::In | Token::NotIn => {
+                let operator = if token == Token::In { Operator::In } else { Operator::NotIn };
+                requirement(key, operator, self.values()?)
+            }
+            Token::Equals | Token::DoubleEquals => requirement(key, Operator::In, self.exact_value()?),
+            Token::NotEquals => requirement(key, Operator::NotIn, self.exact_value()?),
+            Token::GreaterThan => requirement(key, Operator::GreaterThan, self.exact_value()?),
+            Token::LessThan => requirement(key, Operator::LessThan, self.exact_value()?),
+            _ => Err(format!("found '{literal}', expected: in, notin, =, ==, !=, gt, lt")),
+        }
+    }
+
+    fn values(&mut self) -> Result<Vec<String>, String> {
+        let (token, literal) = self.take();
+        if token != Token::OpenPar {
+            return Err(format!("found '{literal}' expected: '('"));
+        }
+        let (token, literal) = self.peek();
+        match token {
+            Token::Identifier | Token::Comma => {
+                let values = self.identifiers()?;
+                let (token, literal) = self.take();
+                if token == Token::ClosedPar { Ok(values) } else { Err(format!("found '{literal}', expected: ')'")) }
+            }
+            Token::ClosedPar => {
+                self.take();
+                Ok(vec![String::new()])
+            }
+            _ => Err(format!("found '{literal}', expected: ',', ')' or identifier")),
+        }
+    }
+
+    fn identifiers(&mut self) -> Result<Vec<String>, String> {
+        let mut values = Vec::new();
+        loop {
+            let (token, literal) = self.take();
+            match token {
+                Token::Identifier => {
+                    values.push(literal);
+                    let (token, literal) = self.peek();
+                    match token {
+                        Token::Comma => {}
+                        Token::ClosedPar => return Ok(values),
+                        _ => return Err(format!("found '{literal}', expected: ',' or ')'")),
+                    }
+                }
+                Token::Comma => {
+                    if values.is_empty() {
+                        values.push(String::new());
+                    }
+                    match self.peek().0 {
+                        Token::ClosedPar => {
+                            values.push(String::new());
+                            return Ok(values);
+                        }
+                        Token::Comma => values.push(String::new()),
+                        _ => {}
+                    }
+                }
+                _ => return Err(format!("found '{literal}', expected: ',', or identifier")),
+            }
+        }
+    }
+
+    fn exact_value(&mut self) -> Result<Vec<String>, String> {
+        if matches!(self.peek().0, Token::End | Token::Comma) {
+            return Ok(vec![String::new()]);
+        }
+        let (token, literal) = self.take();
+        if token == Token::Identifier {
+            Ok(vec![literal])
+        } else {
+            Err(format!("found '{literal}', expected: identifier"))
+        }
+    }
+}
+
+fn key_error(key: &str) -> Option<String> {
+    let errors = names::qualified_name(key);
+    let quoted = super::status::go_quote(key);
+    (!errors.is_empty()).then(|| format!("<nil>: Invalid value: {quoted}: {}", errors.join("; ")))
+}
+
+fn requirement(
+    key: String,
+    operator: Operator,
+    mut values: Vec<String>,
+) -> Result<Requirement, String> {
+    values.sort();
+    values.dedup();
+    let path = Path::new("values");
+    let mut errors = field::ErrorList::new();
+    if matches!(operator, Operator::GreaterThan | Operator::LessThan) {
+        for (index, value) in values.iter().enumerate().filter(|(_, value)| parse_int(value).is_none()) {
+            let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
+            errors.push(field::Error::invalid(&path.index(index), value.as_str(), detail));
+        }
+    }
+    for (index, value) in values.iter().enumerate() {
+        let problems = names::label_value(value);
+        if !problems.is_empty() {
+            errors.push(field::Error::invalid(&path.index(index).key(&key), value.as_str(), problems.join("; ")));
+        }
+    }
+    errors.aggregate().map_or(Ok(Requirement { key, operator, values }), Err)
+}
+
+/// One term of a field selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldTerm {
+    /// Field label, such as `spec.nodeName`.
+    pub field: String,
+    /// The value compared with.
+    pub value: String,
+    /// Whether the field must equal the value (`=`, `==`) or must not (`!=`).
+    pub equal: bool,
+}
+
+/// A field selector: all terms must hold; none select everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSelector {
+    terms: Vec<FieldTerm>,
+}
+
+impl FieldSelector {
+    /// Reads a selector such as `spec.nodeName=n1,status.phase!=Failed`.
+    ///
+    /// # Errors
+    ///
+    /// Upstream's text for what cannot be read.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut parts = split_terms(text);
+        parts.sort_unstable();
+        let mut terms = Vec::new();
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            let Some((field, equal, value)) = split_term(part) else {
+                return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
+            };
+            terms.push(FieldTerm { field: field.to_owned(), value: unescape(value)?, equal });
+        }
+        Ok(Self { terms })
+    }
+
+    /// A selector of the object with this name.
+    pub fn for_name(name: &str) -> Self {
+        Self { terms: vec![FieldTerm { field: "metadata.name".to_owned(), value: name.to_owned(), equal: true }] }
+    }
+
+    /// Checks that `kind` knows every field, and translates old names of fields.
+    ///
+    /// # Errors
+    ///
+    /// Upstream's text for an unknown field.
+    pub fn check(&mut self, kind: &Kind) -> Result<(), String> {
+        for term in &mut self.terms {
+            if term.field == "spec.host" && kind.group.is_empty() && kind.plural == "pods" {
+                "spec.nodeName".clone_into(&mut term.field);
+            }
+            let known = match term.field.as_str() {
+                "metadata.name" => true,
+                "metadata.namespace" => kind.namespaced || !has_own_labels(kind),
+                field => kind.selectable.iter().any(|known| known.label == field),
+            };
+            if !known {
+                return Err(if has_own_labels(kind) {
+                    format!("field label not supported: {}", term.field)
+                } else {
+                    format!(
+                        "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                        super::status::go_quote(&term.field)
+                    )
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The value that `field` must have, where the selector demands exactly one.
+    pub fn exact(&self, field: &str) -> Option<&str> {
+        self.terms.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
+    }
+
+    /// Whether everything is selected.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// The terms, sorted.
+    pub fn terms(&self) -> &[FieldTerm] {
+        &self.terms
+    }
+
+    /// Whether an object is selected whose fields `value_of` tells.
+    pub fn matches<'a>(&self, value_of: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
+        self.terms.iter().all(|term| (value_of(&term.field) == term.value) == term.equal)
+    }
+}
+
+/// Kinds with field labels of their own answer unknown ones differently from those with the two general labels.
+fn has_own_labels(kind: &Kind) -> bool {
+    !kind.selectable.is_empty()
+}
+
+fn split_terms(text: &str) -> Vec<&str> {
+    let mut terms = Vec::new();
+    let (mut start, mut escaped) = (0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                terms.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+fn split_term(term: &str) -> Option<(&str, bool, &str)> {
+    for (at, _) in term.char_indices() {
+        let rest = &term[at..];
+        for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
+            if let Some(value) = rest.strip_prefix(operator) {
+                return Some((&term[..at], equal, value));
+            }
+        }
+    }
+    None
+}
+
+fn unescape(value: &str) -> Result<String, String> {
+    let mut plain = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => plain.push(c),
+                Some(c) => return Err(format!("invalid field selector: invalid escape sequence: \\{c}")),
+                None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
+            },
+            ',' | '=' => {
+                return Err(format!("invalid field selector: unescaped character in value: {}", u32::from(c)));
+            }
+            c => plain.push(c),
+        }
+    }
+    Ok(plain)
+}
+
+/// What a list or watch selects.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// By labels.
+    pub labels: LabelSelector,
+    /// By fields.
+    pub fields: FieldSelector,
+}
+
+impl Selection {
+    /// Whether the object, of kind `kind`, is selected.
+    pub fn matches(&self, kind: &Kind, stored: &Stored) -> bool {
+        self.labels.matches(|key| stored.label(key)) && self.fields_match(kind, stored)
+    }
+
+    /// Whether everything is selected.
+    pub fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    fn fields_match(&self, kind: &Kind, stored: &Stored) -> bool {
+        if self.fields.is_empty() {
+            return true;
+        }
+        if self.fields.terms.iter().all(|term| stored.field(&term.field).is_some()) {
+            return self.fields.matches(|field| stored.field(field).unwrap_or_default().into());
+        }
+        // Stored in another version's form: its fields have to be read from this version's.
+        let object = kind.from_storage(stored.value());
+        self.fields.terms.iter().all(|term| {
+            let value = match stored.field(&term.field).filter(|_| term.field.starts_with("metadata.")) {
+                Some(value) => value.into(),
+                None => kind
+                    .selectable
+                    .iter()
+                    .find(|field| field.label == term.field)
+                    .map_or_else(Default::default, |field| field.value_in(&object)),
+            };
+            (value == term.value) == term.equal
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn labels(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&str) -> Option<&'static str> {
+        move |key| pairs.iter().find(|(k, _)| *k == key).map(|(_, v)| *v)
+    }
+
+    #[rstest]
+    #[case::equality("a=1", true)]
+    #[case::double_equality("a==1,b=2", true)]
+    #[case::inequality_of_absent("c!=1", true)]
+    #[case::inequality("a!=1", false)]
+    #[case::set("a in (1,2), b notin (1)", true)]
+    #[case::set_of_absent("c in (1)", false)]
+    #[case::not_in_absent("c notin (1)", true)]
+    #[case::exists("a", true)]
+    #[case::absent("!c", true)]
+    #[case::absent_but_there("!a", false)]
+    #[case::greater("b>1", true)]
+    #[case::less("b<2", false)]
+    #[case::empty("", true)]
+    #[case::empty_set_is_the_empty_value("a in ()", false)]
+    #[case::empty_value("a=", false)]
+    #[case::words_as_values("a notin (in,notin)", true)]
+    #[case::spaces("  a  =  1 ", true)]
+    fn label_selectors_select(#[case] selector: &str, #[case] selected: bool) {
+        let parsed = LabelSelector::parse(selector).unwrap();
+        assert_eq!(parsed.matches(labels(&[("a", "1"), ("b", "2")])), selected);
+    }
+
+    #[rstest]
+    #[case("a===b", "unable to parse requirement: found '=', expected: identifier")]
+    #[case("a in b", "unable to parse requirement: found 'b' expected: '('")]
+    #[case("!", "unable to parse requirement: found '', expected: identifier")]
+    #[case("a,", "found '', expected: identifier after ','")]
+    #[case("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt")]
+    #[case(",a", "found ',', expected: !, identifier, or 'end of string'")]
+    #[case("a in (x", "unable to parse requirement: found '', expected: ',' or ')'")]
+    #[case(
+        "a in ()",
+        "unable to parse requirement: values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
+    )]
+    #[case(
+        "a>x",
+        "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer"
+    )]
+    fn label_selector_errors_are_upstreams(#[case] selector: &str, #[case] error: &str) {
+        assert_eq!(LabelSelector::parse(selector).unwrap_err(), error);
+    }
+
+    #[rstest]
+    #[case("spec.nodeName=n1,status.phase!=Failed", true)]
+    #[case("spec.nodeName==n1", true)]
+    #[case("spec.nodeName!=n1", false)]
+    #[case(",,", true)]
+    #[case("", true)]
+    fn field_selectors_select(#[case] selector: &str, #[case] selected: bool) {
+        let parsed = FieldSelector::parse(selector).unwrap();
+        let value = |field: &str| if field == "spec.nodeName" { "n1".into() } else { "Running".into() };
+        assert_eq!(parsed.matches(value), selected);
+    }
+
+    #[rstest]
+    #[case("foo", "invalid selector: 'foo'; can't understand 'foo'")]
+    #[case("a=b=c", "invalid field selector: unescaped character in value: 61")]
+    #[case(r"a=b\x", r"invalid field selector: invalid escape sequence: \x")]
+    fn field_selector_errors_are_upstreams(#[case] selector: &str, #[case] error: &str) {
+        assert_eq!(FieldSelector::parse(selector).unwrap_err(), error);
+    }
+
+    proptest! {
+        #[test]
+        fn parsers_do_not_panic(text in ".{0,60}") {
+            let _ = LabelSelector::parse(&text);
+            let _ = FieldSelector::parse(&text);
+        }
+
+        #[test]
+        fn parsers_do_not_panic_near_the_grammar(text in "[a-c!=<>(), in\\\\]{0,24}") {
+            let _ = LabelSelector::parse(&text);
+            let _ = FieldSelector::parse(&text);
+        }
+    }
+}

@@ -1,10 +1,15 @@
 //! The handle of one running server: everything that the verbs share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use serde_json::Value;
+
+use super::faults::Faults;
+use super::kinds::{Kind, Lookup, Registry};
+use super::lifecycle::{self, Ids};
 use super::request::{ApiRequest, Reply};
-use super::status::Status;
-use super::store::{HistoryLimits, ResourceId, Store, Stored};
+use super::store::{Draft, Fields, HistoryLimits, Range, ResourceId, Store, Stored, key};
+use super::verbs;
 use crate::time::Clock;
 use crate::transcript::Transcript;
 
@@ -17,12 +22,23 @@ pub struct ApiServerConfig {
     pub seed: u64,
     /// How much of the past is kept for watches.
     pub history: HistoryLimits,
+    /// How much is written down of what happens.
+    pub record: Record,
+}
+
+/// How much a server writes down of what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Everything, bodies and objects included: what expectations and snapshots need.
+    Everything,
+    /// Nothing: for load.
+    Nothing,
 }
 
 impl ApiServerConfig {
     /// The usual set-up on `clock`.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, seed: 0, history: HistoryLimits::default() }
+        Self { clock, seed: 0, history: HistoryLimits::default(), record: Record::Everything }
     }
 }
 
@@ -37,18 +53,37 @@ struct Shared {
     config: ApiServerConfig,
     store: Store,
     transcript: Transcript,
+    registry: RwLock<Arc<Registry>>,
+    ids: Mutex<Ids>,
+    faults: Faults,
 }
 
 impl ApiServer {
     /// A server with the namespaces every cluster has.
     pub fn new(config: ApiServerConfig) -> Self {
-        let store = Store::new(config.history);
-        Self { shared: Arc::new(Shared { config, store, transcript: Transcript::new() }) }
+        let shared = Shared {
+            store: Store::new(config.history),
+            transcript: Transcript::new(),
+            registry: RwLock::new(Arc::new(Registry::builtin())),
+            ids: Mutex::new(Ids::new(config.seed)),
+            faults: Faults::new(config.seed),
+            config,
+        };
+        let server = Self { shared: Arc::new(shared) };
+        for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+            server.seed_namespace(name);
+        }
+        server
     }
 
     /// The server's clock.
     pub fn clock(&self) -> &Clock {
         &self.shared.config.clock
+    }
+
+    /// How the server was set up.
+    pub fn config(&self) -> &ApiServerConfig {
+        &self.shared.config
     }
 
     /// The objects.
@@ -61,20 +96,135 @@ impl ApiServer {
         &self.shared.transcript
     }
 
+    /// Rules of what goes wrong.
+    pub fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
+    /// The kinds that are served now.
+    pub fn registry(&self) -> Arc<Registry> {
+        self.shared.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the set of served kinds (custom resources come and go).
+    pub fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
+        let mut registry = self.shared.registry.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut registry));
+    }
+
+    /// The source of uids and names.
+    pub(crate) fn ids(&self) -> MutexGuard<'_, Ids> {
+        self.shared.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Answers a request.
     pub async fn handle(&self, request: ApiRequest) -> Reply {
-        std::future::ready(()).await;
-        tracing::debug!(path = request.path, "not served yet");
-        Reply::status(&Status::unknown_resource())
+        verbs::handle(self, request).await
     }
 
     /// The object at rest under `namespace` (empty for cluster-scoped kinds) and `name`.
     pub fn get(&self, resource: &ResourceId, namespace: &str, name: &str) -> Option<Arc<Stored>> {
-        self.shared.store.get(resource, &super::store::key(namespace, name))
+        self.shared.store.get(resource, &key(namespace, name))
+    }
+
+    /// All objects of a resource in the order of their keys; `None` is every namespace.
+    pub fn list(&self, resource: &ResourceId, namespace: Option<&str>) -> Vec<Arc<Stored>> {
+        self.shared.store.list(resource, Range { namespace, ..Range::default() }).0
     }
 
     /// Makes the past before `revision` unavailable, as etcd's compaction does: watches and lists that need it get 410.
     pub fn compact(&self, revision: u64) {
         self.shared.store.compact(revision);
+    }
+
+    /// Puts objects into the store as a fixture's beginning: defaulted, with uid and creationTimestamp where they lack
+    /// them, but without admission, validation, managed fields and transcript. An existing object is replaced.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for people when an object's kind is not served or the object has no name.
+    pub fn seed(&self, objects: impl IntoIterator<Item = Value>) -> Result<(), String> {
+        let registry = self.registry();
+        for object in objects {
+            self.seed_one(&registry, object)?;
+        }
+        Ok(())
+    }
+
+    fn seed_one(&self, registry: &Registry, mut object: Value) -> Result<(), String> {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind_name) = (text("apiVersion"), text("kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let kind = registry
+            .by_kind(group, version, &kind_name)
+            .ok_or_else(|| format!("kind {kind_name:?} in apiVersion {api_version:?} is not served"))?;
+        if lifecycle::metadata_text(&object, "name").is_empty() {
+            return Err(format!("{kind_name} without metadata.name"));
+        }
+        if kind.namespaced {
+            let namespace = lifecycle::metadata_text(&object, "namespace").to_owned();
+            let namespace = if namespace.is_empty() { "default" } else { &namespace };
+            lifecycle::metadata_mut(&mut object).insert("namespace".to_owned(), namespace.into());
+            self.seed_namespace(namespace);
+        }
+        kind.strategy.default(&mut object);
+        let now = lifecycle::rfc3339(self.clock().now());
+        let uid = self.ids().uid();
+        let metadata = lifecycle::metadata_mut(&mut object);
+        metadata.remove("resourceVersion");
+        metadata.entry("creationTimestamp").or_insert_with(|| now.into());
+        metadata.entry("uid").or_insert_with(|| uid.into());
+        let resource = storage_id(kind);
+        let draft = draft(kind, object);
+        let existing = self.store().get(&resource, draft.key());
+        let written = match existing {
+            Some(old) => self.store().update(&resource, old.revision(), draft),
+            None => self.store().create(&resource, draft),
+        };
+        written.map(|_| ()).map_err(|error| format!("{kind_name} changed while it was seeded: {error:?}"))
+    }
+
+    fn seed_namespace(&self, name: &str) {
+        let resource = ResourceId::new("", "namespaces");
+        if self.get(&resource, "", name).is_some() {
+            return;
+        }
+        let object = serde_json::json!({
+            "kind": "Namespace",
+            "apiVersion": "v1",
+            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        });
+        if let Err(error) = self.seed([object]) {
+            tracing::error!(name, error, "failed to seed a namespace");
+        }
+    }
+}
+
+/// Where the objects of a kind are stored.
+pub fn storage_id(kind: &Kind) -> ResourceId {
+    ResourceId::new(&kind.storage.group, &kind.storage.resource)
+}
+
+/// The object, in the form of `kind`'s version, made ready to be stored.
+pub(crate) fn draft(kind: &Kind, object: Value) -> Draft {
+    let fields: Fields = if kind.conversion.is_some() {
+        Vec::new()
+    } else {
+        kind.selectable.iter().map(|field| (field.label.clone(), field.value_in(&object).into_owned())).collect()
+    };
+    Draft::new(&kind.to_storage(object), fields)
+}
+
+impl Lookup for ApiServer {
+    fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+        ApiServer::get(self, &ResourceId::new(group, resource), namespace, name).map(|stored| stored.value())
+    }
+
+    fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value> {
+        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+        let stored = ApiServer::list(self, &ResourceId::new(group, resource), namespace);
+        stored.iter().map(|stored| stored.value()).collect()
     }
 }

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::field::{self, ErrorList};
+use super::kinds::field::{self, ErrorList};
 
 /// A `metav1.Status` object: a failure, or the answer to a deletion that removed its object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -325,6 +325,16 @@ impl Status {
     pub fn too_large(limit_bytes: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit_bytes}");
         Self::failure(413, "RequestEntityTooLarge", message)
+    }
+
+    /// 500 without a reason: an error that upstream passes on as it is.
+    pub fn raw_error(message: impl Into<String>) -> Self {
+        Self::failure(500, "", message)
+    }
+
+    /// 422 whose details name nothing: a patch that cannot be applied.
+    pub fn unprocessable() -> Self {
+        Self::generic(422, "Invalid", "the server rejected our request due to an error in our request")
     }
 
     /// 500 `InternalError`.

@@ -10,6 +10,7 @@
 //!
 //! The lock is never held across an await; what is expensive (encoding) happens before it is taken, in [`Draft`].
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +47,7 @@ pub fn key(namespace: &str, name: &str) -> String {
 }
 
 /// Named values of an object that field selectors look at.
-pub type Fields = Vec<(&'static str, String)>;
+pub type Fields = Vec<(Cow<'static, str>, String)>;
 
 /// An object at rest.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ pub struct Stored {
     revision: u64,
     uid: Box<str>,
     labels: Box<[(Arc<str>, Arc<str>)]>,
-    fields: Box<[(&'static str, Arc<str>)]>,
+    fields: Box<[(Cow<'static, str>, Arc<str>)]>,
     /// The whole watch event, newline included.
     event: Bytes,
     /// Where the object begins in `event`.
@@ -281,18 +282,16 @@ impl Draft {
         }
     }
 
+    /// `namespace/name` or `name`.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Bytes of the encoded object, about.
     pub fn size(&self) -> usize {
         self.head.len() + self.rest.len()
     }
 
-    /// The object as it would be stored under `revision`, without storing it (for dry runs).
-    pub fn preview(&self, revision: u64) -> Bytes {
-        let mut bytes = self.head.clone();
-        bytes.extend_from_slice(revision.to_string().as_bytes());
-        bytes.extend_from_slice(&self.rest);
-        bytes.into()
-    }
 }
 
 fn put_member(out: &mut Vec<u8>, name: &str, value: &Value) {

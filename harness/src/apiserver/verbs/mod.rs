@@ -1,1 +1,20 @@
-//! Module `verbs`.
+//! What requests do: from a raw request to a reply, in the order of kube-apiserver's handlers.
+//!
+//! - [`handle`]: records, asks the faults, dispatches
+//! - `read`: get and list; `watch` lives in [`super::watch`]
+//! - `write`: create, update, patch and the guaranteed update under them
+//! - `delete`: one object or a collection
+//! - `body`: decoding of bodies, encoding of replies
+
+mod body;
+mod delete;
+mod handle;
+pub mod options;
+mod patch;
+mod read;
+mod scope;
+mod write;
+
+pub use handle::handle;
+pub use options::{DeleteOptions, Propagation};
+pub(crate) use scope::{Caller, Scope};

@@ -1,0 +1,346 @@
+//! Creations, updates, and the guaranteed update that patches and subresources share.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::options::WriteOptions;
+use super::scope::Scope;
+use crate::apiserver::kinds::{self, ErrorList, meta};
+use crate::apiserver::lifecycle;
+use crate::apiserver::managedfields;
+use crate::apiserver::server::draft;
+use crate::apiserver::status::{GroupResource, Status};
+use crate::apiserver::store::{CommitError, Committed, EventType, Stored};
+
+/// What a write left behind.
+pub(crate) enum Written {
+    /// It is stored.
+    Stored { stored: Arc<Stored>, created: bool },
+    /// It would be stored (dry run), or was the last state before the object went.
+    Shown { object: Value, created: bool },
+}
+
+impl Written {
+    pub(crate) fn created(&self) -> bool {
+        match self {
+            Self::Stored { created, .. } | Self::Shown { created, .. } => *created,
+        }
+    }
+}
+
+/// How the new object is made from the present one (`None`: there is none).
+pub(crate) type Transform<'t> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + Send + 't;
+
+/// What a guaranteed update has to respect.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UpdateRules {
+    pub(crate) dry_run: bool,
+    /// The object is created where it is missing.
+    pub(crate) create: bool,
+    /// Only the object with this uid.
+    pub(crate) uid: Option<String>,
+}
+
+/// Which part of an object a write is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    Status,
+}
+
+impl Scope<'_> {
+    /// POST to a collection.
+    pub(crate) fn create(&self) -> Result<Written, Status> {
+        let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
+        let mut object = self.decode(&options)?;
+        lifecycle::wipe_system_fields(&mut object);
+        lifecycle::ensure_namespace(&mut object, &self.path.namespace)?;
+        self.dedup_owners(&mut object, false);
+        let generated = lifecycle::metadata_text(&object, "name").is_empty()
+            && !lifecycle::metadata_text(&object, "generateName").is_empty();
+        let attempts = if generated { lifecycle::GENERATE_NAME_ATTEMPTS } else { 1 };
+        let manager = self.manager(&options.field_manager);
+        let mut last = None;
+        for _ in 0..attempts {
+            match self.create_object(object.clone(), &manager, options.dry_run) {
+                Err(status) if status.reason == "AlreadyExists" => last = Some(status),
+                result => return result,
+            }
+        }
+        Err(last.unwrap_or_else(Status::unknown_resource))
+    }
+
+    /// Takes a decoded object through admission, strategy and validation into the store.
+    fn create_object(&self, mut object: Value, manager: &str, dry_run: bool) -> Result<Written, Status> {
+        object = self.manage(None, object, manager);
+        self.admit_namespace(&object)?;
+        self.kind.strategy.admit_create(&mut object, &self.context())?;
+        self.prepare_create(&mut object)?;
+        self.store_new(object, dry_run)
+    }
+
+    /// `BeforeCreate`: system fields, strategy, validation.
+    fn prepare_create(&self, object: &mut Value) -> Result<(), Status> {
+        let context = self.context();
+        let uid = self.server.ids().uid();
+        lifecycle::fill_system_fields(object, context.now, uid);
+        let prefix = lifecycle::metadata_text(object, "generateName").to_owned();
+        if lifecycle::metadata_text(object, "name").is_empty() && !prefix.is_empty() {
+            let name = self.server.ids().name(&prefix);
+            lifecycle::metadata_mut(object).insert("name".to_owned(), name.into());
+        }
+        self.kind.strategy.prepare_for_create(object, &context);
+        self.refuse_invalid(object, &kinds::validate_create(&self.kind, object))?;
+        for warning in self.kind.strategy.warnings_on_create(object) {
+            self.warn(warning);
+        }
+        Ok(())
+    }
+
+    fn store_new(&self, mut object: Value, dry_run: bool) -> Result<Written, Status> {
+        if lifecycle::resource_version(&object)? != 0 {
+            return Err(Status::raw_error("resourceVersion should not be set on objects to be created"));
+        }
+        let generated = !lifecycle::metadata_text(&object, "generateName").is_empty();
+        let name = lifecycle::metadata_text(&object, "name").to_owned();
+        let exists = |existing: &Stored| self.already_exists(existing, &name, generated);
+        if dry_run {
+            return match self.server.get(&self.resource, &self.path.namespace, &name) {
+                Some(existing) => Err(exists(&existing)),
+                None => {
+                    lifecycle::metadata_mut(&mut object).remove("resourceVersion");
+                    Ok(Written::Shown { object, created: true })
+                }
+            };
+        }
+        match self.server.store().create(&self.resource, draft(&self.kind, object)) {
+            Ok(committed) => {
+                self.record(EventType::Added, &committed);
+                Ok(Written::Stored { stored: committed.new, created: true })
+            }
+            Err(CommitError::Exists(existing) | CommitError::Changed(existing)) => Err(exists(&existing)),
+            Err(CommitError::NotFound) => Err(self.not_found(&name)),
+        }
+    }
+
+    fn already_exists(&self, existing: &Stored, name: &str, generated: bool) -> Status {
+        let mut status = if generated {
+            Status::generate_name_conflict(GroupResource::new(&self.kind.group, &self.kind.plural), name)
+        } else {
+            Status::already_exists(self.group_resource(), name)
+        };
+        if lifecycle::is_terminating(&existing.value()) {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
+    }
+
+    /// PUT of an object or of its status.
+    pub(crate) fn update(&self, part: Part) -> Result<Written, Status> {
+        let options = WriteOptions::parse(&self.query, "UpdateOptions", None)?;
+        let mut object = self.decode(&options)?;
+        lifecycle::ensure_namespace(&mut object, &self.path.namespace)?;
+        lifecycle::check_name(&object, &self.path.name)?;
+        self.dedup_owners(&mut object, false);
+        let manager = self.manager(&options.field_manager);
+        let uid = lifecycle::metadata_text(&object, "uid");
+        let rules = UpdateRules {
+            dry_run: options.dry_run,
+            create: part == Part::Whole && self.kind.strategy.allow_create_on_update(),
+            uid: Some(uid.to_owned()).filter(|uid| !uid.is_empty()),
+        };
+        self.guaranteed_update(part, &rules, &mut |old| Ok(self.manage(old, object.clone(), &manager)))
+    }
+
+    /// Reads, transforms, checks and writes until no other write comes between.
+    pub(crate) fn guaranteed_update(
+        &self,
+        part: Part,
+        rules: &UpdateRules,
+        transform: &mut Transform<'_>,
+    ) -> Result<Written, Status> {
+        loop {
+            let current = self.server.get(&self.resource, &self.path.namespace, &self.path.name);
+            let Some(current) = current else {
+                if !rules.create {
+                    return Err(self.not_found(&self.path.name));
+                }
+                match self.create_on_update(rules, transform) {
+                    Err(status) if status.reason == "AlreadyExists" => continue,
+                    result => return result,
+                }
+            };
+            if let Some(wanted) = rules.uid.as_deref().filter(|uid| *uid != current.uid()) {
+                return Err(self.uid_mismatch(wanted, current.uid()));
+            }
+            let old = self.value(&current);
+            let new = transform(Some(&old))?;
+            let new = self.prepare_update(part, new, &old, current.revision())?;
+            if part == Part::Whole && lifecycle::ends_deletion(&new, &old) {
+                return self.finish_deletion(new, &current, rules.dry_run);
+            }
+            if rules.dry_run {
+                return Ok(Written::Shown { object: new, created: false });
+            }
+            match self.server.store().update(&self.resource, current.revision(), draft(&self.kind, new)) {
+                Ok(committed) => {
+                    self.record(EventType::Modified, &committed);
+                    return Ok(Written::Stored { stored: committed.new, created: false });
+                }
+                Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => {}
+            }
+        }
+    }
+
+    fn create_on_update(&self, rules: &UpdateRules, transform: &mut Transform<'_>) -> Result<Written, Status> {
+        let mut object = transform(None)?;
+        lifecycle::wipe_system_fields(&mut object);
+        self.admit_namespace(&object)?;
+        self.kind.strategy.admit_create(&mut object, &self.context())?;
+        self.prepare_create(&mut object)?;
+        self.store_new(object, rules.dry_run)
+    }
+
+    /// `BeforeUpdate`: resourceVersion, admission, strategy, validation.
+    fn prepare_update(&self, part: Part, mut new: Value, old: &Value, revision: u64) -> Result<Value, Status> {
+        let strategy = &*self.kind.strategy;
+        let unconditional = match part {
+            Part::Whole => strategy.allow_unconditional_update(),
+            Part::Status => strategy.allow_unconditional_status_update(),
+        };
+        self.check_version(&mut new, revision, unconditional)?;
+        let context = self.context();
+        if part == Part::Whole {
+            strategy.admit_update(&mut new, old, &context)?;
+        }
+        self.dedup_owners(&mut new, true);
+        lifecycle::before_strategy(&mut new, old);
+        match part {
+            Part::Whole => strategy.prepare_for_update(&mut new, old, &context),
+            Part::Status => strategy.prepare_for_status_update(&mut new, old, &context),
+        }
+        lifecycle::after_strategy(&mut new, old);
+        let errors = match part {
+            Part::Whole => kinds::validate_update(&self.kind, &new, old),
+            Part::Status => kinds::validate_status_update(&self.kind, &new, old),
+        };
+        self.refuse_invalid(&new, &errors)?;
+        if part == Part::Whole {
+            for warning in strategy.warnings_on_update(&new, old) {
+                self.warn(warning);
+            }
+        }
+        managedfields::keep_times_of_no_change(&mut new, old);
+        Ok(new)
+    }
+
+    fn check_version(&self, new: &mut Value, revision: u64, unconditional: bool) -> Result<(), Status> {
+        match lifecycle::resource_version(new)? {
+            0 if unconditional => {
+                lifecycle::metadata_mut(new).insert("resourceVersion".to_owned(), revision.to_string().into());
+                Ok(())
+            }
+            0 => {
+                let mut errors = ErrorList::new();
+                let path = kinds::Path::new("metadata");
+                errors.invalid(&path.child("resourceVersion"), 0, "must be specified for an update");
+                Err(Status::invalid(&self.kind.group, &self.kind.plural, &self.path.name, &errors))
+            }
+            wanted if wanted == revision => Ok(()),
+            _ => Err(Status::modified(self.group_resource(), &self.path.name)),
+        }
+    }
+
+    fn uid_mismatch(&self, wanted: &str, found: &str) -> Status {
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
+            self.etcd_key()
+        );
+        Status::conflict(self.group_resource(), &self.path.name, &why)
+    }
+
+    /// The key that the real server would have used: it shows in messages.
+    fn etcd_key(&self) -> String {
+        let prefix = match (&*self.resource.group, &*self.resource.resource) {
+            ("", "nodes") => "minions",
+            ("", "replicationcontrollers") => "controllers",
+            ("", "services") => "services/specs",
+            ("", "endpoints") => "services/endpoints",
+            ("networking.k8s.io", "ingresses") => "ingress",
+            (_, resource) => resource,
+        };
+        let group = &*self.resource.group;
+        let grouped = if self.kind.schema.is_empty() || group == "apiextensions.k8s.io" { group } else { "" };
+        let parts = ["/registry", grouped, prefix, &self.path.namespace, &self.path.name];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+    }
+
+    /// The last finalizer has gone: the object goes, and the reply shows what the update would have left.
+    fn finish_deletion(&self, object: Value, current: &Stored, dry_run: bool) -> Result<Written, Status> {
+        if !dry_run && let Ok(committed) = self.remove(current) {
+            self.record(EventType::Deleted, &committed);
+        }
+        Ok(Written::Shown { object, created: false })
+    }
+
+    pub(crate) fn remove(&self, current: &Stored) -> Result<Committed, CommitError> {
+        self.server.store().delete(&self.resource, current.key(), current.revision())
+    }
+
+    fn refuse_invalid(&self, object: &Value, errors: &ErrorList) -> Result<(), Status> {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Status::invalid(&self.kind.group, &self.kind.kind, meta::name(object), errors))
+    }
+
+    fn dedup_owners(&self, object: &mut Value, after_admission: bool) {
+        let again = lifecycle::dedup_owners(object);
+        if !again.is_empty() {
+            let when = if after_admission { " after mutating admission happens" } else { "" };
+            self.warn(format!(
+                ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+                again.join(", ")
+            ));
+        }
+    }
+
+    /// The namespace lifecycle plugin: nothing new in missing or terminating namespaces.
+    fn admit_namespace(&self, object: &Value) -> Result<(), Status> {
+        if !self.kind.namespaced {
+            return Ok(());
+        }
+        let namespaces = crate::apiserver::store::ResourceId::new("", "namespaces");
+        let name = &self.path.namespace;
+        let Some(namespace) = self.server.get(&namespaces, "", name) else {
+            return Err(Status::not_found(GroupResource::new("", "namespaces"), name));
+        };
+        if namespace.field("status.phase") != Some("Terminating") {
+            return Ok(());
+        }
+        let deleted = lifecycle::metadata_text(&namespace.value(), "deletionTimestamp").to_owned();
+        tracing::debug!(name, deleted, "refused a new object in a terminating namespace");
+        let why = format!("unable to create new content in namespace {name} because it is being terminated");
+        Err(Status::forbidden(self.group_resource(), meta::name(object), &why).with_cause(
+            "NamespaceTerminating",
+            format!("namespace {name} is being terminated"),
+            "metadata.namespace",
+        ))
+    }
+
+    /// Brings managedFields up to date with what `manager` changes.
+    pub(crate) fn manage(&self, old: Option<&Value>, new: Value, manager: &str) -> Value {
+        managedfields::update(&self.kind, &self.path.subresource, old, new, manager, self.server.clock().now())
+    }
+
+    /// What the client sees of a write.
+    pub(crate) fn written_bytes(&self, written: &Written) -> Bytes {
+        match written {
+            Written::Stored { stored, .. } if self.kind.conversion.is_none() => stored.bytes(),
+            Written::Stored { stored, .. } => serde_json::to_vec(&self.value(stored)).unwrap_or_default().into(),
+            Written::Shown { object, .. } => serde_json::to_vec(object).unwrap_or_default().into(),
+        }
+    }
+}
