@@ -219,6 +219,35 @@ pub fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("strconv.ParseUint: parsing {quoted}: value out of range"))
 }
 
+/// An update that changes nothing but the times in managedFields changes nothing at all.
+pub fn keep_times_of_no_change(new: &mut Value, old: &Value) {
+    let (Some(after), Some(before)) = (managed_fields(new), managed_fields(old)) else { return };
+    let same_entries = after.len() == before.len()
+        && after.iter().zip(before).all(|(a, b)| {
+            let (mut a, mut b) = (a.clone(), b.clone());
+            for entry in [&mut a, &mut b] {
+                if let Some(map) = entry.as_object_mut() {
+                    map.remove("time");
+                }
+            }
+            a == b
+        });
+    if same_entries && without_managed_fields(new) == without_managed_fields(old) {
+        let entries = Value::from(before.clone());
+        metadata_mut(new).insert("managedFields".to_owned(), entries);
+    }
+}
+
+fn managed_fields(object: &Value) -> Option<&Vec<Value>> {
+    object.pointer("/metadata/managedFields").and_then(Value::as_array)
+}
+
+fn without_managed_fields(object: &Value) -> Value {
+    let mut object = object.clone();
+    metadata_mut(&mut object).remove("managedFields");
+    object
+}
+
 fn finalizers(object: &Value) -> Vec<&str> {
     let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
     list.map(|list| list.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
@@ -244,7 +273,9 @@ pub fn is_terminating(object: &Value) -> bool {
 
 /// Whether an update ends a deletion: the last finalizer has gone and no grace is left.
 pub fn ends_deletion(new: &Value, old: &Value) -> bool {
-    !has_finalizers(new) && is_terminating(old) && grace(old).unwrap_or(0) == 0
+    let namespace_waits = new.get("kind").is_some_and(|kind| kind == "Namespace")
+        && new.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    !has_finalizers(new) && !namespace_waits && is_terminating(old) && grace(old).unwrap_or(0) == 0
 }
 
 /// Sets the moment of deletion to now at the latest, and the grace to nothing.

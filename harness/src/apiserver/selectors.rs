@@ -339,11 +339,7 @@ fn key_error(key: &str) -> Option<String> {
     (!errors.is_empty()).then(|| format!("<nil>: Invalid value: {quoted}: {}", errors.join("; ")))
 }
 
-fn requirement(
-    key: String,
-    operator: Operator,
-    mut values: Vec<String>,
-) -> Result<Requirement, String> {
+fn requirement(key: String, operator: Operator, mut values: Vec<String>) -> Result<Requirement, String> {
     values.sort();
     values.dedup();
     let path = Path::new("values");

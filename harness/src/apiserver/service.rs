@@ -94,3 +94,87 @@ pub fn into_response(reply: Reply) -> Response<HttpBody> {
 fn never(never: Infallible) -> std::io::Error {
     match never {}
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::TryStreamExt;
+    use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+    use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
+    use serde_json::json;
+
+    use super::*;
+    use crate::apiserver::server::ApiServerConfig;
+    use crate::time::{Clock, epoch, run_virtual};
+
+    fn pod(name: &str, node: Option<&str>) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {"app": "x"}},
+            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]},
+        }))
+        .unwrap()
+    }
+
+    fn virtually<F: Future>(test: impl FnOnce(ApiServer) -> F) -> F::Output {
+        run_virtual(async { test(ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())))).await }).unwrap()
+    }
+
+    #[test]
+    fn a_pod_lives_and_dies_through_a_client() {
+        virtually(|server| async move {
+            let client = server.client("test/1 user");
+            let pods: Api<Pod> = Api::default_namespaced(client.clone());
+            let created = pods.create(&PostParams::default(), &pod("a", Some("n1"))).await.unwrap();
+            assert!(created.metadata.uid.is_some());
+            assert_eq!(created.metadata.creation_timestamp.unwrap().0, epoch());
+            let listed = pods.list(&ListParams::default().fields("spec.nodeName=n1").labels("app=x")).await.unwrap();
+            assert_eq!(listed.items.len(), 1);
+            assert_eq!(pods.list(&ListParams::default().labels("app!=x")).await.unwrap().items.len(), 0);
+            let options = DeleteParams::default().grace_period(0);
+            pods.delete("a", &options).await.unwrap();
+            let error = pods.get("a").await.unwrap_err();
+            assert!(matches!(error, kube::Error::Api(status) if status.code == 404), "gone");
+        });
+    }
+
+    #[test]
+    fn watches_resume_and_select() {
+        virtually(|server| async move {
+            let client = server.client("test/1 user");
+            let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+            let start = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+            let mut map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "m"}})).unwrap();
+            maps.create(&PostParams::default(), &map).await.unwrap();
+            map.metadata.labels = Some([("on".to_owned(), "yes".to_owned())].into());
+            maps.replace("m", &PostParams::default(), &map).await.unwrap();
+            map.metadata.labels = None;
+            maps.replace("m", &PostParams::default(), &map).await.unwrap();
+            let params = WatchParams::default().labels("on").timeout(10);
+            let events: Vec<_> = maps.watch(&params, &start).await.unwrap().try_collect().await.unwrap();
+            let kinds: Vec<_> = events
+                .iter()
+                .map(|event| match event {
+                    WatchEvent::Added(_) => "added",
+                    WatchEvent::Deleted(_) => "deleted",
+                    WatchEvent::Modified(_) => "modified",
+                    WatchEvent::Bookmark(_) => "bookmark",
+                    WatchEvent::Error(_) => "error",
+                })
+                .collect();
+            assert_eq!(kinds, ["added", "deleted", "bookmark"]);
+            assert_eq!(server.clock().elapsed().as_secs(), 10);
+        });
+    }
+
+    #[test]
+    fn compacted_watches_get_410_as_an_event() {
+        virtually(|server| async move {
+            let client = server.client("test/1 user");
+            let nodes: Api<Node> = Api::all(client);
+            let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
+            nodes.create(&PostParams::default(), &node).await.unwrap();
+            server.compact(server.store().revision());
+            let events: Vec<_> = nodes.watch(&WatchParams::default(), "1").await.unwrap().try_collect().await.unwrap();
+            assert!(matches!(&events[..], [WatchEvent::Error(status)] if status.code == 410));
+        });
+    }
+}

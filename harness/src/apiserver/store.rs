@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -291,7 +291,6 @@ impl Draft {
     pub fn size(&self) -> usize {
         self.head.len() + self.rest.len()
     }
-
 }
 
 fn put_member(out: &mut Vec<u8>, name: &str, value: &Value) {
@@ -398,6 +397,20 @@ pub struct Cursor {
     id: u64,
     resource: ResourceId,
     position: u64,
+}
+
+/// What [`Store::poll_events`] found.
+#[derive(Debug)]
+pub enum Waited {
+    /// These events.
+    Events(Vec<Arc<LogEntry>>),
+    /// Nothing new up to this resourceVersion.
+    Idle {
+        /// The newest resourceVersion of all resources.
+        revision: u64,
+    },
+    /// The watcher was so slow that events were dropped before it read them.
+    Compacted(Compacted),
 }
 
 impl Default for Store {
@@ -574,32 +587,22 @@ impl Store {
         (shelf.collect(range), revision, Cursor { id, resource: resource.clone(), position })
     }
 
-    /// The next events after `cursor`, at most `limit`, and the newest resourceVersion; pending (and `context` woken on
-    /// the next change) when there are none.
-    ///
-    /// # Errors
-    ///
-    /// [`Compacted`] when the watcher was so slow that events were dropped before it read them.
-    pub fn poll_events(
-        &self,
-        cursor: &mut Cursor,
-        limit: usize,
-        context: &Context<'_>,
-    ) -> Poll<Result<Vec<Arc<LogEntry>>, Compacted>> {
+    /// The next events after `cursor`, at most `limit`; when there are none, `context` is woken on the next change.
+    pub fn poll_events(&self, cursor: &mut Cursor, limit: usize, context: &Context<'_>) -> Waited {
         let mut inner = self.lock();
-        let compacted = inner.compacted;
+        let (compacted, revision) = (inner.compacted, inner.revision);
         let shelf = inner.resources.entry(cursor.resource.clone()).or_default();
         if cursor.position < shelf.dropped {
-            return Poll::Ready(Err(Compacted { oldest: shelf.forgotten.max(compacted) }));
+            return Waited::Compacted(Compacted { oldest: shelf.forgotten.max(compacted) });
         }
         let skip = (cursor.position - shelf.dropped) as usize;
         if skip >= shelf.log.len() {
             shelf.wakers.insert(cursor.id, context.waker().clone());
-            return Poll::Pending;
+            return Waited::Idle { revision };
         }
         let events: Vec<_> = shelf.log.range(skip..).take(limit).cloned().collect();
         cursor.position += events.len() as u64;
-        Poll::Ready(Ok(events))
+        Waited::Events(events)
     }
 
     /// Ends a watch.

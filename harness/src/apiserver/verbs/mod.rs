@@ -9,6 +9,7 @@
 mod body;
 mod delete;
 mod handle;
+mod manage;
 pub mod options;
 mod patch;
 mod read;
@@ -17,4 +18,3 @@ mod write;
 
 pub use handle::handle;
 pub use options::{DeleteOptions, Propagation};
-pub(crate) use scope::{Caller, Scope};

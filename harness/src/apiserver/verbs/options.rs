@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::apiserver::kinds::field::{BadValue, Error, ErrorList, Path};
 use crate::apiserver::kinds::Kind;
+use crate::apiserver::kinds::field::{BadValue, Error, ErrorList, Path};
 use crate::apiserver::request::Query;
 use crate::apiserver::selectors::{FieldSelector, LabelSelector, Selection};
 use crate::apiserver::status::Status;
@@ -341,9 +341,18 @@ mod tests {
     }
 
     #[rstest]
-    #[case("dryRun=foo", "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"foo\"]: supported values: \"All\"")]
-    #[case("fieldValidation=foo", "CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: \"foo\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"")]
-    #[case("fieldManager=a%07b", "CreateOptions.meta.k8s.io \"\" is invalid: fieldManager: Invalid value: \"a\\ab\": invalid character U+0007 (at position 1)")]
+    #[case(
+        "dryRun=foo",
+        "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"foo\"]: supported values: \"All\""
+    )]
+    #[case(
+        "fieldValidation=foo",
+        "CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: \"foo\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
+    )]
+    #[case(
+        "fieldManager=a%07b",
+        "CreateOptions.meta.k8s.io \"\" is invalid: fieldManager: Invalid value: \"a\\ab\": invalid character U+0007 (at position 1)"
+    )]
     fn write_options_are_checked(#[case] query: &str, #[case] message: &str) {
         let error = WriteOptions::parse(&Query::parse(query), "CreateOptions", None).unwrap_err();
         assert_eq!((error.code, error.message.as_str()), (422, message));
@@ -359,7 +368,8 @@ mod tests {
 
     #[test]
     fn delete_options_are_read() {
-        let body = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": "u", "resourceVersion": "7"}, "dryRun": ["All"]});
+        let body =
+            json!({"gracePeriodSeconds": 0, "preconditions": {"uid": "u", "resourceVersion": "7"}, "dryRun": ["All"]});
         let options = DeleteOptions::from_body(&body).unwrap();
         assert_eq!(options.grace_period_seconds, Some(0));
         assert_eq!((options.uid.as_deref(), options.resource_version.as_deref()), (Some("u"), Some("7")));

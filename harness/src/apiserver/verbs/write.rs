@@ -9,7 +9,6 @@ use super::options::WriteOptions;
 use super::scope::Scope;
 use crate::apiserver::kinds::{self, ErrorList, meta};
 use crate::apiserver::lifecycle;
-use crate::apiserver::managedfields;
 use crate::apiserver::server::draft;
 use crate::apiserver::status::{GroupResource, Status};
 use crate::apiserver::store::{CommitError, Committed, EventType, Stored};
@@ -232,7 +231,7 @@ impl Scope<'_> {
                 self.warn(warning);
             }
         }
-        managedfields::keep_times_of_no_change(&mut new, old);
+        lifecycle::keep_times_of_no_change(&mut new, old);
         Ok(new)
     }
 
@@ -328,11 +327,6 @@ impl Scope<'_> {
             format!("namespace {name} is being terminated"),
             "metadata.namespace",
         ))
-    }
-
-    /// Brings managedFields up to date with what `manager` changes.
-    pub(crate) fn manage(&self, old: Option<&Value>, new: Value, manager: &str) -> Value {
-        managedfields::update(&self.kind, &self.path.subresource, old, new, manager, self.server.clock().now())
     }
 
     /// What the client sees of a write.

@@ -1,0 +1,395 @@
+//! Bodies: what comes in decoded, what goes out in the representation that was asked for.
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use serde_json::{Map, Value, json};
+
+use super::options::{FieldValidation, WriteOptions, go_type};
+use super::scope::Scope;
+use super::write::Written;
+use crate::apiserver::request::{Reply, ReplyBody};
+use crate::apiserver::schema;
+use crate::apiserver::status::{Status, go_quote};
+use crate::apiserver::store::Stored;
+use crate::apiserver::table::accept::{self, MediaType, Negotiated, Transform};
+use crate::apiserver::table::{self, IncludeObject, Rendering};
+
+/// Largest body in bytes, as upstream limits it.
+pub(crate) const BODY_MAX: usize = 3 * 1024 * 1024;
+
+/// Media types that are read and written, as refusals name them.
+pub(crate) const MEDIA_TYPES: [&str; 3] =
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Json,
+    Yaml,
+}
+
+/// The format of a body by its content type.
+pub(crate) fn format_of(content_type: &str, body: &[u8], kind: &str) -> Result<Format, Status> {
+    match content_type.split(';').next().unwrap_or_default().trim() {
+        "" | "application/json" => Ok(Format::Json),
+        "application/yaml" => Ok(Format::Yaml),
+        "application/vnd.kubernetes.protobuf" => {
+            let prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+            let why = if body.starts_with(b"k8s\0") { "protobuf bodies are not read by this server" } else { prefix };
+            Err(unrecognized(kind, why, body))
+        }
+        _ => Err(Status::unsupported_media_type(&MEDIA_TYPES)),
+    }
+}
+
+fn unrecognized(kind: &str, why: &str, body: &[u8]) -> Status {
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+        summary(body)
+    ))
+}
+
+/// The beginning of a body as upstream quotes it.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let head = &body[..body.len().min(SHOWN)];
+    let more = if body.len() > SHOWN { " ..." } else { "" };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
+        Some(_) => {
+            use std::fmt::Write as _;
+            let mut hex = String::new();
+            for byte in head {
+                let _ = write!(hex, "{byte:02x}");
+            }
+            hex + more
+        }
+    }
+}
+
+/// A YAML document as JSON text.
+pub(crate) fn yaml_to_json(text: &[u8]) -> Result<Vec<u8>, String> {
+    let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| format!("yaml: {error}"))?;
+    serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))
+}
+
+#[derive(serde::Deserialize)]
+struct TypeMeta {
+    #[serde(default)]
+    kind: String,
+    #[serde(default, rename = "apiVersion")]
+    api_version: String,
+}
+
+const GO_TYPE_META: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// Kind and apiVersion of a body; empty where it does not say.
+pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
+    if let Ok(found) = serde_json::from_slice::<TypeMeta>(text) {
+        return Ok((found.kind, found.api_version));
+    }
+    let why = match schema::decode_untyped(text) {
+        Err(error) => error.message,
+        Ok(decoded) => match &decoded.value {
+            Value::Null => return Ok((String::new(), String::new())),
+            Value::Object(map) => {
+                let wrong = |name: &str, go: &str| {
+                    let value = map.get(name).filter(|value| !value.is_string() && !value.is_null())?;
+                    let found = go_type(value);
+                    Some(format!("json: cannot unmarshal {found} into Go struct field .{go} of type string"))
+                };
+                match wrong("apiVersion", "apiVersion").or_else(|| wrong("kind", "kind")) {
+                    Some(error) => error,
+                    None => {
+                        let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+                        return Ok((text("kind"), text("apiVersion")));
+                    }
+                }
+            }
+            other => format!("json: cannot unmarshal {} into Go value of type {GO_TYPE_META}", go_type(other)),
+        },
+    };
+    Err(format!("couldn't get version/kind; json parse error: {why}"))
+}
+
+impl Scope<'_> {
+    /// The object in the body: of the path's kind, defaulted, checked as strictly as the request wants.
+    pub(crate) fn decode(&self, options: &WriteOptions) -> Result<Value, Status> {
+        let body = &self.request.body;
+        let format = format_of(self.request.header(CONTENT_TYPE), body, &self.kind.kind)?;
+        let text: Bytes = match format {
+            Format::Json => body.clone(),
+            Format::Yaml => yaml_to_json(body).map_err(|why| unrecognized(&self.kind.kind, &why, body))?.into(),
+        };
+        let (kind, api_version) = type_meta(&text).map_err(|why| unrecognized(&self.kind.kind, &why, body))?;
+        let api_version = if api_version.is_empty() { self.kind.api_version() } else { api_version };
+        let kind = if kind.is_empty() { self.kind.kind.to_string() } else { kind };
+        let version = api_version.rsplit_once('/').map_or(api_version.as_str(), |(_, version)| version);
+        let wrong = |why: &str| {
+            Status::bad_request(format!(
+                "{kind} in version {} cannot be handled as a {}: {why}",
+                go_quote(version),
+                self.kind.kind
+            ))
+        };
+        let (mut object, strict) = self.decode_typed(&text).map_err(|why| wrong(&why))?;
+        if kind != self.kind.kind {
+            return Err(wrong(&self.foreign_kind(&kind, &api_version)));
+        }
+        if api_version != self.kind.api_version() {
+            return Err(self.foreign_version(&kind, &api_version, &wrong));
+        }
+        if !strict.is_empty() && options.field_validation == FieldValidation::Strict {
+            return Err(wrong(&format!("strict decoding error: {}", strict.join(", "))));
+        }
+        if options.field_validation == FieldValidation::Warn {
+            strict.into_iter().for_each(|warning| self.warn(warning));
+        }
+        self.set_type_meta(&mut object);
+        self.kind.strategy.default(&mut object);
+        Ok(object)
+    }
+
+    /// Text to an object of the path's kind, without defaults, and what strict decoding has against it.
+    pub(crate) fn decode_typed(&self, text: &[u8]) -> Result<(Value, Vec<String>), String> {
+        let decoded = match schema::builtin(&self.kind.schema) {
+            Some(schema) => schema.decode(text),
+            None => schema::decode_untyped(text),
+        };
+        decoded.map(|decoded| (decoded.value, decoded.strict)).map_err(|error| error.message)
+    }
+
+    /// Kind and apiVersion as the path says.
+    pub(crate) fn set_type_meta(&self, object: &mut Value) {
+        if !object.is_object() {
+            *object = Value::Object(Map::new());
+        }
+        if let Some(map) = object.as_object_mut() {
+            map.insert("kind".to_owned(), self.kind.kind.as_ref().into());
+            map.insert("apiVersion".to_owned(), self.kind.api_version().into());
+        }
+    }
+
+    /// Why an object of another kind is refused.
+    pub(crate) fn foreign_kind(&self, kind: &str, api_version: &str) -> String {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        if self.server.registry().by_kind(group, version, kind).is_none() {
+            return unregistered(kind, api_version);
+        }
+        let package = match self.kind.group.split('.').next().unwrap_or_default() {
+            "" => "core",
+            first => first,
+        };
+        format!("converting ({version}.{kind}) to ({package}.{}): unknown conversion", self.kind.kind)
+    }
+
+    fn foreign_version(&self, kind: &str, api_version: &str, wrong: &dyn Fn(&str) -> Status) -> Status {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        if self.server.registry().by_kind(group, version, kind).is_none() {
+            return wrong(&unregistered(kind, api_version));
+        }
+        Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            self.kind.api_version()
+        ))
+    }
+
+    /// What the client accepts.
+    pub(crate) fn negotiate(&self) -> Result<Negotiated, Status> {
+        let accepted = self.request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+        accept::negotiate(accepted).ok_or_else(|| refuse_accept(accepted.unwrap_or_default()))
+    }
+
+    pub(crate) fn rendering(&self, version: &'static str) -> Result<Rendering, Status> {
+        let include = IncludeObject::parse(self.query.get("includeObject")).map_err(Status::bad_request)?;
+        Ok(Rendering { include, version, now: self.server.clock().now() })
+    }
+
+    /// The reply that shows one object.
+    pub(crate) fn show(&self, code: u16, object: Shown<'_>, negotiated: Negotiated) -> Result<Reply, Status> {
+        if negotiated == Negotiated::JSON {
+            return Ok(Reply::json(code, object.bytes(self)));
+        }
+        let value = object.value(self);
+        let value = match negotiated.transform {
+            None => value,
+            Some(_) if value["kind"] == "Status" => value,
+            Some((Transform::Table, version)) => {
+                let printer = table::printer(&self.kind.group, &self.kind.plural);
+                table::table_of_object(&printer, &value, &self.rendering(version)?, true)
+            }
+            Some((Transform::PartialObjectMetadata, version)) => table::partial_metadata(&value, version),
+            Some((Transform::PartialObjectMetadataList, _)) => {
+                let package = if self.kind.group.is_empty() {
+                    "core"
+                } else {
+                    self.kind.group.split('.').next().unwrap_or_default()
+                };
+                return Err(Status::failure(
+                    406,
+                    "NotAcceptable",
+                    format!(
+                        "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{})",
+                        self.kind.kind
+                    ),
+                ));
+            }
+        };
+        Ok(encode(code, &value, negotiated.media))
+    }
+
+    /// The reply that shows a list.
+    pub(crate) fn show_list(
+        &self,
+        metadata: Value,
+        items: &[std::sync::Arc<Stored>],
+        negotiated: Negotiated,
+    ) -> Result<Reply, Status> {
+        if negotiated == Negotiated::JSON && self.kind.conversion.is_none() {
+            return Ok(self.concatenate(&metadata, items));
+        }
+        let values: Vec<Value> = items.iter().map(|stored| self.value(stored)).collect();
+        let value = match negotiated.transform {
+            None => self.list_value(&metadata, values),
+            Some((Transform::Table, version)) => {
+                let printer = table::printer(&self.kind.group, &self.kind.plural);
+                table::table_of_list(&printer, metadata, &values, &self.rendering(version)?)
+            }
+            Some((Transform::PartialObjectMetadataList, version)) => {
+                table::partial_metadata_list(metadata, &values, version)
+            }
+            Some((Transform::PartialObjectMetadata, _)) => {
+                let package = if self.kind.group.is_empty() {
+                    "core"
+                } else {
+                    self.kind.group.split('.').next().unwrap_or_default()
+                };
+                return Err(Status::failure(
+                    406,
+                    "NotAcceptable",
+                    format!(
+                        "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{})",
+                        self.kind.list_kind
+                    ),
+                ));
+            }
+        };
+        Ok(encode(200, &value, negotiated.media))
+    }
+
+    /// A list as its pieces: nothing is decoded, nothing is copied but what joins the items.
+    fn concatenate(&self, metadata: &Value, items: &[std::sync::Arc<Stored>]) -> Reply {
+        let head = format!(
+            "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
+            json!(self.kind.list_kind),
+            json!(self.kind.api_version())
+        );
+        let custom = self.is_custom();
+        let size: usize = items.iter().map(|stored| stored.size()).sum();
+        let mut body = Vec::with_capacity(head.len() + size + 2);
+        body.extend_from_slice(head.as_bytes());
+        for (index, stored) in items.iter().enumerate() {
+            if index > 0 {
+                body.push(b',');
+            }
+            if custom {
+                body.extend_from_slice(&stored.bytes());
+            } else {
+                body.push(b'{');
+                body.extend_from_slice(&stored.tail());
+            }
+        }
+        body.extend_from_slice(b"]}");
+        Reply::json(200, body)
+    }
+
+    /// Items of typed lists do not repeat kind and apiVersion; those of custom resources do.
+    fn list_value(&self, metadata: &Value, mut items: Vec<Value>) -> Value {
+        if !self.is_custom() {
+            for item in items.iter_mut().filter_map(Value::as_object_mut) {
+                item.remove("kind");
+                item.remove("apiVersion");
+            }
+        }
+        json!({
+            "kind": self.kind.list_kind,
+            "apiVersion": self.kind.api_version(),
+            "metadata": metadata,
+            "items": items,
+        })
+    }
+
+    pub(crate) fn is_custom(&self) -> bool {
+        self.kind.schema.is_empty()
+    }
+}
+
+fn unregistered(kind: &str, api_version: &str) -> String {
+    format!(
+        "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+        go_quote(kind),
+        go_quote(api_version)
+    )
+}
+
+/// The refusal of an `Accept` header.
+fn refuse_accept(accepted: &str) -> Status {
+    let known = accept::clauses(accepted).iter().any(|clause| {
+        clause.kind == "*"
+            || clause.kind == "application"
+                && matches!(clause.subtype, "*" | "json" | "yaml" | "vnd.kubernetes.protobuf")
+    });
+    if known {
+        return Status::not_acceptable(&MEDIA_TYPES);
+    }
+    let streams = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+    let all: Vec<&str> = MEDIA_TYPES.into_iter().chain(streams).collect();
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {}", all.join(", "));
+    Status::failure(406, "NotAcceptable", message).with_details(crate::apiserver::status::Details::default())
+}
+
+/// Something that a reply shows.
+pub(crate) enum Shown<'s> {
+    Stored(&'s Stored),
+    Written(&'s Written),
+    Value(&'s Value),
+    Status(&'s Status),
+}
+
+impl Shown<'_> {
+    fn bytes(&self, scope: &Scope<'_>) -> Bytes {
+        match self {
+            Self::Stored(stored) if scope.kind.conversion.is_none() => stored.bytes(),
+            Self::Stored(stored) => scope.value(stored).to_string().into(),
+            Self::Written(written) => scope.written_bytes(written),
+            Self::Value(value) => value.to_string().into(),
+            Self::Status(status) => status.to_bytes().into(),
+        }
+    }
+
+    fn value(&self, scope: &Scope<'_>) -> Value {
+        match self {
+            Self::Stored(stored) => scope.value(stored),
+            Self::Written(Written::Stored { stored, .. }) => scope.value(stored),
+            Self::Written(Written::Shown { object, .. }) => object.clone(),
+            Self::Value(value) => (*value).clone(),
+            Self::Status(status) => status.to_value(),
+        }
+    }
+}
+
+/// A value in the wanted encoding.
+pub(crate) fn encode(code: u16, value: &Value, media: MediaType) -> Reply {
+    let mut reply = Reply::json(code, value.to_string());
+    if media == MediaType::Yaml
+        && let Ok(yaml) = serde_saphyr::to_string(value)
+    {
+        reply.body = ReplyBody::Full(yaml.into());
+        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
+    }
+    reply
+}

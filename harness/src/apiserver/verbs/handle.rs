@@ -1,0 +1,400 @@
+//! One request from arrival to reply: recorded, judged by the faults, dispatched, recorded again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method};
+use serde_json::{Value, json};
+
+use super::body::{BODY_MAX, Shown, yaml_to_json};
+use super::options::ListOptions;
+use super::patch::PATCH_TYPES;
+use super::scope::{Caller, Scope};
+use super::write::{Part, Written};
+use crate::apiserver::discovery;
+use crate::apiserver::faults::Verdict;
+use crate::apiserver::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
+use crate::apiserver::server::{ApiServer, Record};
+use crate::apiserver::status::{Details, Status};
+use crate::apiserver::watch::{Watch, too_old};
+use crate::transcript::{self, Actor};
+
+/// Answers a request.
+pub async fn handle(server: &ApiServer, request: ApiRequest) -> Reply {
+    let target = Target::parse(&request.path);
+    let actor = Actor::from_user_agent(request.user_agent());
+    let arrived = describe(&request, &target);
+    let verdict = server.faults().judge(&arrived, &actor);
+    let number = (server.config().record == Record::Everything)
+        .then(|| server.transcript().request(server.clock().elapsed(), actor.clone(), arrived));
+    let caller = Caller { actor, request: number, user_agent: request.user_agent().to_owned() };
+    let fault = (!matches!(verdict, Verdict::Pass)).then(|| verdict.describe());
+    let (reply, lost) = judged(server, request, target, caller, verdict).await;
+    if let Some(number) = number {
+        server.transcript().reply(number, describe_reply(server, &reply, fault, lost));
+    }
+    reply
+}
+
+/// Serves a request as the faults' verdict wants it; says whether the client never sees the reply.
+async fn judged(
+    server: &ApiServer,
+    request: ApiRequest,
+    target: Target,
+    caller: Caller,
+    verdict: Verdict,
+) -> (Reply, bool) {
+    let serve = |break_after| serve(server, &request, &target, caller.clone(), break_after);
+    match verdict {
+        Verdict::Pass => (serve(None).await, false),
+        Verdict::Reply { status, applied } => {
+            if applied {
+                drop(serve(None).await);
+            }
+            (Reply::status(&status), false)
+        }
+        Verdict::Drop { applied } => {
+            let mut reply = if applied { serve(None).await } else { Reply::text(0, "") };
+            reply.drop_connection = true;
+            (reply, true)
+        }
+        Verdict::Delay { by, applied: true } => {
+            let reply = serve(None).await;
+            server.clock().sleep(by).await;
+            (reply, false)
+        }
+        Verdict::Delay { by, applied: false } => {
+            server.clock().sleep(by).await;
+            (serve(None).await, false)
+        }
+        Verdict::Hang { applied, tell } => {
+            if applied {
+                drop(serve(None).await);
+            }
+            tell();
+            std::future::pending().await
+        }
+        Verdict::CloseWatch { after } => (serve(Some(after)).await, false),
+        Verdict::Gone => (gone(server, &request), false),
+    }
+}
+
+/// 410 as a watch or a list gets it.
+fn gone(server: &ApiServer, request: &ApiRequest) -> Reply {
+    let query = Query::parse(&request.query);
+    if !query.flag("watch").unwrap_or(false) {
+        return Status::expired("The resourceVersion for the provided list is too old.").into();
+    }
+    let wanted = query.get("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let mut reply = Reply::json(200, "");
+    reply.body = ReplyBody::Stream(Watch::failed(&too_old(wanted, server.store().revision())));
+    reply
+}
+
+async fn serve(
+    server: &ApiServer,
+    request: &ApiRequest,
+    target: &Target,
+    caller: Caller,
+    break_after: Option<Duration>,
+) -> Reply {
+    if request.body.len() > BODY_MAX {
+        return Status::too_large(BODY_MAX).into();
+    }
+    if let Some(reply) = own_paths(server, request) {
+        return reply;
+    }
+    let registry = server.registry();
+    if let Some(reply) = discovery::respond(&registry, request) {
+        return reply;
+    }
+    let Target::Resource(path) = target else { return discovery::page_not_found() };
+    if !registry.has_version(&path.group, &path.version) {
+        tracing::info!(path = request.path, "no such group and version");
+        return discovery::page_not_found();
+    }
+    let Some(kind) = registry.lookup(&path.group, &path.version, &path.resource).cloned() else {
+        return Status::unknown_resource().into();
+    };
+    let scope = Scope::new(server, kind, path.clone(), request, caller);
+    let mut reply = scope.dispatch(break_after).await.unwrap_or_else(Reply::from);
+    for warning in scope.take_warnings() {
+        reply.warn(&warning);
+    }
+    reply
+}
+
+/// Paths under `/plumbline`: what only this server has.
+fn own_paths(server: &ApiServer, request: &ApiRequest) -> Option<Reply> {
+    let path = request.path.strip_prefix("/plumbline/")?;
+    Some(match (path, &request.method) {
+        ("compact", &Method::POST) => {
+            let query = Query::parse(&request.query);
+            let revision = query.get("resourceVersion").and_then(|text| text.parse().ok());
+            server.compact(revision.unwrap_or_else(|| server.store().revision()));
+            Reply::json(200, json!({"resourceVersion": server.store().revision().to_string()}).to_string())
+        }
+        ("compact" | "transcript", _) if request.method != Method::GET || path == "compact" => {
+            Status::method_not_allowed().into()
+        }
+        ("transcript", _) => transcript_reply(server),
+        _ => discovery::page_not_found(),
+    })
+}
+
+/// The transcript, one JSON object per line.
+fn transcript_reply(server: &ApiServer) -> Reply {
+    let mut lines = String::new();
+    server.transcript().with(|entries| {
+        for entry in entries {
+            let what = match &entry.what {
+                transcript::Happening::Request(exchange) => json!({
+                    "verb": exchange.request.verb,
+                    "path": exchange.request.path,
+                    "userAgent": exchange.request.user_agent,
+                    "body": exchange.request.body.as_deref(),
+                    "status": exchange.reply.as_ref().map(|reply| reply.status),
+                    "reason": exchange.reply.as_ref().and_then(|reply| reply.reason.clone()),
+                    "fault": exchange.reply.as_ref().and_then(|reply| reply.fault.clone()),
+                }),
+                transcript::Happening::Change(change) => json!({
+                    "change": format!("{:?}", change.kind),
+                    "group": change.group,
+                    "resource": change.resource,
+                    "namespace": change.namespace,
+                    "name": change.name,
+                    "resourceVersion": change.resource_version.to_string(),
+                    "request": change.request,
+                }),
+                transcript::Happening::Note(text) => json!({"note": text}),
+            };
+            let line = json!({
+                "seq": entry.seq,
+                "seconds": entry.at.as_secs_f64(),
+                "actor": entry.actor.name(),
+                "what": what,
+            });
+            lines.push_str(&line.to_string());
+            lines.push('\n');
+        }
+    });
+    let mut reply = Reply::json(200, lines);
+    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    reply
+}
+
+impl Scope<'_> {
+    /// Finds the handler by method and path, as upstream's routes do.
+    async fn dispatch(&self, break_after: Option<Duration>) -> Result<Reply, Status> {
+        self.check_scope()?;
+        if self.path.watch {
+            return self.old_watch(break_after);
+        }
+        if self.path.name.is_empty() {
+            return self.collection(break_after);
+        }
+        if self.path.subresource.is_empty() {
+            return self.object();
+        }
+        self.subresource().await
+    }
+
+    /// Whether the path has a namespace where, and only where, the kind wants one.
+    fn check_scope(&self) -> Result<(), Status> {
+        let (namespace, name) = (&self.path.namespace, &self.path.name);
+        let fits = if self.kind.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() };
+        if fits { Ok(()) } else { Err(Status::unknown_resource()) }
+    }
+
+    fn allow(&self, verb: &str) -> Result<(), Status> {
+        if self.kind.has_verb(verb) { Ok(()) } else { Err(Status::method_not_allowed()) }
+    }
+
+    fn old_watch(&self, break_after: Option<Duration>) -> Result<Reply, Status> {
+        if !self.path.subresource.is_empty() {
+            return Err(Status::unknown_resource());
+        }
+        if self.request.method != Method::GET {
+            return Err(Status::method_not_allowed());
+        }
+        self.allow("watch")?;
+        let options = ListOptions::parse(&self.query, &self.kind, &self.path.name, true)?;
+        self.watch(&options, break_after)
+    }
+
+    fn collection(&self, break_after: Option<Duration>) -> Result<Reply, Status> {
+        let everywhere = self.kind.namespaced && self.path.namespace.is_empty();
+        match self.request.method {
+            Method::GET => {
+                self.allow("list")?;
+                let options = ListOptions::parse(&self.query, &self.kind, "", false)?;
+                if options.watch { self.watch(&options, break_after) } else { self.list(&options) }
+            }
+            Method::POST if !everywhere => {
+                self.allow("create")?;
+                let negotiated = self.negotiate()?;
+                let written = self.create()?;
+                self.show(201, Shown::Written(&written), negotiated)
+            }
+            Method::DELETE if !everywhere => {
+                self.allow("deletecollection")?;
+                self.delete_collection()
+            }
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    fn object(&self) -> Result<Reply, Status> {
+        match self.request.method {
+            Method::GET => {
+                self.allow("get")?;
+                self.get()
+            }
+            Method::PUT => {
+                self.allow("update")?;
+                self.write_reply(|| self.update(Part::Whole))
+            }
+            Method::PATCH => {
+                self.allow("patch")?;
+                self.check_patch_type()?;
+                self.write_reply(|| self.patch(Part::Whole))
+            }
+            Method::DELETE => {
+                self.allow("delete")?;
+                self.delete()
+            }
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    pub(crate) fn write_reply(&self, write: impl FnOnce() -> Result<Written, Status>) -> Result<Reply, Status> {
+        let negotiated = self.negotiate()?;
+        let written = write()?;
+        let code = if written.created() { 201 } else { 200 };
+        self.show(code, Shown::Written(&written), negotiated)
+    }
+
+    /// The routes of patches take only their own content types.
+    pub(crate) fn check_patch_type(&self) -> Result<(), Status> {
+        let content_type = self.request.header(CONTENT_TYPE);
+        let content_type = content_type.split(';').next().unwrap_or_default().trim();
+        let strategic = content_type == "application/strategic-merge-patch+json";
+        if PATCH_TYPES.contains(&content_type) && !(strategic && self.is_custom()) {
+            return Ok(());
+        }
+        Err(Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+            .with_details(Details::default()))
+    }
+
+    async fn subresource(&self) -> Result<Reply, Status> {
+        if !self.path.rest.is_empty() {
+            return Err(Status::unknown_resource());
+        }
+        let Some(subresource) = self.kind.subresource(&self.path.subresource) else {
+            return Err(Status::unknown_resource());
+        };
+        let verb = match self.request.method {
+            Method::GET => "get",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::POST => "create",
+            Method::DELETE => "delete",
+            _ => return Err(Status::method_not_allowed()),
+        };
+        if !subresource.has_verb(verb) {
+            return Err(Status::method_not_allowed());
+        }
+        match (&*self.path.subresource, verb) {
+            ("status" | "finalize", "get") => self.get(),
+            ("status", "update") => self.write_reply(|| self.update(Part::Status)),
+            ("status", "patch") => {
+                self.check_patch_type()?;
+                self.write_reply(|| self.patch(Part::Status))
+            }
+            _ => self.special_subresource(verb).await,
+        }
+    }
+
+    async fn special_subresource(&self, verb: &str) -> Result<Reply, Status> {
+        std::future::ready(()).await;
+        tracing::info!(path = self.request.path, verb, "this subresource is not served");
+        Err(Status::unknown_resource())
+    }
+}
+
+/// The request as the transcript tells it.
+fn describe(request: &ApiRequest, target: &Target) -> transcript::Request {
+    let query = Query::parse(&request.query);
+    let none = ResourcePath::default();
+    let path = match target {
+        Target::Resource(path) => path,
+        Target::Other(_) => &none,
+    };
+    let set = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    transcript::Request {
+        verb: verb_of(request, path, &query),
+        path: request.path.clone(),
+        group: path.group.clone(),
+        version: path.version.clone(),
+        resource: path.resource.clone(),
+        subresource: set(&path.subresource),
+        namespace: set(&path.namespace),
+        name: set(&path.name),
+        query: query.pairs().to_vec(),
+        user_agent: request.user_agent().to_owned(),
+        content_type: set(request.header(CONTENT_TYPE)),
+        body: decode_body(request).map(Arc::new),
+    }
+}
+
+fn decode_body(request: &ApiRequest) -> Option<Value> {
+    if request.body.is_empty() || request.body.len() > BODY_MAX {
+        return None;
+    }
+    if request.header(CONTENT_TYPE).contains("yaml") {
+        return yaml_to_json(&request.body).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    }
+    serde_json::from_slice(&request.body).ok()
+}
+
+fn verb_of(request: &ApiRequest, path: &ResourcePath, query: &Query) -> String {
+    if path.resource.is_empty() {
+        return request.method.as_str().to_ascii_lowercase();
+    }
+    let watch = path.watch || (path.name.is_empty() && query.flag("watch").unwrap_or(false));
+    match request.method {
+        Method::GET if watch => "watch",
+        Method::GET | Method::HEAD if path.name.is_empty() => "list",
+        Method::GET | Method::HEAD => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE if path.name.is_empty() => "deletecollection",
+        Method::DELETE => "delete",
+        _ => "",
+    }
+    .to_owned()
+}
+
+/// The reply as the transcript tells it.
+fn describe_reply(server: &ApiServer, reply: &Reply, fault: Option<String>, lost: bool) -> transcript::Reply {
+    const LONGEST: usize = 256 * 1024;
+    let mut told = transcript::Reply::new(server.clock().elapsed(), reply.status);
+    told.fault = fault;
+    told.lost = lost;
+    if let ReplyBody::Full(bytes) = &reply.body
+        && bytes.len() <= LONGEST
+        && let Ok(value) = serde_json::from_slice::<Value>(bytes)
+    {
+        let text = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
+        if value.get("kind").is_some_and(|kind| kind == "Status") {
+            told.reason = text("reason");
+            told.message = text("message");
+        }
+        if value.get("items").is_none() {
+            told.body = Some(Arc::new(value));
+        }
+    }
+    told
+}
