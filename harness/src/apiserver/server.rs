@@ -203,7 +203,7 @@ impl ApiServer {
 }
 
 /// Where the objects of a kind are stored.
-pub fn storage_id(kind: &Kind) -> ResourceId {
+pub(crate) fn storage_id(kind: &Kind) -> ResourceId {
     ResourceId::new(&kind.storage.group, &kind.storage.resource)
 }
 

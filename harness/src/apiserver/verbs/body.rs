@@ -5,11 +5,11 @@ use http::HeaderValue;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::{Map, Value, json};
 
-use super::options::{FieldValidation, WriteOptions, go_type};
+use super::options::{WriteOptions, go_type};
 use super::scope::Scope;
 use super::write::Written;
 use crate::apiserver::request::{Reply, ReplyBody};
-use crate::apiserver::schema;
+use crate::apiserver::schema::{self, FieldValidation};
 use crate::apiserver::status::{Status, go_quote};
 use crate::apiserver::store::Stored;
 use crate::apiserver::table::accept::{self, MediaType, Negotiated, Transform};
@@ -156,10 +156,7 @@ impl Scope<'_> {
 
     /// Text to an object of the path's kind, without defaults, and what strict decoding has against it.
     pub(crate) fn decode_typed(&self, text: &[u8]) -> Result<(Value, Vec<String>), String> {
-        let decoded = match schema::builtin(&self.kind.schema) {
-            Some(schema) => schema.decode(text),
-            None => schema::decode_untyped(text),
-        };
+        let decoded = self.schema().decode(text);
         decoded.map(|decoded| (decoded.value, decoded.strict)).map_err(|error| error.message)
     }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::kinds::field::{BadValue, Error, ErrorList, Path};
 use crate::apiserver::request::Query;
+use crate::apiserver::schema::FieldValidation;
 use crate::apiserver::selectors::{FieldSelector, LabelSelector, Selection};
 use crate::apiserver::status::Status;
 
@@ -108,15 +109,6 @@ impl ListOptions {
         }
         errors
     }
-}
-
-/// How strictly bodies are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum FieldValidation {
-    Ignore,
-    #[default]
-    Warn,
-    Strict,
 }
 
 /// Parameters of creations, updates and patches.

@@ -1,7 +1,14 @@
-//! PATCH.
+//! PATCH: the patch makes the new object, the guaranteed update does the rest.
 
+use http::header::CONTENT_TYPE;
+use serde_json::Value;
+
+use super::options::WriteOptions;
 use super::scope::Scope;
-use super::write::{Part, Written};
+use super::write::{Part, UpdateRules, Written};
+use crate::apiserver::kinds::{ErrorList, Path};
+use crate::apiserver::lifecycle;
+use crate::apiserver::patch::{self, PatchType};
 use crate::apiserver::status::Status;
 
 /// Content types of patches.
@@ -15,7 +22,64 @@ pub(crate) const PATCH_TYPES: [&str; 4] = [
 impl Scope<'_> {
     /// PATCH of an object or of its status.
     pub(crate) fn patch(&self, part: Part) -> Result<Written, Status> {
-        let _ = part;
-        Err(Status::internal("patches are wired when the patch module has landed"))
+        let content_type = self.request.header(CONTENT_TYPE);
+        let patch_type = match content_type.split(';').next().unwrap_or_default().trim() {
+            "application/json-patch+json" => PatchType::Json,
+            "application/merge-patch+json" => PatchType::Merge,
+            "application/strategic-merge-patch+json" => PatchType::Strategic,
+            _ => return self.apply(part),
+        };
+        let options = WriteOptions::parse(&self.query, "PatchOptions", Some(false))?;
+        let manager = self.manager(&options.field_manager);
+        let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
+        self.guaranteed_update(part, &rules, &mut |old| {
+            let old = old.ok_or_else(|| self.not_found(&self.path.name))?;
+            let new = self.patched(patch_type, old.clone(), &options)?;
+            Ok(self.manage(Some(old), new, &manager))
+        })
+    }
+
+    /// The patched object: decoded, defaulted, still the object of the path.
+    fn patched(&self, patch_type: PatchType, old: Value, options: &WriteOptions) -> Result<Value, Status> {
+        let body = &self.request.body;
+        let patched = patch::apply_patch(patch_type, &self.schema(), old, body, options.field_validation)?;
+        patched.warnings.into_iter().for_each(|warning| self.warn(warning));
+        let mut value = patched.value;
+        self.refuse_foreign(&value)?;
+        self.kind.strategy.default(&mut value);
+        lifecycle::ensure_namespace(&mut value, &self.path.namespace)?;
+        lifecycle::check_name(&value, &self.path.name)?;
+        Ok(value)
+    }
+
+    /// A patch must not make something else of the object.
+    fn refuse_foreign(&self, value: &Value) -> Result<(), Status> {
+        let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (kind, api_version) = (text("kind"), text("apiVersion"));
+        if kind == self.kind.kind && api_version == self.kind.api_version() {
+            return Ok(());
+        }
+        let mut errors = ErrorList::new();
+        errors.invalid(&Path::new("patch"), value.to_string(), self.foreign_kind(kind, api_version));
+        Err(Status::invalid("", "", "", &errors))
+    }
+
+    /// Server-side apply.
+    fn apply(&self, part: Part) -> Result<Written, Status> {
+        let options = WriteOptions::parse(&self.query, "PatchOptions", Some(true))?;
+        let rules = UpdateRules { dry_run: options.dry_run, create: part == Part::Whole, uid: None };
+        let force = options.force.unwrap_or(false);
+        self.guaranteed_update(part, &rules, &mut |old| {
+            let mut new = self.applied(old, &options.field_manager, force)?;
+            if old.is_none() && !lifecycle::metadata_text(&new, "uid").is_empty() {
+                let uid = lifecycle::metadata_text(&new, "uid");
+                let why =
+                    format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                return Err(Status::conflict(self.group_resource(), &self.path.name, &why));
+            }
+            lifecycle::ensure_namespace(&mut new, &self.path.namespace)?;
+            lifecycle::check_name(&new, &self.path.name)?;
+            Ok(new)
+        })
     }
 }
