@@ -1,5 +1,7 @@
 //! Whether a run kept its promises. Pure: everything is judged afterwards from the transcript.
 
+pub mod matching;
+
 use std::time::Duration;
 
 use jiff::Timestamp;

@@ -1,0 +1,71 @@
+//! The fixtures of the repository and the reference that describes them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plumbline::expect::matching;
+use plumbline::fixture::vocabulary::{Capability, FEATURES};
+use plumbline::fixture::{parse, schema};
+use plumbline::invariants;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("harness/ lies in the repository").to_owned()
+}
+
+#[test]
+fn every_fixture_is_well_formed() {
+    match parse::load(&repository().join("fixtures")) {
+        Ok(fixtures) => assert!(!fixtures.is_empty()),
+        Err(problems) => panic!("\n{problems}"),
+    }
+}
+
+/// The parts of `fixtures/README.md` that are made from code: name of the section, text.
+fn sections() -> Vec<(&'static str, String)> {
+    let mut operators = String::from("| operator | argument | meaning |\n| --- | --- | --- |\n");
+    for (name, argument, meaning) in matching::OPERATORS {
+        let _ = writeln!(operators, "| `{name}` | {argument} | {meaning} |");
+    }
+    let mut invariants = String::from("| invariant | catalogue | what must hold |\n| --- | --- | --- |\n");
+    for invariant in invariants::ALL {
+        let level =
+            if invariant.level == plumbline::fixture::Level::Core { "" } else { " (only in `hardened` fixtures)" };
+        let ids = invariant.ids.join(", ");
+        let _ = writeln!(invariants, "| `{}` | {ids} | {}{level} |", invariant.name, invariant.doc);
+    }
+    let mut features = String::from("| feature | what it is |\n| --- | --- |\n");
+    for (name, doc) in FEATURES {
+        let _ = writeln!(features, "| `{name}` | {doc} |");
+    }
+    let names: Vec<String> = Capability::ALL.iter().map(|capability| format!("`{capability}`")).collect();
+    let capabilities = format!("{}.\n", names.join(", "));
+    vec![
+        ("operators", operators),
+        ("invariants", invariants),
+        ("features", features),
+        ("capabilities", capabilities),
+        ("reference", schema::reference()),
+    ]
+}
+
+#[test]
+fn the_reference_is_what_the_reader_accepts() {
+    let path = repository().join("fixtures/README.md");
+    let old = fs::read_to_string(&path).expect("fixtures/README.md");
+    let mut new = old.clone();
+    for (name, text) in sections() {
+        let begin = format!("<!-- {name} -->\n");
+        let (head, rest) = new.split_once(&begin).unwrap_or_else(|| panic!("no section {name}"));
+        let (_, tail) = rest.split_once("<!-- end -->").expect("the section ends");
+        new = format!("{head}{begin}\n{}\n\n<!-- end -->{tail}", text.trim());
+    }
+    if new == old {
+        return;
+    }
+    assert!(
+        std::env::var_os("PLUMBLINE_UPDATE").is_some(),
+        "fixtures/README.md is out of date: PLUMBLINE_UPDATE=1 cargo test -p plumbline --test fixtures"
+    );
+    fs::write(&path, new).expect("write fixtures/README.md");
+}
