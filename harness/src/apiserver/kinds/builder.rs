@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Kind, Plain, STANDARD_VERBS, SelectableField, StorageId, Strategy, Subresource, Text};
+use super::{Conversion, Kind, Plain, STANDARD_VERBS, SelectableField, StorageId, Strategy, Subresource, Text};
 
 /// Verbs of most `/status` endpoints and of `/scale`.
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
@@ -105,7 +105,8 @@ impl Builder {
             .iter()
             .map(|(label, absent)| SelectableField {
                 label: (*label).into(),
-                pointer: format!("/{}", label.replace('.', "/")).into(),
+                pointer: stored_pointer(label).into(),
+                fallback: if *label == "source" { "/reportingComponent".into() } else { "".into() },
                 absent,
             })
             .collect();
@@ -117,8 +118,26 @@ impl Builder {
         self
     }
 
+    pub(super) fn converted(mut self, conversion: &'static Conversion) -> Self {
+        self.0.conversion = Some(conversion);
+        self
+    }
+
     pub(super) fn rules(mut self, strategy: impl Strategy + 'static) -> Self {
         self.0.strategy = Arc::new(strategy);
         self
+    }
+}
+
+/// Where the stored form keeps a selectable field: events are stored in their core form.
+fn stored_pointer(label: &str) -> String {
+    let label = match label {
+        "source" => "source.component",
+        "reportingController" => "reportingComponent",
+        other => other,
+    };
+    match label.strip_prefix("regarding.") {
+        Some(rest) => format!("/involvedObject/{rest}"),
+        None => format!("/{}", label.replace('.', "/")),
     }
 }

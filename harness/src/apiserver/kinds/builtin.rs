@@ -1,7 +1,10 @@
 //! The built-in kinds, as the default discovery of kube-apiserver 1.36 lists them.
 
 use super::builder::{Builder, resource};
+use super::config::{ConfigMap, Secret};
+use super::event::{CONVERSION, CoreEvent, NewEvent};
 use super::generic::{Generation, Generic};
+use super::lease::Lease;
 use super::namespace::Namespace;
 use super::node::Node;
 use super::pdb::PodDisruptionBudget;
@@ -50,7 +53,7 @@ fn core_group() -> Vec<Builder> {
         resource("", "v1", "configmaps", "ConfigMap", "io.k8s.api.core.v1.ConfigMap")
             .short(&["cm"])
             .hash("qFsyl6wFWjQ=")
-            .rules(Generic::NEW),
+            .rules(ConfigMap),
         resource("", "v1", "endpoints", "Endpoints", "io.k8s.api.core.v1.Endpoints")
             .short(&["ep"])
             .hash("fWeeMqaN/OA=")
@@ -71,7 +74,7 @@ fn core_group() -> Vec<Builder> {
                 ("source", ""),
                 ("type", ""),
             ])
-            .rules(Generic { create_on_update: true, ..Generic::NEW }),
+            .rules(CoreEvent),
         resource("", "v1", "limitranges", "LimitRange", "io.k8s.api.core.v1.LimitRange")
             .short(&["limits"])
             .hash("EBKMFVe6cwo=")
@@ -161,7 +164,7 @@ fn core_group() -> Vec<Builder> {
         resource("", "v1", "secrets", "Secret", "io.k8s.api.core.v1.Secret")
             .hash("S6u1pOWzb84=")
             .fields(&[("type", "")])
-            .rules(Generic::NEW),
+            .rules(Secret),
         resource("", "v1", "serviceaccounts", "ServiceAccount", "io.k8s.api.core.v1.ServiceAccount")
             .short(&["sa"])
             .sub("token", "authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY)
@@ -248,7 +251,8 @@ fn events_group() -> Vec<Builder> {
                 ("reportingController", ""),
                 ("type", ""),
             ])
-            .rules(Generic { create_on_update: true, ..Generic::NEW })
+            .rules(NewEvent)
+            .converted(&CONVERSION)
             .stored_as("", "events"),
     ]
 }
@@ -657,7 +661,7 @@ fn coordination_group() -> Vec<Builder> {
     vec![
         resource("coordination.k8s.io", "v1", "leases", "Lease", "io.k8s.api.coordination.v1.Lease")
             .hash("gqkMMb/YqFM=")
-            .rules(Generic { unconditional: false, create_on_update: true, ..Generic::NEW }),
+            .rules(Lease),
     ]
 }
 

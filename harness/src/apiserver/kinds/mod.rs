@@ -16,9 +16,12 @@
 mod builder;
 pub mod builtin;
 pub mod conditions;
+pub mod config;
+pub mod event;
 pub mod field;
 pub mod generic;
 pub mod int_or_percent;
+pub mod lease;
 pub mod meta;
 pub mod names;
 pub mod namespace;
@@ -28,6 +31,7 @@ pub mod pod;
 pub mod quantity;
 mod registry;
 pub mod selector;
+pub mod time;
 pub mod workloads;
 
 use std::borrow::Cow;
@@ -179,24 +183,23 @@ pub struct Conversion {
 pub struct SelectableField {
     /// Its name in a selector: `spec.nodeName`.
     pub label: Text,
-    /// JSON pointer to its value: `/spec/nodeName`. A missing value selects as the empty string.
+    /// JSON pointer to its value in the stored form: `/spec/nodeName`.
     pub pointer: Text,
+    /// JSON pointer to what stands in for an empty value; usually none.
+    pub fallback: Text,
     /// What a missing value selects as.
     pub absent: &'static str,
 }
 
 impl SelectableField {
-    /// The value of the field in `object` as selectors compare it.
+    /// The value of the field in `object` (in its stored form) as selectors compare it.
     pub fn value_in<'a>(&self, object: &'a Value) -> Cow<'a, str> {
-        match object.pointer(&self.pointer) {
-            None | Some(Value::Null) => Cow::Borrowed(self.absent),
-            Some(Value::String(text)) => {
-                if text.is_empty() {
-                    Cow::Borrowed(self.absent)
-                } else {
-                    Cow::Borrowed(text)
-                }
-            }
+        let at = |pointer: &str| object.pointer(pointer).filter(|v| !meta::is_empty(Some(v)));
+        let value = at(&self.pointer).or_else(|| if self.fallback.is_empty() { None } else { at(&self.fallback) });
+        match value {
+            None => Cow::Borrowed(self.absent),
+            Some(Value::String(text)) => Cow::Borrowed(text),
+            Some(Value::Array(_) | Value::Object(_)) => Cow::Borrowed(""),
             Some(other) => Cow::Owned(other.to_string()),
         }
     }
