@@ -241,6 +241,16 @@ impl Schema {
         &self.types[ty.0 as usize].shape
     }
 
+    /// The type of the field or entry `name` of an object of type `ty`; anything goes inside free-form objects.
+    pub fn field_type(&self, ty: TypeRef, name: &str) -> Option<TypeRef> {
+        match self.shape(ty) {
+            Shape::Struct(shape) => shape.field(name).map(|f| f.ty).or(shape.additional),
+            Shape::Map(map) => Some(map.values),
+            Shape::Any => Some(ty),
+            Shape::Scalar(_) | Shape::List(_) => None,
+        }
+    }
+
     /// The root's fields, if it is a struct.
     pub fn root_struct(&self) -> Option<&Struct> {
         match self.shape(self.root()) {

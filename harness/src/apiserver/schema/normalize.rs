@@ -75,7 +75,8 @@ impl Schema {
                 Value::Number(n) => {
                     n.as_f64() == Some(0.0) && !matches!(self.shape(field.ty), Shape::Scalar(Scalar::IntOrString))
                 }
-                Value::Array(items) => items.is_empty(),
+                // An empty list of owners asks for a fresh start, which is not the same as saying nothing.
+                Value::Array(items) => items.is_empty() && &*field.name != "managedFields",
                 Value::Object(map) => map.is_empty() && matches!(self.shape(field.ty), Shape::Map(_)),
                 Value::Null => true,
             },
