@@ -1,6 +1,6 @@
 //! SHELL: the queues, and one sync: gather, decide, act.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ pub fn start(env: &Env, options: Options) -> Run {
         budgets: env.queue("disruption"),
         rechecks: env.queue("disruption_recheck"),
         stale_pods: env.queue("stale_pod_disruption"),
+        news: Arc::default(),
     };
     let recorder = env.recorder(names::DISRUPTION, COMPONENT);
     handlers::register(env, &queues, &recorder);
@@ -62,7 +63,7 @@ pub fn start(env: &Env, options: Options) -> Run {
         pods: env.informer().lister(),
         owners: Owners::new(env, env.reader(names::DISRUPTION)),
         writer: env.writer(names::DISRUPTION),
-        failures: Mutex::default(),
+        made_safe: Mutex::default(),
         clock: env.clock.clone(),
         metrics: env.metrics.clone(),
         recorder,
@@ -71,11 +72,12 @@ pub fn start(env: &Env, options: Options) -> Run {
     };
     let stop = env.stop.clone();
     Box::pin(async move {
-        let Queues { budgets, rechecks, stale_pods } = &controller.queues;
+        let Queues { budgets, rechecks, stale_pods, .. } = &controller.queues;
         let controller = &controller;
         join3(
             workers::run("disruption", budgets, controller.options.concurrent_syncs, &stop, |key| controller.sync(key)),
             workers::run("disruption_recheck", rechecks, 1, &stop, |key| async move {
+                controller.queues.note_news(&key);
                 controller.queues.budgets.add_rate_limited(key);
                 Outcome::Forget
             }),
@@ -94,6 +96,24 @@ pub(super) struct Queues {
     pub(super) rechecks: WorkQueue<ObjectKey>,
     /// Pods that announce a disruption, for when it becomes stale.
     pub(super) stale_pods: WorkQueue<ObjectKey>,
+    /// Budgets that something happened to since their last sync. Others in `budgets` are retries.
+    news: Arc<Mutex<BTreeSet<ObjectKey>>>,
+}
+
+impl Queues {
+    /// Queues a budget that something happened to.
+    pub(super) fn budget_changed(&self, key: ObjectKey) {
+        self.note_news(&key);
+        self.budgets.add(key);
+    }
+
+    fn note_news(&self, key: &ObjectKey) {
+        lock(&self.news).insert(key.clone());
+    }
+
+    fn take_news(&self, key: &ObjectKey) -> bool {
+        lock(&self.news).remove(key)
+    }
 }
 
 struct Controller {
@@ -101,20 +121,13 @@ struct Controller {
     pods: Lister<PodView>,
     owners: Owners,
     writer: Writer,
-    /// The last failure of each failing budget, to report it once and not at every retry.
-    failures: Mutex<BTreeMap<ObjectKey, Failure>>,
+    /// Of failing budgets: the version that the fail-safe status was written over.
+    made_safe: Mutex<BTreeMap<ObjectKey, String>>,
     clock: Clock,
     metrics: Metrics,
     recorder: Recorder,
     queues: Queues,
     options: Options,
-}
-
-/// What a sync failed on: the budget's version and the error.
-#[derive(Eq, PartialEq)]
-struct Failure {
-    resource_version: String,
-    error: String,
 }
 
 /// Why a sync failed. `Display` goes into conditions and events.
@@ -132,17 +145,25 @@ enum SyncError {
 
 impl Controller {
     async fn sync(&self, key: ObjectKey) -> Outcome {
+        let is_news = self.queues.take_news(&key);
         let Some(pdb) = self.pdbs.get(&key) else {
-            self.failures().remove(&key);
+            lock(&self.made_safe).remove(&key);
             return Outcome::Forget;
         };
-        match self.try_sync(&pdb).await {
+        if !is_news && lock(&self.made_safe).get(&key).is_some_and(|over| over == pdb.resource_version()) {
+            // The cache has not even seen our own last write: nothing to go by yet.
+            return Outcome::Retry;
+        }
+        match self.try_sync(&pdb, is_news).await {
             Ok(()) => {
-                self.failures().remove(&key);
+                lock(&self.made_safe).remove(&key);
                 Outcome::Forget
             }
             // Somebody wrote meanwhile: the retry sees it. What was computed is only outdated, not wrong.
-            Err(SyncError::Write(ApiError::Conflict(_))) => Outcome::Retry,
+            Err(SyncError::Write(ApiError::Conflict(_))) => {
+                self.queues.note_news(&key);
+                Outcome::Retry
+            }
             Err(error) => {
                 tracing::error!(budget = %key, %error, "failed to sync budget, no disruption is allowed until it works");
                 self.metrics.fail_safe("disruption");
@@ -155,18 +176,30 @@ impl Controller {
     /// Makes sure that a budget that cannot be computed allows nothing (BR-25-06).
     async fn fail_safe(&self, pdb: &PdbView, error: &str) {
         let Some(status) = fail_safe(pdb, error, self.clock.now()) else { return };
-        if let Err(error) = self.write(pdb, status, "fail safe").await {
-            tracing::error!(budget = %pdb.key(), %error, "unable to write the fail-safe status, trying again");
+        match self.write(pdb, status, "fail safe").await {
+            Ok(()) => {
+                lock(&self.made_safe).insert(pdb.key(), pdb.resource_version().to_owned());
+            }
+            Err(error) => {
+                tracing::error!(budget = %pdb.key(), %error, "unable to write the fail-safe status, trying again");
+            }
         }
     }
 
-    async fn try_sync(&self, pdb: &PdbView) -> Result<(), SyncError> {
-        let pods = self.selected(pdb).map_err(|error| self.warn(pdb, "NoPods", "Failed to get pods", error))?;
+    /// One sync. A failure is reported as an event when the sync is `is_news`, not at every retry.
+    async fn try_sync(&self, pdb: &PdbView, is_news: bool) -> Result<(), SyncError> {
+        let failed = |reason, what, error: SyncError| {
+            if is_news {
+                self.recorder.event(about_pdb(pdb), EventType::Warning, reason, format!("{what}: {error}"));
+            }
+            error
+        };
+        let pods = self.selected(pdb).map_err(|error| failed("NoPods", "Failed to get pods", error))?;
         if pods.is_empty() {
             self.recorder.event(about_pdb(pdb), EventType::Normal, "NoPods", "No matching pods found");
         }
         let (expected, unmanaged) = self.expected(pdb, &pods).await.map_err(|error| {
-            self.warn(pdb, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods", error)
+            failed("CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods", error)
         })?;
         if !unmanaged.is_empty() {
             tracing::debug!(budget = %pdb.key(), pods = ?unmanaged, "budget selects pods without an owner");
@@ -212,18 +245,6 @@ impl Controller {
         self.writer.apply(&Action::UpdatePdbStatus { pdb }, why).await
     }
 
-    /// Reports a failure, but not again at retries that find the same budget in the same trouble.
-    fn warn(&self, pdb: &PdbView, reason: &'static str, what: &str, error: SyncError) -> SyncError {
-        let failure = Failure { resource_version: pdb.resource_version().to_owned(), error: error.to_string() };
-        let text = format!("{what}: {error}");
-        let mut failures = self.failures();
-        if failures.get(&pdb.key()) != Some(&failure) {
-            failures.insert(pdb.key(), failure);
-            self.recorder.event(about_pdb(pdb), EventType::Warning, reason, text);
-        }
-        error
-    }
-
     /// Sets a `DisruptionTarget` condition to False that has outlived its disruption (BR-25-05).
     async fn sync_stale_pod(&self, key: ObjectKey) -> Outcome {
         let Some(pod) = self.pods.get(&key) else { return Outcome::Forget };
@@ -253,10 +274,10 @@ impl Controller {
             Err(_) => Outcome::Retry,
         }
     }
+}
 
-    fn failures(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Failure>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// From `now` to `at`; nothing when it has passed.

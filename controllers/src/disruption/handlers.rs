@@ -26,8 +26,8 @@ pub(super) fn register(env: &Env, queues: &Queues, recorder: &Recorder) {
     };
     let handlers = Arc::new(handlers);
     env.informer::<PdbView>().on_change({
-        let budgets = queues.budgets.clone();
-        move |change| budgets.add(change.object().key())
+        let queues = queues.clone();
+        move |change| queues.budget_changed(change.object().key())
     });
     env.informer::<PodView>().on_change({
         let handlers = Arc::clone(&handlers);
@@ -59,7 +59,7 @@ impl Handlers {
         match change {
             Change::Deleted(_) => return,
             Change::Updated { old, new } if old.labels() != new.labels() => {
-                self.budgets_of(old).for_each(|pdb| self.queues.budgets.add(pdb.key()));
+                self.budgets_of(old).for_each(|pdb| self.queues.budget_changed(pdb.key()));
             }
             Change::Added(_) | Change::Updated { .. } => {}
         }
@@ -85,7 +85,7 @@ impl Handlers {
             self.recorder.event(about_pod(pod), EventType::Warning, "MultiplePodDisruptionBudgets", text);
         }
         for pdb in budgets {
-            self.queues.budgets.add(pdb.key());
+            self.queues.budget_changed(pdb.key());
         }
     }
 
@@ -110,7 +110,7 @@ impl Handlers {
     /// Queues the budgets of all pods that this owner manages.
     fn pods_changed_owner(&self, uid: &str) {
         for pod in self.pods.by_index(BY_CONTROLLER, uid) {
-            self.budgets_of(&pod).for_each(|pdb| self.queues.budgets.add(pdb.key()));
+            self.budgets_of(&pod).for_each(|pdb| self.queues.budget_changed(pdb.key()));
         }
     }
 }
