@@ -40,6 +40,7 @@ pub(super) fn resource(
         storage_version_hash: "".into(),
         selectable: Vec::new(),
         strategy: Arc::new(Plain),
+        custom: None,
     })
 }
 

@@ -93,6 +93,8 @@ pub struct Kind {
     pub selectable: Vec<SelectableField>,
     /// The rules of the kind.
     pub strategy: Arc<dyn Strategy>,
+    /// What the definition of a custom resource adds; built-in kinds have none.
+    pub custom: Option<Arc<super::crd::CustomKind>>,
 }
 
 impl Kind {
@@ -131,10 +133,14 @@ impl Kind {
 
     /// This version's form of `object`, which is in its stored form.
     pub fn from_storage(&self, object: Value) -> Value {
-        match self.conversion {
+        let mut object = match self.conversion {
             Some(conversion) => (conversion.from_storage)(object),
-            None => object,
+            None => return object,
+        };
+        if self.custom.is_some() {
+            object["apiVersion"] = self.api_version().into();
         }
+        object
     }
 }
 
