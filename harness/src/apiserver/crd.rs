@@ -25,7 +25,7 @@ use super::table::Printer;
 use super::table::custom::CustomColumns;
 
 pub use definition::Definition;
-pub use serve::{completed, register, settle};
+pub use serve::{USER_AGENT, completed, is_ending, register, settle};
 
 /// Resource of the definitions.
 pub const RESOURCE: &str = "customresourcedefinitions";
@@ -167,6 +167,7 @@ fn selectable(version: &Value) -> Vec<SelectableField> {
         .map(|path| SelectableField {
             label: path.to_owned().into(),
             pointer: format!("/{}", path.replace('.', "/")).into(),
+            fallback: "".into(),
             absent: "",
         })
         .collect()
@@ -175,7 +176,8 @@ fn selectable(version: &Value) -> Vec<SelectableField> {
 /// `storageVersionHash` as discovery tells it: what the stored form is called, hashed.
 fn storage_version_hash(spec: &Value) -> String {
     let versions = spec["versions"].as_array().map_or(&[] as &[Value], Vec::as_slice);
-    let stored = versions.iter().find(|version| version["storage"] == json!(true)).map_or("", |version| text(version, "name"));
+    let stored =
+        versions.iter().find(|version| version["storage"] == json!(true)).map_or("", |version| text(version, "name"));
     let name = format!("{}/{stored}/{}", text(spec, "group"), text(&spec["names"], "kind"));
     base64::engine::general_purpose::STANDARD.encode(&digest(&SHA256, name.as_bytes()).as_ref()[..8])
 }

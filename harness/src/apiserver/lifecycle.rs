@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::crd;
 use super::kinds::{Kind, Strategy, meta};
 use super::status::{GroupResource, Status};
 use super::verbs::options::{DeleteOptions, Propagation};
@@ -384,6 +385,11 @@ pub fn set_gc_finalizers(kind: &Kind, object: &mut Value, options: &DeleteOption
     }
     if deletes_dependents(&before, options) {
         after.push(FOREGROUND_FINALIZER.to_owned());
+    }
+    // Definitions stay until their objects are gone.
+    let is_definition = kind.group == crd::GROUP && kind.plural == crd::RESOURCE;
+    if is_definition && !after.iter().any(|finalizer| finalizer == crd::CLEANUP_FINALIZER) {
+        after.push(crd::CLEANUP_FINALIZER.to_owned());
     }
     let sorted = |list: &[String]| {
         let mut list = list.to_vec();

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use serde_json::Value;
 
+use super::crd;
 use super::faults::Faults;
 use super::kinds::{Kind, Lookup, Registry};
 use super::lifecycle::{self, Ids};
@@ -144,9 +145,9 @@ impl ApiServer {
     ///
     /// A sentence for people when an object's kind is not served or the object has no name.
     pub fn seed(&self, objects: impl IntoIterator<Item = Value>) -> Result<(), String> {
-        let registry = self.registry();
         for object in objects {
-            self.seed_one(&registry, object)?;
+            // Asked for anew each time: a definition among the objects adds kinds.
+            self.seed_one(&self.registry(), object)?;
         }
         Ok(())
     }
@@ -168,6 +169,11 @@ impl ApiServer {
             self.seed_namespace(namespace);
         }
         kind.strategy.default(&mut object);
+        let is_definition = kind.group == crd::GROUP && kind.plural == crd::RESOURCE;
+        if is_definition {
+            let others = Lookup::list(self, crd::GROUP, crd::RESOURCE, "");
+            object = crd::completed(object, &others, self.clock().now());
+        }
         let now = lifecycle::rfc3339(self.clock().now());
         let uid = self.ids().uid();
         let metadata = lifecycle::metadata_mut(&mut object);
@@ -181,7 +187,11 @@ impl ApiServer {
             Some(old) => self.store().update(&resource, old.revision(), draft),
             None => self.store().create(&resource, draft),
         };
-        written.map(|_| ()).map_err(|error| format!("{kind_name} changed while it was seeded: {error:?}"))
+        written.map_err(|error| format!("{kind_name} changed while it was seeded: {error:?}"))?;
+        if is_definition {
+            crd::register(self);
+        }
+        Ok(())
     }
 
     fn seed_namespace(&self, name: &str) {

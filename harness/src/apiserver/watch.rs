@@ -139,7 +139,7 @@ impl Watch {
     fn transformed(&mut self, how: Transform, render: &table::Rendering, object: &Value) -> Value {
         match how {
             Transform::Table => {
-                let printer = table::printer(&self.view.kind.group, &self.view.kind.plural);
+                let printer = table::printer_of(&self.view.kind);
                 let render = table::Rendering { now: self.server.clock().now(), ..*render };
                 let headers = !std::mem::replace(&mut self.headers_sent, true);
                 table::table_of_object(&printer, object, &render, headers)

@@ -26,7 +26,9 @@ fn default_value(schema: &Value, value: &mut Value, root: bool) {
             }
             if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
                 let declared = schema.get("properties");
-                let extra = fields.iter_mut().filter(|(name, _)| declared.is_none_or(|known| known.get(name.as_str()).is_none()));
+                let extra = fields
+                    .iter_mut()
+                    .filter(|(name, _)| declared.is_none_or(|known| known.get(name.as_str()).is_none()));
                 extra.for_each(|(_, value)| default_value(values, value, false));
             }
         }

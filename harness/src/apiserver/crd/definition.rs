@@ -40,7 +40,8 @@ impl Strategy for Definition {
         let stored = stored_versions(&object["spec"]);
         let stored = if stored.is_empty() { Value::Null } else { json!(stored) };
         if let Some(fields) = object.as_object_mut() {
-            let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
+            let status =
+                json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
             fields.insert("status".to_owned(), status);
         }
         meta::set_generation(object, 1);
@@ -55,7 +56,11 @@ impl Strategy for Definition {
         }
         validate_spec(spec, &mut errors);
         if stored_versions(spec).is_empty() {
-            errors.invalid(&Path::new("status.storedVersions"), None::<&Value>, "must have at least one stored version");
+            errors.invalid(
+                &Path::new("status.storedVersions"),
+                None::<&Value>,
+                "must have at least one stored version",
+            );
         }
         validate_approval(object, &mut errors);
         errors
@@ -68,7 +73,7 @@ impl Strategy for Definition {
         let stored = stored_versions(&new["spec"]);
         if let Some(known) = new.pointer_mut("/status/storedVersions").and_then(Value::as_array_mut) {
             for version in stored {
-                if !known.iter().any(|one| *one == version) {
+                if !known.iter().any(|one| one.as_str() == Some(&version)) {
                     known.push(json!(version));
                 }
             }
@@ -96,14 +101,19 @@ impl Strategy for Definition {
 }
 
 /// The versions in which objects may be stored, from the specification alone.
-pub(super) fn stored_versions(spec: &Value) -> Vec<&str> {
+pub(super) fn stored_versions(spec: &Value) -> Vec<String> {
     let versions = spec["versions"].as_array().into_iter().flatten();
-    versions.filter(|version| version["storage"] == json!(true)).map(|version| text(version, "name")).take(1).collect::<Vec<_>>()
+    versions
+        .filter(|version| version["storage"] == json!(true))
+        .map(|version| text(version, "name").to_owned())
+        .take(1)
+        .collect()
 }
 
 fn validate_approval(object: &Value, errors: &mut ErrorList) {
     let group = text(&object["spec"], "group");
-    let protected = ["k8s.io", "kubernetes.io"].iter().any(|suffix| group == *suffix || group.ends_with(&format!(".{suffix}")));
+    let protected =
+        ["k8s.io", "kubernetes.io"].iter().any(|suffix| group == *suffix || group.ends_with(&format!(".{suffix}")));
     if protected && object.pointer("/metadata/annotations/api-approved.kubernetes.io").is_none() {
         errors.required(
             &Path::new("metadata.annotations[api-approved.kubernetes.io]"),
@@ -145,7 +155,11 @@ fn validate_versions(spec: &Value, errors: &mut ErrorList) {
     for (index, version) in versions.iter().enumerate() {
         let malformed = rules::dns1035_label(text(version, "name"));
         if !malformed.is_empty() {
-            errors.invalid(&Path::new(&format!("spec.versions[{index}].name")), text(version, "name"), malformed.join(","));
+            errors.invalid(
+                &Path::new(&format!("spec.versions[{index}].name")),
+                text(version, "name"),
+                malformed.join(","),
+            );
         }
         if versions.len() > 1 {
             let prefix = format!("spec.versions[{index}]");
@@ -174,7 +188,11 @@ fn validate_names(names: &Value, errors: &mut ErrorList) {
         let malformed = rules::dns1035_label(&if mixed_case { value.to_lowercase() } else { value.to_owned() });
         if !value.is_empty() && !malformed.is_empty() {
             let prefix = if mixed_case { "may have mixed case, but should otherwise match: " } else { "" };
-            errors.invalid(&Path::new(&format!("spec.names.{field}")), value, format!("{prefix}{}", malformed.join(",")));
+            errors.invalid(
+                &Path::new(&format!("spec.names.{field}")),
+                value,
+                format!("{prefix}{}", malformed.join(",")),
+            );
         }
     };
     label("plural", text(names, "plural"), false);
@@ -199,7 +217,11 @@ fn validate_version(version: &Value, schema_path: &str, prefix: &str, errors: &m
         if text(schema, "type").is_empty() {
             errors.required(&Path::new(&format!("{schema_path}.type")), "must not be empty at the root");
         } else if text(schema, "type") != "object" && !preserve {
-            errors.invalid(&Path::new(&format!("{schema_path}.type")), text(schema, "type"), "must be object at the root");
+            errors.invalid(
+                &Path::new(&format!("{schema_path}.type")),
+                text(schema, "type"),
+                "must be object at the root",
+            );
         }
         validate_schema(schema, schema_path, 0, errors);
     }
@@ -243,23 +265,48 @@ fn validate_schema(schema: &Value, path: &str, depth: usize, errors: &mut ErrorL
     if kind == "array" && !schema["items"].is_object() {
         errors.required(&Path::new(&format!("{path}.items")), "must be specified");
     }
-    if schema["properties"].as_object().is_some_and(|properties| !properties.is_empty()) && schema["additionalProperties"].is_object() {
-        errors.forbidden(&Path::new(&format!("{path}.additionalProperties")), "additionalProperties and properties are mutual exclusive");
+    if schema["properties"].as_object().is_some_and(|properties| !properties.is_empty())
+        && schema["additionalProperties"].is_object()
+    {
+        errors.forbidden(
+            &Path::new(&format!("{path}.additionalProperties")),
+            "additionalProperties and properties are mutual exclusive",
+        );
     }
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        validate_member(property, &format!("{path}.properties[{name}]"), "must not be empty for specified object fields", depth, errors);
+        validate_member(
+            property,
+            &format!("{path}.properties[{name}]"),
+            "must not be empty for specified object fields",
+            depth,
+            errors,
+        );
     }
     if schema["additionalProperties"].is_object() {
         let path = format!("{path}.additionalProperties");
-        validate_member(&schema["additionalProperties"], &path, "must not be empty for specified object fields", depth, errors);
+        validate_member(
+            &schema["additionalProperties"],
+            &path,
+            "must not be empty for specified object fields",
+            depth,
+            errors,
+        );
     }
     if schema["items"].is_object() {
-        validate_member(&schema["items"], &format!("{path}.items"), "must not be empty for specified array items", depth, errors);
+        validate_member(
+            &schema["items"],
+            &format!("{path}.items"),
+            "must not be empty for specified array items",
+            depth,
+            errors,
+        );
     }
 }
 
 fn validate_member(schema: &Value, path: &str, untyped: &str, depth: usize, errors: &mut ErrorList) {
-    let free = ["x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"].iter().any(|flag| schema[*flag] == json!(true));
+    let free = ["x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"]
+        .iter()
+        .any(|flag| schema[*flag] == json!(true));
     if text(schema, "type").is_empty() && !free {
         errors.required(&Path::new(&format!("{path}.type")), untyped);
     }
@@ -267,7 +314,11 @@ fn validate_member(schema: &Value, path: &str, untyped: &str, depth: usize, erro
 }
 
 fn validate_scale(scale: &Value, path: &str, errors: &mut ErrorList) {
-    let rules = [("specReplicasPath", ".spec", true), ("statusReplicasPath", ".status", true), ("labelSelectorPath", "", false)];
+    let rules = [
+        ("specReplicasPath", ".spec", true),
+        ("statusReplicasPath", ".status", true),
+        ("labelSelectorPath", "", false),
+    ];
     for (field, root, required) in rules {
         let value = text(scale, field);
         let at = format!("{path}.{field}");
@@ -300,7 +351,11 @@ fn validate_column(column: &Value, path: &str, errors: &mut ErrorList) {
     match text(column, "jsonPath") {
         "" => errors.required(&Path::new(&format!("{path}.JSONPath")), ""),
         value if !value.starts_with('.') => {
-            errors.invalid(&Path::new(&format!("{path}.JSONPath")), value, "must be a simple json path starting with .");
+            errors.invalid(
+                &Path::new(&format!("{path}.JSONPath")),
+                value,
+                "must be a simple json path starting with .",
+            );
         }
         _ => {}
     }
@@ -313,7 +368,11 @@ mod tests {
     use rstest::rstest;
 
     fn errors(object: &Value) -> Vec<String> {
-        Definition.validate(object).iter().map(|error| format!("{}: {}", error.cause().field, error.cause().message)).collect()
+        Definition
+            .validate(object)
+            .iter()
+            .map(|error| format!("{}: {}", error.cause().field, error.cause().message))
+            .collect()
     }
 
     #[test]

@@ -39,7 +39,9 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
     let group = text(&definition["spec"], "group");
     let rivals: Vec<&Value> = others
         .iter()
-        .filter(|other| text(&other["spec"], "group") == group && other["metadata"]["name"] != definition["metadata"]["name"])
+        .filter(|other| {
+            text(&other["spec"], "group") == group && other["metadata"]["name"] != definition["metadata"]["name"]
+        })
         .map(|other| &other["status"]["acceptedNames"])
         .collect();
     let (accepted, conflict) = accept(definition, &rivals);
@@ -51,7 +53,14 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
         None => set(&mut conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
     }
     if conflict.is_none() {
-        set(&mut conditions, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted", now);
+        set(
+            &mut conditions,
+            "Established",
+            "True",
+            "InitialNamesAccepted",
+            "the initial names have been accepted",
+            now,
+        );
     } else if !was_established {
         set(&mut conditions, "Established", "False", "NotAccepted", "not all names are accepted", now);
     }
@@ -69,7 +78,8 @@ pub(super) fn set(conditions: &mut Vec<Value>, kind: &str, status: &str, reason:
         Some(old) if text(old, "status") == status => old["lastTransitionTime"].clone(),
         _ => json!(rfc3339(now)),
     };
-    let condition = json!({"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message});
+    let condition =
+        json!({"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message});
     match found {
         Some(old) => *old = condition,
         None => conditions.push(condition),
@@ -92,7 +102,8 @@ fn accept(definition: &Value, rivals: &[&Value]) -> (Value, Option<Conflict>) {
                 short || resources.iter().any(|field| text(rival, field) == name)
             })
     };
-    let taken_kind = |name: &str| rivals.iter().any(|rival| text(rival, "kind") == name || text(rival, "listKind") == name);
+    let taken_kind =
+        |name: &str| rivals.iter().any(|rival| text(rival, "kind") == name || text(rival, "listKind") == name);
     let in_use = |name: &str| format!("{name:?} is already in use");
 
     let rules: [(&str, &'static str, &dyn Fn(&str) -> bool); 4] = [
@@ -125,7 +136,11 @@ fn copy_list(wanted: &Value, accepted: &mut Map<String, Value>, field: &str) {
     };
 }
 
-fn accept_short_names(wanted: &Value, accepted: &mut Map<String, Value>, taken: &dyn Fn(&str) -> bool) -> Option<Conflict> {
+fn accept_short_names(
+    wanted: &Value,
+    accepted: &mut Map<String, Value>,
+    taken: &dyn Fn(&str) -> bool,
+) -> Option<Conflict> {
     let own = accepted.get("shortNames").cloned().unwrap_or_else(|| json!([]));
     let names = wanted.get("shortNames").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let conflicts: Vec<String> = names

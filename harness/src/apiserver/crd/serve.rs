@@ -5,12 +5,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{CLEANUP_FINALIZER, GROUP, RESOURCE, kinds, names, text};
+use crate::apiserver::kinds::Kind;
 use crate::apiserver::request::ApiRequest;
 use crate::apiserver::server::ApiServer;
 use crate::apiserver::store::ResourceId;
 
 /// The user agent of what the server does by itself.
-const USER_AGENT: &str = "kube-apiserver";
+pub const USER_AGENT: &str = "kube-apiserver";
 
 /// How often definitions are looked at again after a change of them; each round does one thing.
 const ROUNDS: usize = 1000;
@@ -19,11 +20,9 @@ const ROUNDS: usize = 1000;
 pub fn completed(mut definition: Value, others: &[Value], now: Timestamp) -> Value {
     use crate::apiserver::kinds::Strategy as _;
     super::Definition.default(&mut definition);
-    if let Some(fields) = definition.as_object_mut() {
-        let status = fields.entry("status").or_insert_with(|| json!({}));
-        if status["storedVersions"].is_null() {
-            status["storedVersions"] = json!(super::definition::stored_versions(&fields["spec"]));
-        }
+    let stored = super::definition::stored_versions(&definition["spec"]);
+    if definition.pointer("/status/storedVersions").is_none_or(Value::is_null) && definition.is_object() {
+        definition["status"]["storedVersions"] = json!(stored);
     }
     definition["status"] = names::status(&definition, others, now);
     definition
@@ -36,7 +35,9 @@ fn definitions(server: &ApiServer) -> Vec<Value> {
 /// Serves the kinds of all established definitions and no others.
 pub fn register(server: &ApiServer) {
     let mut served: Vec<_> = definitions(server).iter().flat_map(kinds).collect();
-    served.sort_by_cached_key(|kind| (kind.group.to_string(), names::version_rank(&kind.version), kind.plural.to_string()));
+    served.sort_by_cached_key(|kind| {
+        (kind.group.to_string(), names::version_rank(&kind.version), kind.plural.to_string())
+    });
     server.change_registry(|registry| {
         let custom: Vec<_> = registry.kinds().filter(|kind| kind.custom.is_some()).cloned().collect();
         for kind in custom {
@@ -46,6 +47,17 @@ pub fn register(server: &ApiServer) {
             registry.insert(kind);
         }
     });
+}
+
+/// Whether the definition of a kind waits for the end of its objects.
+pub fn is_ending(server: &ApiServer, kind: &Kind) -> bool {
+    let Some(custom) = &kind.custom else { return false };
+    let definition = server.get(&ResourceId::new(GROUP, RESOURCE), "", &custom.definition);
+    definition.is_some_and(|stored| is_deleted(&stored.value()))
+}
+
+fn is_deleted(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
 }
 
 /// Brings everything in line with the stored definitions: their status, the served kinds, and the objects of definitions
@@ -67,7 +79,7 @@ pub async fn settle(server: &ApiServer) {
 
 /// The next thing to do about a definition.
 fn next(server: &ApiServer, definition: &Value, all: &[Value], now: Timestamp) -> Option<ApiRequest> {
-    if definition.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
+    if is_deleted(definition) {
         return clean_up(server, definition);
     }
     let status = names::status(definition, all, now);
@@ -85,9 +97,7 @@ fn clean_up(server: &ApiServer, definition: &Value) -> Option<ApiRequest> {
     let kind = kinds(definition).into_iter().next();
     if let (Some(kind), false) = (kind, left.is_empty()) {
         // Objects with finalizers of their own are waited for.
-        let deletable = left.iter().find(|stored| {
-            stored.value().pointer("/metadata/deletionTimestamp").is_none_or(Value::is_null)
-        })?;
+        let deletable = left.iter().find(|stored| !is_deleted(&stored.value()))?;
         let namespace = match deletable.namespace() {
             "" => String::new(),
             namespace => format!("namespaces/{namespace}/"),
@@ -113,4 +123,68 @@ fn own_request(method: Method, path: &str, body: Option<&Value>) -> ApiRequest {
         request.body = body.to_string().into();
     }
     request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apiserver::crd::tests::widgets;
+    use crate::apiserver::request::ReplyBody;
+    use crate::apiserver::{ApiServerConfig, Reply};
+    use crate::time::Clock;
+
+    async fn send(server: &ApiServer, method: Method, path: &str, body: Value) -> (u16, Value) {
+        let mut request = ApiRequest::new(method.clone(), path);
+        let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        if !body.is_null() {
+            request.body = body.to_string().into();
+        }
+        let Reply { status, body: ReplyBody::Full(bytes), .. } = server.handle(request).await else {
+            panic!("no full body")
+        };
+        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    const WIDGETS: &str = "/apis/h6.example.com/v1/namespaces/default/widgets";
+
+    #[tokio::test(start_paused = true)]
+    async fn a_definition_from_its_creation_to_its_end() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::time::epoch())));
+        let (code, created) = send(&server, Method::POST, DEFINITIONS, widgets()).await;
+        assert_eq!((code, &created["status"]["conditions"]), (201, &Value::Null));
+        let path = format!("{DEFINITIONS}/widgets.h6.example.com");
+        let (_, definition) = send(&server, Method::GET, &path, Value::Null).await;
+        assert_eq!(definition["status"]["conditions"][1]["type"], "Established");
+
+        let (code, list) = send(&server, Method::GET, "/apis/h6.example.com/v1", Value::Null).await;
+        assert_eq!((code, &list["resources"][2]["name"]), (200, &json!("widgets/scale")));
+
+        let widget = json!({"apiVersion": "h6.example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
+            "spec": {"bogus": 1}, "status": {"replicas": 5}});
+        let (code, created) = send(&server, Method::POST, WIDGETS, widget).await;
+        assert_eq!((code, &created["spec"], created.get("status")), (201, &json!({"size": 3}), None));
+        let (code, refused) = send(&server, Method::PATCH, &format!("{WIDGETS}/w"), json!({"spec": {"size": 0}})).await;
+        assert_eq!(code, 422, "{refused}");
+        let (_, beta) =
+            send(&server, Method::GET, "/apis/h6.example.com/v1beta1/namespaces/default/widgets/w", Value::Null).await;
+        assert_eq!(beta["apiVersion"], "h6.example.com/v1beta1");
+
+        let (code, deleted) = send(&server, Method::DELETE, &path, Value::Null).await;
+        assert_eq!((code, &deleted["metadata"]["finalizers"][0]), (200, &json!(CLEANUP_FINALIZER)));
+        assert_eq!(send(&server, Method::GET, &path, Value::Null).await.0, 404);
+        assert_eq!(send(&server, Method::GET, "/apis/h6.example.com/v1", Value::Null).await.0, 404);
+        assert!(server.list(&ResourceId::new("h6.example.com", "widgets"), None).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_seeded_definition_is_served_at_once() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::time::epoch())));
+        let widget =
+            json!({"apiVersion": "h6.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}});
+        server.seed([widgets(), widget]).unwrap();
+        let (_, found) = send(&server, Method::GET, &format!("{WIDGETS}/w"), Value::Null).await;
+        assert_eq!(found["spec"], json!({"size": 3}));
+    }
 }

@@ -67,7 +67,10 @@ fn replicas(object: &Value, path: &str, errors: &mut ErrorList) {
     for step in path.split('.').filter(|step| !step.is_empty()) {
         if !value.is_object() {
             let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let why = format!("{path} accessor error: {shown} is of the type {}, expected map[string]interface{{}}", go_type(value));
+            let why = format!(
+                "{path} accessor error: {shown} is of the type {}, expected map[string]interface{{}}",
+                go_type(value)
+            );
             errors.invalid(&field, 0_i64, why);
             return;
         }
@@ -80,7 +83,11 @@ fn replicas(object: &Value, path: &str, errors: &mut ErrorList) {
         None if value.is_null() => {}
         None => {
             let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            errors.invalid(&field, 0_i64, format!("{path} accessor error: {shown} is of the type {}, expected int64", go_type(value)));
+            errors.invalid(
+                &field,
+                0_i64,
+                format!("{path} accessor error: {shown} is of the type {}, expected int64", go_type(value)),
+            );
         }
         Some(number) if number < 0 => errors.invalid(&field, number, "should be a non-negative integer"),
         Some(number) if number > i64::from(i32::MAX) => {
@@ -160,7 +167,13 @@ impl Strategy for Custom {
 }
 
 fn finalizers(object: &Value) -> Vec<&str> {
-    object.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+    object
+        .pointer("/metadata/finalizers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {

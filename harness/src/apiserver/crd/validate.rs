@@ -94,12 +94,17 @@ impl Validator {
 
     fn object(&mut self, schema: &Value, fields: &Map<String, Value>, name: &str, errors: &mut ErrorList) {
         if let Some(least) = integer(schema, "minProperties").filter(|&least| fields.len() < least) {
-            errors.invalid(&path(name), fields.len(), format!("{name} in body should have at least {least} properties"));
+            errors.invalid(
+                &path(name),
+                fields.len(),
+                format!("{name} in body should have at least {least} properties"),
+            );
         }
         if let Some(most) = integer(schema, "maxProperties").filter(|&most| fields.len() > most) {
             errors.too_many(&path(name), fields.len(), most);
         }
-        for required in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+        for required in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+        {
             if !fields.contains_key(required) {
                 errors.required(&path(&child(name, required)), "");
             }
@@ -140,8 +145,13 @@ impl Validator {
         }
         let valid = one.iter().filter(|own| own.is_empty()).count();
         if !one.is_empty() && valid != 1 {
-            let found = if valid == 0 { "Found none valid".to_owned() } else { format!("Found {valid} valid alternatives") };
-            errors.invalid(&path(name), "", format!("{name} in body must validate one and only one schema (oneOf). {found}"));
+            let found =
+                if valid == 0 { "Found none valid".to_owned() } else { format!("Found {valid} valid alternatives") };
+            errors.invalid(
+                &path(name),
+                "",
+                format!("{name} in body must validate one and only one schema (oneOf). {found}"),
+            );
             if valid == 0 {
                 append_best(one, errors);
             }
@@ -181,11 +191,17 @@ fn check_type(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList)
         }
     };
     let actual = type_of(value);
-    errors.push(Error::type_invalid(&path(name), actual, format!("{name} in body must be of type {wanted}: {actual:?}")));
+    errors.push(Error::type_invalid(
+        &path(name),
+        actual,
+        format!("{name} in body must be of type {wanted}: {actual:?}"),
+    ));
 }
 
 fn check_enum(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
-    let Some(allowed) = schema.get("enum").and_then(Value::as_array).filter(|allowed| !allowed.is_empty()) else { return };
+    let Some(allowed) = schema.get("enum").and_then(Value::as_array).filter(|allowed| !allowed.is_empty()) else {
+        return;
+    };
     if allowed.contains(value) {
         return;
     }
@@ -208,7 +224,11 @@ fn check_string(schema: &Value, text: &str, name: &str, errors: &mut ErrorList) 
         errors.invalid(&path(name), text, format!("{name} in body should match '{pattern}'"));
     }
     if let Some(format) = schema.get("format").and_then(Value::as_str).filter(|format| !has_format(format, text)) {
-        errors.push(Error::type_invalid(&path(name), text, format!("{name} in body must be of type {format}: {text:?}")));
+        errors.push(Error::type_invalid(
+            &path(name),
+            text,
+            format!("{name} in body must be of type {format}: {text:?}"),
+        ));
     }
 }
 
@@ -257,14 +277,18 @@ fn list_types(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList)
     match value {
         Value::Array(list) => {
             if let Some(items) = schema.get("items") {
-                list.iter().enumerate().for_each(|(index, item)| list_types(items, item, &format!("{name}[{index}]"), errors));
+                list.iter()
+                    .enumerate()
+                    .for_each(|(index, item)| list_types(items, item, &format!("{name}[{index}]"), errors));
             }
             check_unique(schema, list, name, errors);
         }
         Value::Object(fields) => {
             for (field, value) in fields {
                 let known = schema.get("properties").and_then(|known| known.get(field));
-                if let Some(schema) = known.or_else(|| schema.get("additionalProperties").filter(|extra| extra.is_object())) {
+                if let Some(schema) =
+                    known.or_else(|| schema.get("additionalProperties").filter(|extra| extra.is_object()))
+                {
                     list_types(schema, value, &child(name, field), errors);
                 }
             }
@@ -276,14 +300,22 @@ fn list_types(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList)
 fn check_unique(schema: &Value, list: &[Value], name: &str, errors: &mut ErrorList) {
     let keys: Vec<&str> = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => Vec::new(),
-        Some("map") => {
-            schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
-        }
+        Some("map") => schema
+            .get("x-kubernetes-list-map-keys")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect(),
         _ => return,
     };
     let identity = |item: &Value| match keys.as_slice() {
         [] => item.clone(),
-        keys => keys.iter().filter_map(|&key| item.get(key).map(|value| (key.to_owned(), value.clone()))).collect::<Map<_, _>>().into(),
+        keys => keys
+            .iter()
+            .filter_map(|&key| item.get(key).map(|value| (key.to_owned(), value.clone())))
+            .collect::<Map<_, _>>()
+            .into(),
     };
     let mut seen: Vec<Value> = Vec::new();
     for (index, item) in list.iter().enumerate() {
@@ -303,7 +335,10 @@ mod tests {
     use serde_json::json;
 
     fn messages(schema: &Value, value: &Value) -> Vec<String> {
-        validate(schema, value, "").iter().map(|error| format!("{}: {}", error.cause().field, error.cause().message)).collect()
+        validate(schema, value, "")
+            .iter()
+            .map(|error| format!("{}: {}", error.cause().field, error.cause().message))
+            .collect()
     }
 
     #[rstest]
@@ -334,6 +369,11 @@ mod tests {
     fn alternatives() {
         let schema = json!({"type": "object", "properties": {"f": {"oneOf": [{"minimum": 1}, {"minimum": 2}]}}});
         assert!(messages(&schema, &json!({"f": 1})).is_empty());
-        assert_eq!(messages(&schema, &json!({"f": 3})), ["f: Invalid value: \"\": f in body must validate one and only one schema (oneOf). Found 2 valid alternatives"]);
+        assert_eq!(
+            messages(&schema, &json!({"f": 3})),
+            [
+                "f: Invalid value: \"\": f in body must validate one and only one schema (oneOf). Found 2 valid alternatives"
+            ]
+        );
     }
 }

@@ -631,13 +631,7 @@ fn apiextensions_group() -> Vec<Builder> {
         .categories(&["api-extensions"])
         .status()
         .hash("jfWCUB31mvA=")
-        .rules(Generic {
-            generation: Generation::Spec,
-            status: true,
-            unconditional: false,
-            namespaced: false,
-            ..Generic::NEW
-        }),
+        .rules(crate::apiserver::crd::Definition),
     ]
 }
 

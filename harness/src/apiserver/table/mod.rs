@@ -3,6 +3,8 @@
 //! [`accept`] decides which one a request asks for, [`Printer`] holds the columns of a kind, and the functions here put
 //! objects, lists and watch events into the representation. Ages come from the server's clock, passed as `now`.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -16,6 +18,7 @@ mod others;
 mod pod;
 mod workloads;
 
+use super::kinds::Kind;
 use column::Column;
 
 /// How much of each object goes into the rows of a table (`includeObject`).
@@ -61,6 +64,14 @@ pub enum Printer {
 /// The printer of a built-in resource; kinds without one of their own show their name and creation.
 pub fn printer(group: &str, plural: &str) -> Printer {
     Printer::BuiltIn(built_in(group, plural))
+}
+
+/// The printer of a served kind: its definition's columns for a custom resource.
+pub fn printer_of(kind: &Kind) -> Cow<'_, Printer> {
+    match &kind.custom {
+        Some(custom) => Cow::Borrowed(&custom.printer),
+        None => Cow::Owned(printer(&kind.group, &kind.plural)),
+    }
 }
 
 /// The printer of `Scale` objects, the subject of the `scale` subresource.

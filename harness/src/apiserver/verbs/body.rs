@@ -216,7 +216,7 @@ impl Scope<'_> {
             None => value,
             Some(_) if value["kind"] == "Status" => value,
             Some((Transform::Table, version)) => {
-                let printer = table::printer(&self.kind.group, &self.kind.plural);
+                let printer = table::printer_of(&self.kind);
                 table::table_of_object(&printer, &value, &self.rendering(version)?, true)
             }
             Some((Transform::PartialObjectMetadata, version)) => table::partial_metadata(&value, version),
@@ -253,7 +253,7 @@ impl Scope<'_> {
         let value = match negotiated.transform {
             None => self.list_value(&metadata, values),
             Some((Transform::Table, version)) => {
-                let printer = table::printer(&self.kind.group, &self.kind.plural);
+                let printer = table::printer_of(&self.kind);
                 table::table_of_list(&printer, metadata, &values, &self.rendering(version)?)
             }
             Some((Transform::PartialObjectMetadataList, version)) => {

@@ -12,6 +12,7 @@ use super::options::ListOptions;
 use super::patch::PATCH_TYPES;
 use super::scope::{Caller, Scope};
 use super::write::{Part, Written};
+use crate::apiserver::crd;
 use crate::apiserver::discovery;
 use crate::apiserver::faults::Verdict;
 use crate::apiserver::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
@@ -121,6 +122,11 @@ async fn serve(
     let mut reply = scope.dispatch(break_after).await.unwrap_or_else(Reply::from);
     for warning in scope.take_warnings() {
         reply.warn(&warning);
+    }
+    let definition = path.group == crd::GROUP && path.resource == crd::RESOURCE;
+    let ours = request.user_agent() == crd::USER_AGENT;
+    if !ours && request.method != Method::GET && (definition || crd::is_ending(server, &scope.kind)) {
+        crd::settle(server).await;
     }
     reply
 }

@@ -14,10 +14,15 @@ impl Scope<'_> {
         schema::builtin(&self.kind.schema).unwrap_or_else(|| self.custom_schema())
     }
 
-    /// The type of a custom kind: whatever it is given.
+    /// The type that the kind's definition declares.
     fn custom_schema(&self) -> Arc<Schema> {
-        let open = Schema::from_structural(&self.kind.kind, None, true);
-        Arc::new(open.expect("a schema that allows everything is structural"))
+        match &self.kind.custom {
+            Some(custom) => Arc::clone(&custom.types),
+            None => {
+                let open = Schema::from_structural(&self.kind.kind, None, true);
+                Arc::new(open.expect("a schema that allows everything is structural"))
+            }
+        }
     }
 
     /// Brings managedFields up to date with what `manager` changes.
