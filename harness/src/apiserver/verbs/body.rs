@@ -1,5 +1,7 @@
 //! Bodies: what comes in decoded, what goes out in the representation that was asked for.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -9,7 +11,7 @@ use super::options::{WriteOptions, go_type};
 use super::scope::Scope;
 use super::write::Written;
 use crate::apiserver::request::{Reply, ReplyBody};
-use crate::apiserver::schema::{self, FieldValidation};
+use crate::apiserver::schema::{self, FieldValidation, Schema};
 use crate::apiserver::status::{Status, go_quote};
 use crate::apiserver::store::Stored;
 use crate::apiserver::table::accept::{self, MediaType, Negotiated, Transform};
@@ -119,29 +121,48 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
 impl Scope<'_> {
     /// The object in the body: of the path's kind, defaulted, checked as strictly as the request wants.
     pub(crate) fn decode(&self, options: &WriteOptions) -> Result<Value, Status> {
+        let kind = self.kind.clone();
+        let mut object = self.decode_kind(options, &kind.kind, &kind.group, &kind.version, Some(self.schema()))?;
+        self.kind.strategy.default(&mut object);
+        Ok(object)
+    }
+
+    /// The object in the body, of the kind `wanted`, without defaults.
+    pub(crate) fn decode_kind(
+        &self,
+        options: &WriteOptions,
+        wanted: &str,
+        group: &str,
+        version: &str,
+        schema: Option<Arc<Schema>>,
+    ) -> Result<Value, Status> {
         let body = &self.request.body;
-        let format = format_of(self.request.header(CONTENT_TYPE), body, &self.kind.kind)?;
-        let text: Bytes = match format {
+        let own_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let text: Bytes = match format_of(self.request.header(CONTENT_TYPE), body, wanted)? {
             Format::Json => body.clone(),
-            Format::Yaml => yaml_to_json(body).map_err(|why| unrecognized(&self.kind.kind, &why, body))?.into(),
+            Format::Yaml => yaml_to_json(body).map_err(|why| unrecognized(wanted, &why, body))?.into(),
         };
-        let (kind, api_version) = type_meta(&text).map_err(|why| unrecognized(&self.kind.kind, &why, body))?;
-        let api_version = if api_version.is_empty() { self.kind.api_version() } else { api_version };
-        let kind = if kind.is_empty() { self.kind.kind.to_string() } else { kind };
+        let (kind, api_version) = type_meta(&text).map_err(|why| unrecognized(wanted, &why, body))?;
+        let api_version = if api_version.is_empty() { own_version.clone() } else { api_version };
+        let kind = if kind.is_empty() { wanted.to_owned() } else { kind };
         let version = api_version.rsplit_once('/').map_or(api_version.as_str(), |(_, version)| version);
         let wrong = |why: &str| {
-            Status::bad_request(format!(
-                "{kind} in version {} cannot be handled as a {}: {why}",
-                go_quote(version),
-                self.kind.kind
-            ))
+            let version = go_quote(version);
+            Status::bad_request(format!("{kind} in version {version} cannot be handled as a {wanted}: {why}"))
         };
-        let (mut object, strict) = self.decode_typed(&text).map_err(|why| wrong(&why))?;
-        if kind != self.kind.kind {
+        let decoded = match schema {
+            Some(schema) => schema.decode(&text),
+            None => schema::decode_untyped(&text),
+        };
+        let decoded = decoded.map_err(|error| wrong(&error.message))?;
+        let (mut object, strict) = (decoded.value, decoded.strict);
+        if kind != wanted {
             return Err(wrong(&self.foreign_kind(&kind, &api_version)));
         }
-        if api_version != self.kind.api_version() {
-            return Err(self.foreign_version(&kind, &api_version, &wrong));
+        // Evictions are still taken in their old version.
+        let old_eviction = wanted == "Eviction" && api_version == "policy/v1beta1";
+        if api_version != own_version && !old_eviction {
+            return Err(self.foreign_version(&kind, &api_version, &own_version, &wrong));
         }
         if !strict.is_empty() && options.field_validation == FieldValidation::Strict {
             return Err(wrong(&format!("strict decoding error: {}", strict.join(", "))));
@@ -149,26 +170,8 @@ impl Scope<'_> {
         if options.field_validation == FieldValidation::Warn {
             strict.into_iter().for_each(|warning| self.warn(warning));
         }
-        self.set_type_meta(&mut object);
-        self.kind.strategy.default(&mut object);
+        set_type_meta(&mut object, wanted, &own_version);
         Ok(object)
-    }
-
-    /// Text to an object of the path's kind, without defaults, and what strict decoding has against it.
-    pub(crate) fn decode_typed(&self, text: &[u8]) -> Result<(Value, Vec<String>), String> {
-        let decoded = self.schema().decode(text);
-        decoded.map(|decoded| (decoded.value, decoded.strict)).map_err(|error| error.message)
-    }
-
-    /// Kind and apiVersion as the path says.
-    pub(crate) fn set_type_meta(&self, object: &mut Value) {
-        if !object.is_object() {
-            *object = Value::Object(Map::new());
-        }
-        if let Some(map) = object.as_object_mut() {
-            map.insert("kind".to_owned(), self.kind.kind.as_ref().into());
-            map.insert("apiVersion".to_owned(), self.kind.api_version().into());
-        }
     }
 
     /// Why an object of another kind is refused.
@@ -184,14 +187,19 @@ impl Scope<'_> {
         format!("converting ({version}.{kind}) to ({package}.{}): unknown conversion", self.kind.kind)
     }
 
-    fn foreign_version(&self, kind: &str, api_version: &str, wrong: &dyn Fn(&str) -> Status) -> Status {
+    fn foreign_version(
+        &self,
+        kind: &str,
+        api_version: &str,
+        own_version: &str,
+        wrong: &dyn Fn(&str) -> Status,
+    ) -> Status {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         if self.server.registry().by_kind(group, version, kind).is_none() {
             return wrong(&unregistered(kind, api_version));
         }
         Status::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({})",
-            self.kind.api_version()
+            "the API version in the data ({api_version}) does not match the expected API version ({own_version})"
         ))
     }
 
@@ -243,7 +251,7 @@ impl Scope<'_> {
     pub(crate) fn show_list(
         &self,
         metadata: Value,
-        items: &[std::sync::Arc<Stored>],
+        items: &[Arc<Stored>],
         negotiated: Negotiated,
     ) -> Result<Reply, Status> {
         if negotiated == Negotiated::JSON && self.kind.conversion.is_none() {
@@ -279,7 +287,7 @@ impl Scope<'_> {
     }
 
     /// A list as its pieces: nothing is decoded, nothing is copied but what joins the items.
-    fn concatenate(&self, metadata: &Value, items: &[std::sync::Arc<Stored>]) -> Reply {
+    fn concatenate(&self, metadata: &Value, items: &[Arc<Stored>]) -> Reply {
         let head = format!(
             "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
             json!(self.kind.list_kind),
@@ -322,6 +330,17 @@ impl Scope<'_> {
 
     pub(crate) fn is_custom(&self) -> bool {
         self.kind.schema.is_empty()
+    }
+}
+
+/// Kind and apiVersion as the path says.
+fn set_type_meta(object: &mut Value, kind: &str, api_version: &str) {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    if let Some(map) = object.as_object_mut() {
+        map.insert("kind".to_owned(), kind.into());
+        map.insert("apiVersion".to_owned(), api_version.into());
     }
 }
 

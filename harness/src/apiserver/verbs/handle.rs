@@ -239,6 +239,9 @@ impl Scope<'_> {
             }
             Method::POST if !everywhere => {
                 self.allow("create")?;
+                if !self.kind.is_stored() {
+                    return self.review();
+                }
                 let negotiated = self.negotiate()?;
                 let written = self.create()?;
                 self.show(201, Shown::Written(&written), negotiated)
@@ -320,12 +323,6 @@ impl Scope<'_> {
             }
             _ => self.special_subresource(verb).await,
         }
-    }
-
-    async fn special_subresource(&self, verb: &str) -> Result<Reply, Status> {
-        std::future::ready(()).await;
-        tracing::info!(path = self.request.path, verb, "this subresource is not served");
-        Err(Status::unknown_resource())
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::scope::Scope;
 use crate::apiserver::schema::{self, Schema};
 use crate::apiserver::status::Status;
+use crate::apiserver::subresources::scale::ScalePaths;
 
 impl Scope<'_> {
     /// The type of the path's kind.
@@ -23,6 +24,11 @@ impl Scope<'_> {
                 Arc::new(open.expect("a schema that allows everything is structural"))
             }
         }
+    }
+
+    /// Where a custom kind keeps what its Scale shows; nothing for built-in ones.
+    pub(crate) fn scale_paths(&self) -> Option<ScalePaths> {
+        self.is_custom().then(ScalePaths::default)
     }
 
     /// Brings managedFields up to date with what `manager` changes.

@@ -13,7 +13,9 @@ mod manage;
 pub mod options;
 mod patch;
 mod read;
+mod reviews;
 mod scope;
+mod special;
 mod write;
 
 pub use handle::handle;

@@ -74,7 +74,7 @@ impl Scope<'_> {
             let remaining = items.len() - limit;
             items.truncate(limit);
             if let Some(last) = items.last() {
-                metadata.insert("continue".to_owned(), self.token(last.key(), revision).into());
+                metadata.insert("continue".to_owned(), self.continue_token(last.key(), revision).into());
             }
             if options.selection.is_everything() {
                 metadata.insert("remainingItemCount".to_owned(), remaining.into());
@@ -134,7 +134,7 @@ impl Scope<'_> {
         Ok(Page { unlimited: false, ..Page::default() })
     }
 
-    fn token(&self, last: &str, revision: u64) -> String {
+    fn continue_token(&self, last: &str, revision: u64) -> String {
         // The key is told relative to where the list began, with a NUL: the smallest key behind it.
         let prefix = if self.path.namespace.is_empty() { String::new() } else { format!("{}/", self.path.namespace) };
         let start = last.strip_prefix(prefix.as_str()).unwrap_or(last);

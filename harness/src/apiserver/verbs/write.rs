@@ -30,7 +30,7 @@ impl Written {
 }
 
 /// How the new object is made from the present one (`None`: there is none).
-pub(crate) type Transform<'t> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + Send + 't;
+pub(crate) type Transform<'t> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + 't;
 
 /// What a guaranteed update has to respect.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +47,8 @@ pub(crate) struct UpdateRules {
 pub(crate) enum Part {
     Whole,
     Status,
+    /// A namespace's `spec.finalizers`.
+    Finalize,
 }
 
 impl Scope<'_> {
@@ -177,7 +179,7 @@ impl Scope<'_> {
             let old = self.value(&current);
             let new = transform(Some(&old))?;
             let new = self.prepare_update(part, new, &old, current.revision())?;
-            if part == Part::Whole && lifecycle::ends_deletion(&new, &old) {
+            if part != Part::Status && lifecycle::ends_deletion(&new, &old) {
                 return self.finish_deletion(new, &current, rules.dry_run);
             }
             if rules.dry_run {
@@ -206,7 +208,7 @@ impl Scope<'_> {
     fn prepare_update(&self, part: Part, mut new: Value, old: &Value, revision: u64) -> Result<Value, Status> {
         let strategy = &*self.kind.strategy;
         let unconditional = match part {
-            Part::Whole => strategy.allow_unconditional_update(),
+            Part::Whole | Part::Finalize => strategy.allow_unconditional_update(),
             Part::Status => strategy.allow_unconditional_status_update(),
         };
         self.check_version(&mut new, revision, unconditional)?;
@@ -219,10 +221,11 @@ impl Scope<'_> {
         match part {
             Part::Whole => strategy.prepare_for_update(&mut new, old, &context),
             Part::Status => strategy.prepare_for_status_update(&mut new, old, &context),
+            Part::Finalize => {}
         }
         lifecycle::after_strategy(&mut new, old);
         let errors = match part {
-            Part::Whole => kinds::validate_update(&self.kind, &new, old),
+            Part::Whole | Part::Finalize => kinds::validate_update(&self.kind, &new, old),
             Part::Status => kinds::validate_status_update(&self.kind, &new, old),
         };
         self.refuse_invalid(&new, &errors)?;
@@ -327,6 +330,36 @@ impl Scope<'_> {
             format!("namespace {name} is being terminated"),
             "metadata.namespace",
         ))
+    }
+
+    /// A write of the server itself: no strategy, no validation, no managed fields.
+    pub(crate) fn raw_update(
+        &self,
+        rules: &UpdateRules,
+        change: &mut dyn FnMut(&mut Value) -> Result<(), Status>,
+    ) -> Result<Written, Status> {
+        loop {
+            let current = self.stored()?;
+            let mut new = self.value(&current);
+            change(&mut new)?;
+            if rules.dry_run {
+                return Ok(Written::Shown { object: new, created: false });
+            }
+            if let Ok(committed) =
+                self.server.store().update(&self.resource, current.revision(), draft(&self.kind, new))
+            {
+                self.record(EventType::Modified, &committed);
+                return Ok(Written::Stored { stored: committed.new, created: false });
+            }
+        }
+    }
+
+    /// The object that a write left behind.
+    pub(crate) fn written_value(&self, written: &Written) -> Value {
+        match written {
+            Written::Stored { stored, .. } => self.value(stored),
+            Written::Shown { object, .. } => object.clone(),
+        }
     }
 
     /// What the client sees of a write.

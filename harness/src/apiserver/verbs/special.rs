@@ -1,0 +1,302 @@
+//! Subresources with a meaning of their own, wired to the store.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+
+use super::body::{Shown, encode};
+use super::options::{DeleteOptions, WriteOptions};
+use super::scope::Scope;
+use super::write::{Part, UpdateRules, Written};
+use crate::apiserver::lifecycle;
+use crate::apiserver::patch::{self, PatchType};
+use crate::apiserver::request::{Reply, ResourcePath};
+use crate::apiserver::schema;
+use crate::apiserver::status::Status;
+use crate::apiserver::subresources::{binding, eviction, scale};
+use crate::apiserver::table;
+use crate::apiserver::table::accept::Transform;
+
+/// Who writes budgets' statuses when a pod is evicted.
+const EVICTION_MANAGER: &str = "kube-apiserver";
+
+const SCALE_SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
+
+impl Scope<'_> {
+    /// Subresources other than `status`.
+    pub(crate) async fn special_subresource(&self, verb: &str) -> Result<Reply, Status> {
+        match (&*self.path.subresource, verb) {
+            ("eviction", "create") => self.evict().await,
+            ("binding", "create") => self.bind(Some(&self.path.name)),
+            ("scale", _) => self.scale(verb),
+            ("finalize", "update") => self.write_reply(|| self.finalize()),
+            ("log", "get") => self.log(),
+            ("token", "create") => self.token(),
+            ("ephemeralcontainers" | "resize", "get") => self.get(),
+            ("ephemeralcontainers" | "resize" | "approval", "update") => self.write_reply(|| self.update(Part::Whole)),
+            ("ephemeralcontainers" | "resize" | "approval", "patch") => {
+                self.check_patch_type()?;
+                self.write_reply(|| self.patch(Part::Whole))
+            }
+            (subresource, _) => {
+                tracing::info!(path = self.request.path, subresource, "this subresource is not served");
+                Err(Status::method_not_allowed())
+            }
+        }
+    }
+
+    /// A scope for another object of this server, on behalf of the same caller.
+    fn on(&self, group: &str, version: &str, plural: &str, namespace: &str, name: &str) -> Result<Scope<'_>, Status> {
+        let registry = self.server.registry();
+        let kind = registry.lookup(group, version, plural).ok_or_else(Status::unknown_resource)?;
+        let path = ResourcePath {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            namespace: namespace.to_owned(),
+            resource: plural.to_owned(),
+            name: name.to_owned(),
+            ..ResourcePath::default()
+        };
+        Ok(Scope::new(self.server, kind.clone(), path, self.request, self.caller.clone()))
+    }
+
+    async fn evict(&self) -> Result<Reply, Status> {
+        let negotiated = self.negotiate()?;
+        WriteOptions::parse(&self.query, "CreateOptions", None)?;
+        let body = self.decode_as(&["policy/v1"], "Eviction")?;
+        let dry_run: Vec<String> = self.query.all("dryRun").map(str::to_owned).collect();
+        let outcome = eviction::evict(self, &self.path.namespace, &self.path.name, &body, &dry_run).await?;
+        let code = if outcome.code == 0 { 201 } else { outcome.code };
+        self.show(code, Shown::Status(&outcome), negotiated)
+    }
+
+    /// A body of a subresource's own kind.
+    fn decode_as(&self, versions: &[&str], kind: &str) -> Result<Value, Status> {
+        let schema_name = match kind {
+            "Eviction" => "io.k8s.api.policy.v1.Eviction",
+            "Binding" => "io.k8s.api.core.v1.Binding",
+            "TokenRequest" => "io.k8s.api.authentication.v1.TokenRequest",
+            _ => SCALE_SCHEMA,
+        };
+        let default = versions.first().copied().unwrap_or_default();
+        let (group, version) = default.split_once('/').unwrap_or(("", default));
+        let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
+        self.decode_kind(&options, kind, group, version, schema::builtin(schema_name))
+    }
+
+    /// POST of a Binding, to a pod (`name`) or to the old `bindings` collection.
+    pub(crate) fn bind(&self, name: Option<&str>) -> Result<Reply, Status> {
+        let negotiated = self.negotiate()?;
+        let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
+        let mut body = self.decode_as(&["v1"], "Binding")?;
+        lifecycle::ensure_namespace(&mut body, &self.path.namespace)?;
+        binding::check(&body, name)?;
+        let pod_name = lifecycle::metadata_text(&body, "name").to_owned();
+        let pods = self.on("", "v1", "pods", &self.path.namespace, &pod_name)?;
+        let now = lifecycle::rfc3339(self.server.clock().now());
+        let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
+        pods.raw_update(&rules, &mut |pod| binding::apply(pod, &body, &now))?;
+        let mut status = Status::success(crate::apiserver::status::Details::default());
+        status.details = None;
+        status.code = 201;
+        self.show(201, Shown::Status(&status), negotiated)
+    }
+
+    fn scale(&self, verb: &str) -> Result<Reply, Status> {
+        let negotiated = self.negotiate()?;
+        if verb == "get" {
+            let shown = self.scale_of(&self.value(&*self.stored()?))?;
+            return match negotiated.transform {
+                Some((Transform::Table, version)) => {
+                    let rendering = self.rendering(version)?;
+                    let table = table::table_of_object(&table::scale_printer(), &shown, &rendering, true);
+                    Ok(encode(200, &table, negotiated.media))
+                }
+                _ => Ok(encode(200, &shown, negotiated.media)),
+            };
+        }
+        let (options, wanted) = self.wanted_scale(verb)?;
+        let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
+        let manager = self.manager(&options.field_manager);
+        let written = self.guaranteed_update(Part::Whole, &rules, &mut |old| {
+            let old = old.ok_or_else(|| self.not_found(&self.path.name))?;
+            let wanted = wanted(&self.scale_of(old)?)?;
+            let mut new = old.clone();
+            self.set_scale(&mut new, &wanted)?;
+            Ok(self.manage(Some(old), new, &manager))
+        })?;
+        let shown = match &written {
+            Written::Stored { stored, .. } => self.scale_of(&self.value(stored))?,
+            Written::Shown { object, .. } => self.scale_of(object)?,
+        };
+        Ok(encode(200, &shown, negotiated.media))
+    }
+
+    /// How the Scale that a request wants is made from the present one.
+    #[expect(clippy::type_complexity, reason = "a closure over the request's body")]
+    fn wanted_scale(
+        &self,
+        verb: &str,
+    ) -> Result<(WriteOptions, Box<dyn Fn(&Value) -> Result<Value, Status> + '_>), Status> {
+        if verb == "update" {
+            let options = WriteOptions::parse(&self.query, "UpdateOptions", None)?;
+            let schema = schema::builtin(SCALE_SCHEMA);
+            let mut body = self.decode_kind(&options, "Scale", "autoscaling", "v1", schema)?;
+            lifecycle::ensure_namespace(&mut body, &self.path.namespace)?;
+            lifecycle::check_name(&body, &self.path.name)?;
+            return Ok((options, Box::new(move |_| Ok(body.clone()))));
+        }
+        self.check_patch_type()?;
+        let content_type = self.request.header(CONTENT_TYPE);
+        let patch_type = match content_type.split(';').next().unwrap_or_default().trim() {
+            "application/json-patch+json" => PatchType::Json,
+            "application/merge-patch+json" => PatchType::Merge,
+            "application/strategic-merge-patch+json" => PatchType::Strategic,
+            _ => return Err(Status::bad_request("server-side apply of a Scale is not served")),
+        };
+        let options = WriteOptions::parse(&self.query, "PatchOptions", Some(false))?;
+        let validation = options.field_validation;
+        let schema = schema::builtin(SCALE_SCHEMA).ok_or_else(Status::unknown_resource)?;
+        let patch = move |present: &Value| {
+            let body = &self.request.body;
+            let patched = patch::apply_patch(patch_type, &schema, present.clone(), body, validation)?;
+            patched.warnings.into_iter().for_each(|warning| self.warn(warning));
+            lifecycle::check_name(&patched.value, &self.path.name)?;
+            Ok(patched.value)
+        };
+        Ok((options, Box::new(patch)))
+    }
+
+    fn scale_of(&self, object: &Value) -> Result<Value, Status> {
+        match self.scale_paths() {
+            Some(paths) => scale::of_custom(object, &paths),
+            None => Ok(scale::of_builtin(object)),
+        }
+    }
+
+    fn set_scale(&self, object: &mut Value, wanted: &Value) -> Result<(), Status> {
+        scale::apply(&self.kind, object, wanted, self.scale_paths().as_ref())
+    }
+
+    /// PUT of `namespaces/…/finalize`: only the finalizers of the spec change.
+    fn finalize(&self) -> Result<Written, Status> {
+        let options = WriteOptions::parse(&self.query, "UpdateOptions", None)?;
+        let object = self.decode(&options)?;
+        lifecycle::check_name(&object, &self.path.name)?;
+        let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
+        let version = lifecycle::metadata_text(&object, "resourceVersion").to_owned();
+        self.guaranteed_update(Part::Finalize, &rules, &mut |old| {
+            let mut new = old.cloned().ok_or_else(|| self.not_found(&self.path.name))?;
+            let finalizers = object.pointer("/spec/finalizers").cloned().unwrap_or_else(|| json!([]));
+            new["spec"]["finalizers"] = finalizers;
+            let metadata = lifecycle::metadata_mut(&mut new);
+            if !version.is_empty() {
+                metadata.insert("resourceVersion".to_owned(), version.clone().into());
+            }
+            Ok(new)
+        })
+    }
+
+    /// The log of a container that never runs: empty.
+    fn log(&self) -> Result<Reply, Status> {
+        let pod = self.value(&*self.stored()?);
+        let names = |list: &str| -> Vec<String> {
+            let containers = pod.pointer(list).and_then(Value::as_array).into_iter().flatten();
+            containers.filter_map(|c| c.get("name").and_then(Value::as_str).map(str::to_owned)).collect()
+        };
+        let (containers, init) = (names("/spec/containers"), names("/spec/initContainers"));
+        let wanted = self.query.get("container").unwrap_or_default();
+        if wanted.is_empty() && containers.len() > 1 {
+            let mut choices = format!("choose one of: [{}]", containers.join(" "));
+            if !init.is_empty() {
+                choices = format!("{choices} or one of the init containers: [{}]", init.join(" "));
+            }
+            let message = format!("a container name must be specified for pod {}, {choices}", self.path.name);
+            return Err(Status::bad_request(message));
+        }
+        if !wanted.is_empty() && !containers.iter().chain(&init).any(|name| name == wanted) {
+            return Err(Status::bad_request(format!("container {wanted} is not valid for pod {}", self.path.name)));
+        }
+        let mut reply = Reply::text(200, "");
+        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        Ok(reply)
+    }
+
+    /// A service account's token: opaque, from the server's own numbers.
+    fn token(&self) -> Result<Reply, Status> {
+        const LIFETIME_SECONDS: i64 = 3600;
+        self.stored()?;
+        let mut body = self.decode_as(&["authentication.k8s.io/v1"], "TokenRequest")?;
+        let seconds = body.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(LIFETIME_SECONDS);
+        let now = self.server.clock().now();
+        let end = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(now);
+        body["spec"]["expirationSeconds"] = seconds.into();
+        if body["spec"].get("audiences").is_none() {
+            body["spec"]["audiences"] = json!(["https://kubernetes.default.svc"]);
+        }
+        let token = format!("plumbline-{}", self.server.ids().uid());
+        body["status"] = json!({"token": token, "expirationTimestamp": lifecycle::rfc3339(end)});
+        let metadata = lifecycle::metadata_mut(&mut body);
+        metadata.insert("name".to_owned(), self.path.name.as_str().into());
+        metadata.insert("namespace".to_owned(), self.path.namespace.as_str().into());
+        metadata.insert("creationTimestamp".to_owned(), lifecycle::rfc3339(now).into());
+        Ok(encode(201, &body, self.negotiate()?.media))
+    }
+}
+
+impl eviction::EvictionBackend for Scope<'_> {
+    fn pod(&self, namespace: &str, name: &str) -> Result<Value, Status> {
+        let pods = self.on("", "v1", "pods", namespace, name)?;
+        Ok(pods.value(&*pods.stored()?))
+    }
+
+    fn update_pod_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: &mut dyn FnMut(&mut Value) -> Result<(), Status>,
+    ) -> Result<Value, Status> {
+        let pods = self.on("", "v1", "pods", namespace, name)?;
+        let written = pods.guaranteed_update(Part::Status, &UpdateRules::default(), &mut |old| {
+            let mut new = old.cloned().ok_or_else(|| pods.not_found(name))?;
+            change(&mut new)?;
+            Ok(new)
+        })?;
+        Ok(pods.written_value(&written))
+    }
+
+    fn delete_pod(&self, namespace: &str, name: &str, options: &Value) -> Result<(), Status> {
+        let pods = self.on("", "v1", "pods", namespace, name)?;
+        pods.delete_object(name, &DeleteOptions::from_body(options)?).map(|_| ())
+    }
+
+    fn budgets(&self, namespace: &str) -> Result<Vec<Value>, Status> {
+        let budgets = self.on("policy", "v1", "poddisruptionbudgets", namespace, "")?;
+        let stored = self.server.list(&budgets.resource, Some(namespace));
+        Ok(stored.iter().map(|stored| budgets.value(stored)).collect())
+    }
+
+    fn budget(&self, namespace: &str, name: &str) -> Result<Value, Status> {
+        let budgets = self.on("policy", "v1", "poddisruptionbudgets", namespace, name)?;
+        Ok(budgets.value(&*budgets.stored()?))
+    }
+
+    fn update_budget_status(&self, namespace: &str, budget: Value) -> Result<(), Status> {
+        let name = lifecycle::metadata_text(&budget, "name").to_owned();
+        let mut budgets = self.on("policy", "v1", "poddisruptionbudgets", namespace, &name)?;
+        "status".clone_into(&mut budgets.path.subresource);
+        let update = &mut |old: Option<&Value>| Ok(budgets.manage(old, budget.clone(), EVICTION_MANAGER));
+        budgets.guaranteed_update(Part::Status, &UpdateRules::default(), update).map(|_| ())
+    }
+
+    fn now(&self) -> String {
+        lifecycle::rfc3339(self.server.clock().now())
+    }
+
+    fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send {
+        let clock = self.server.clock().clone();
+        async move { clock.sleep(time).await }
+    }
+}
