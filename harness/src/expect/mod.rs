@@ -1,13 +1,26 @@
-//! Whether a run kept its promises. Pure: everything is judged afterwards from the transcript.
-
-pub mod matching;
+//! Whether a run kept its promises. Pure: everything is judged afterwards, from the transcript.
+//!
+//! * [`world`] — the objects as they were at any point of the transcript.
+//! * [`matching`] — partial match of JSON values; [`checks`] — one check at one point.
+//! * [`temporal`] — the steps: at an instant, all through a window, some time in a window; replies.
+//! * [`traffic`] — order, completeness and explanation of the subject's requests.
+//!
+//! [`judge`] puts them together, with the always-on [`crate::invariants`].
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::transcript::Entry;
+use crate::fixture::Fixture;
+use crate::invariants;
+use crate::transcript::{Entry, Exchange, Happening};
+
+pub mod checks;
+pub mod matching;
+pub mod temporal;
+pub mod traffic;
+pub mod world;
 
 /// What is left of a run: all that judging needs.
 #[derive(Debug, Clone, Copy)]
@@ -18,16 +31,19 @@ pub struct Run<'a> {
     pub initial: &'a [Value],
     /// What happened, in order.
     pub entries: &'a [Entry],
+    /// For every step that was reached, in order: the length of the transcript when it was over and the world had come to
+    /// rest. A window (`consistently`, `eventually`) is over at its end ([`crate::fixture::Step::end`]).
+    pub marks: &'a [usize],
     /// What users' requests were answered, in order.
     pub replies: &'a [StepReply],
     /// The subject's metrics (Prometheus text) and when they were read. Only needed if the fixture has
-    /// `metric:` checks: then at the time of each of them.
+    /// `metrics:` checks: then at the end of every step that has one, and at the end of the run.
     pub scrapes: &'a [(Duration, String)],
     /// How long the run was. If it was broken off, checks beyond it fail.
     pub end: Duration,
 }
 
-/// The answer to the last request among the actions of a step.
+/// The answer to a request of a step. If there are several, only the last may fail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepReply {
     /// Index in `Fixture::steps`.
@@ -38,4 +54,81 @@ pub struct StepReply {
     pub retry_after: Option<u32>,
     /// The body: an object or a `Status`.
     pub body: Value,
+}
+
+/// A promise that was not kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The line in the fixture's file (1-based); 0 for what no line says (invariants, unexplained writes).
+    pub line: u64,
+    /// When it failed, as an offset from the start.
+    pub at: Duration,
+    /// The entry of the transcript near which it failed ([`Entry::seq`]).
+    pub seq: usize,
+    /// What was checked, in the words of the fixture.
+    pub check: String,
+    /// What should have been.
+    pub expected: String,
+    /// What was.
+    pub observed: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {}: expected {}, observed {}", self.check, matching::at(self.at), self.expected, self.observed)
+    }
+}
+
+/// Judges a run: every promise of `fixture` that was not kept, in order of the transcript.
+pub fn judge(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
+    let mut failures = temporal::steps(fixture, run);
+    failures.extend(temporal::at_the_end(fixture, run));
+    failures.extend(traffic::judge(fixture, run));
+    failures.extend(invariants::check(fixture, run));
+    failures.sort_by_key(|failure| failure.seq);
+    failures
+}
+
+/// The requests of a piece of a transcript.
+pub(crate) fn requests(entries: &[Entry]) -> impl DoubleEndedIterator<Item = (&Entry, &Exchange)> {
+    entries.iter().filter_map(|entry| match &entry.what {
+        Happening::Request(exchange) => Some((entry, exchange.as_ref())),
+        Happening::Change(_) | Happening::Note(_) => None,
+    })
+}
+
+/// Whether it is a write of the subject that fixtures speak of: leases and reviews are its own business.
+pub(crate) fn is_subject_write(entry: &Entry, exchange: &Exchange) -> bool {
+    const OWN: [&str; 4] = ["leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"];
+    entry.actor.is_subject()
+        && exchange.request.is_write()
+        && !OWN.contains(&exchange.request.resource.as_str())
+        && exchange.request.subresource.as_deref() != Some("token")
+}
+
+/// `PATCH pods/a/status 200`: a request in a line, as a pattern would be written.
+pub(crate) fn line(entry: &Entry, exchange: &Exchange) -> String {
+    use std::fmt::Write as _;
+    let request = &exchange.request;
+    let verb = match request.verb.as_str() {
+        "create" => "POST",
+        "update" => "PUT",
+        "deletecollection" => "DELETE",
+        other => &other.to_uppercase(),
+    };
+    let mut text = format!("{} {} {verb} ", matching::at(entry.at), entry.actor);
+    if let Some(namespace) = request.namespace.as_deref().filter(|namespace| *namespace != "default") {
+        let _ = write!(text, "{namespace}:");
+    }
+    text.push_str(&request.resource);
+    for part in [&request.name, &request.subresource].into_iter().flatten() {
+        let _ = write!(text, "/{part}");
+    }
+    match &exchange.reply {
+        Some(reply) => {
+            let _ = write!(text, " {}", reply.status);
+        }
+        None => text.push_str(" (no reply)"),
+    }
+    text
 }

@@ -1,0 +1,215 @@
+//! Steps: at an instant, all through a window, some time in a window; and what users were answered.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::checks::{Gap, Point, describe, evaluate, says};
+use super::matching::{self, Surroundings};
+use super::world::World;
+use super::{Failure, Run};
+use crate::fixture::{Check, Fixture, ReplyPattern, Step, StepKind};
+
+/// Judges all steps.
+pub fn steps(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    let mut world = World::new(run, &fixture.given.namespace);
+    let mut seen = 0;
+    for (index, step) in fixture.steps.iter().enumerate() {
+        let Some(&end) = run.marks.get(index) else {
+            failures.push(not_reached(step, run));
+            break;
+        };
+        let end = end.min(run.entries.len());
+        let begin = match index.checked_sub(1) {
+            Some(before) => run.marks[before].min(end),
+            None => run.entries[..end].partition_point(|entry| entry.at.is_zero()),
+        };
+        let mut advance = |to: usize| {
+            run.entries[seen.min(to)..to].iter().for_each(|entry| world.step(entry));
+            seen = seen.max(to);
+            world.clone()
+        };
+        match &step.kind {
+            StepKind::Do { reply: wanted, .. } => {
+                failures.extend(reply(index, step, wanted.as_ref(), run, &advance(end)))
+            }
+            StepKind::Expect { checks } => {
+                let world = advance(end);
+                let point = Point { run, world: &world, entries: &run.entries[..end], at: step.at, window: false };
+                failures.extend(checks.iter().filter_map(|check| failed(check, point, end)));
+            }
+            StepKind::Consistently { until, checks } => {
+                let window = Window { run, begin, end, from: step.at, to: *until };
+                failures.extend(checks.iter().filter_map(|check| window.always(check, advance(begin))));
+            }
+            StepKind::Eventually { by, checks } => {
+                let window = Window { run, begin, end, from: step.at, to: *by };
+                failures.extend(window.some_time(checks, advance(begin)));
+            }
+        }
+    }
+    failures
+}
+
+/// Judges `expect:`.
+pub fn at_the_end(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
+    if fixture.expect.is_empty() {
+        return Vec::new();
+    }
+    let world = World::new(run, &fixture.given.namespace).after(run.entries);
+    let end = run.entries.len();
+    let point = Point { run, world: &world, entries: run.entries, at: run.end, window: false };
+    fixture.expect.iter().filter_map(|check| failed(check, point, end)).collect()
+}
+
+fn not_reached(step: &Step, run: &Run<'_>) -> Failure {
+    Failure {
+        line: step.line,
+        at: run.end,
+        seq: run.entries.len(),
+        check: "the step is reached".to_owned(),
+        expected: format!("a run until {}", matching::at(step.end())),
+        observed: format!("it was broken off at {}", matching::at(run.end)),
+    }
+}
+
+fn failure(check: &Check, at: Duration, seq: usize, gap: Gap) -> Failure {
+    Failure { line: check.line, at, seq, check: describe(check), expected: gap.expected, observed: gap.observed }
+}
+
+fn failed(check: &Check, point: Point<'_>, seq: usize) -> Option<Failure> {
+    evaluate(check, point).err().map(|gap| failure(check, point.at, seq.saturating_sub(1), gap))
+}
+
+/// A window of the transcript.
+#[derive(Debug, Clone, Copy)]
+struct Window<'a> {
+    run: &'a Run<'a>,
+    begin: usize,
+    end: usize,
+    from: Duration,
+    to: Duration,
+}
+
+impl Window<'_> {
+    /// All points of the window: its begin, after each entry, its end.
+    fn points(&self, mut world: World, mut visit: impl FnMut(Point<'_>, usize) -> bool) {
+        for position in self.begin..=self.end {
+            if position > self.begin {
+                world.step(&self.run.entries[position - 1]);
+            }
+            let at = match position {
+                position if position == self.begin => self.from,
+                position => self.run.entries[position - 1].at,
+            };
+            let entries = &self.run.entries[self.begin..position];
+            if visit(Point { run: self.run, world: &world, entries, at, window: true }, position) {
+                return;
+            }
+        }
+    }
+
+    fn always(&self, check: &Check, world: World) -> Option<Failure> {
+        // A number of requests can only be judged when the window is over.
+        let whole = matches!(check.kind, crate::fixture::CheckKind::Requests { .. } | crate::fixture::CheckKind::Quiet);
+        let mut found = None;
+        self.points(world, |point, position| {
+            if whole && position < self.end {
+                return false;
+            }
+            found = evaluate(check, point).err().map(|gap| failure(check, point.at, position.saturating_sub(1), gap));
+            found.is_some()
+        });
+        found
+    }
+
+    fn some_time(&self, checks: &[Check], world: World) -> Vec<Failure> {
+        let mut last = Vec::new();
+        self.points(world, |point, position| {
+            last = checks
+                .iter()
+                .filter_map(|check| Some(failure(check, point.at, position, evaluate(check, point).err()?)))
+                .collect();
+            last.is_empty()
+        });
+        for failure in &mut last {
+            failure.at = self.to;
+            failure.seq = self.end.saturating_sub(1);
+            failure.check = format!("eventually {}", failure.check);
+        }
+        last
+    }
+}
+
+fn reply(index: usize, step: &Step, wanted: Option<&ReplyPattern>, run: &Run<'_>, world: &World) -> Vec<Failure> {
+    let replies: Vec<_> = run.replies.iter().filter(|reply| reply.step == index).collect();
+    let seq = run.marks[index].saturating_sub(1);
+    let failure = |gap: Gap| Failure {
+        line: step.line,
+        at: step.at,
+        seq,
+        check: "reply".to_owned(),
+        expected: gap.expected,
+        observed: gap.observed,
+    };
+    let Some((last, others)) = replies.split_last() else {
+        let gap = Gap { expected: "a reply".to_owned(), observed: "none".to_owned() };
+        return wanted.map(|_| failure(gap)).into_iter().collect();
+    };
+    let success = ReplyPattern::default();
+    let mut failures: Vec<_> =
+        others.iter().filter_map(|reply| answer(&success, reply, run, world).err()).map(failure).collect();
+    failures.extend(answer(wanted.unwrap_or(&success), last, run, world).err().map(failure));
+    failures
+}
+
+fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world: &World) -> Result<(), Gap> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (reason, message) = (text(&reply.body["reason"]), text(&reply.body["message"]));
+    let causes = reply.body["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
+    let retry_after = reply.body["details"]["retryAfterSeconds"].as_u64();
+    let only_success = *wanted == ReplyPattern::default();
+    let (mut expected, mut good) = (Vec::new(), true);
+    let mut demand = |text: String, holds: bool| {
+        expected.push(text);
+        good &= holds;
+    };
+    match wanted.code {
+        Some(code) => demand(code.to_string(), reply.code == code),
+        None if only_success => demand("success".to_owned(), (200..300).contains(&reply.code)),
+        None => {}
+    }
+    if let Some(wanted) = &wanted.reason {
+        demand(format!("reason {wanted}"), *wanted == reason);
+    }
+    if let Some(wanted) = &wanted.message {
+        demand(format!("message {wanted:?}"), says(wanted, &message));
+    }
+    if let Some(wanted) = &wanted.cause {
+        demand(format!("a cause like {wanted:?}"), causes.iter().any(|cause| says(wanted, &text(&cause["message"]))));
+    }
+    if let Some(wanted) = &wanted.cause_reason {
+        demand(format!("a cause with reason {wanted}"), causes.iter().any(|cause| text(&cause["reason"]) == *wanted));
+    }
+    if let Some(wanted) = wanted.retry_after {
+        let agree = retry_after == Some(u64::from(wanted)) && reply.retry_after.is_none_or(|header| header == wanted);
+        demand(format!("retry after {wanted} s"), agree);
+    }
+    if let Some(pattern) = &wanted.body {
+        let uid = |name: &str| world.uid(name);
+        let result = matching::matches(pattern, Some(&reply.body), Surroundings { start: run.start, uid: &uid });
+        demand(result.as_ref().err().map_or_else(|| "the body".to_owned(), ToString::to_string), result.is_ok());
+    }
+    if good {
+        return Ok(());
+    }
+    let mut observed = format!("{} {reason}: {message}", reply.code);
+    for cause in causes {
+        observed = format!("{observed} [{}: {}]", text(&cause["reason"]), text(&cause["message"]));
+    }
+    if let Some(seconds) = retry_after.or(reply.retry_after.map(u64::from)) {
+        observed = format!("{observed} (retry after {seconds} s)");
+    }
+    Err(Gap { expected: expected.join(", "), observed })
+}

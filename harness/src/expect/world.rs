@@ -1,0 +1,152 @@
+//! The objects as they were at a point of the transcript.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Run;
+use crate::fixture::pattern::{Resource, Resources, Target};
+use crate::transcript::{Change, Entry, Happening};
+
+/// What names an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// API group.
+    pub group: String,
+    /// Plural.
+    pub resource: String,
+    /// Namespace.
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+}
+
+/// All objects at one point of a transcript.
+#[derive(Debug, Clone)]
+pub struct World {
+    objects: BTreeMap<Key, Arc<Value>>,
+    /// The last uid that a name had.
+    uids: BTreeMap<Key, String>,
+    resources: Resources,
+    namespace: String,
+}
+
+impl World {
+    /// The world before the first entry. `namespace` is that of names without one.
+    pub fn new(run: &Run<'_>, namespace: &str) -> Self {
+        let resources = kinds(run.initial);
+        let mut world = Self {
+            objects: BTreeMap::new(),
+            uids: BTreeMap::new(),
+            resources,
+            namespace: if namespace.is_empty() { "default".to_owned() } else { namespace.to_owned() },
+        };
+        for object in run.initial {
+            if let Some(key) = world.key_of(object) {
+                world.put(key, Some(Arc::new(object.clone())));
+            }
+        }
+        world
+    }
+
+    /// The world after `entries`.
+    #[must_use]
+    pub fn after(mut self, entries: &[Entry]) -> Self {
+        entries.iter().for_each(|entry| self.step(entry));
+        self
+    }
+
+    /// Takes one entry into account.
+    pub fn step(&mut self, entry: &Entry) {
+        if let Happening::Change(change) = &entry.what {
+            self.put(key_of_change(change), change.new.clone());
+        }
+    }
+
+    fn put(&mut self, key: Key, object: Option<Arc<Value>>) {
+        match object {
+            Some(object) => {
+                if let Some(uid) = object["metadata"]["uid"].as_str() {
+                    self.uids.insert(key.clone(), uid.to_owned());
+                }
+                self.objects.insert(key, object);
+            }
+            None => {
+                self.objects.remove(&key);
+            }
+        }
+    }
+
+    fn key_of(&self, object: &Value) -> Option<Key> {
+        let resource = self.resources.of_kind(object["apiVersion"].as_str()?, object["kind"].as_str()?).ok()?;
+        Some(Key {
+            group: resource.group.into_owned(),
+            resource: resource.plural.into_owned(),
+            namespace: object["metadata"]["namespace"].as_str().filter(|ns| !ns.is_empty()).map(str::to_owned),
+            name: object["metadata"]["name"].as_str()?.to_owned(),
+        })
+    }
+
+    /// The objects `target` means.
+    pub fn find<'w>(&'w self, target: &'w Target) -> impl Iterator<Item = (&'w Key, &'w Arc<Value>)> {
+        self.objects.iter().filter(|(key, _)| {
+            same_group(&target.resource.group, &key.group)
+                && target.covers(&target.resource.group, &key.resource, key.namespace.as_deref(), &key.name)
+        })
+    }
+
+    /// The object of that key.
+    pub fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+        self.objects.get(key)
+    }
+
+    /// All objects of a resource.
+    pub fn all<'w>(&'w self, resource: &'w str) -> impl Iterator<Item = (&'w Key, &'w Arc<Value>)> {
+        self.objects.iter().filter(move |(key, _)| key.resource == resource)
+    }
+
+    /// The uid of the object that has, or last had, a name as fixtures write it.
+    pub fn uid(&self, name: &str) -> Option<String> {
+        let target = Target::parse(name, &self.namespace, &self.resources).ok()?;
+        let key = Key {
+            group: target.resource.group.into_owned(),
+            resource: target.resource.plural.into_owned(),
+            namespace: target.namespace,
+            name: target.name,
+        };
+        self.uids.get(&key).cloned()
+    }
+}
+
+/// Events are served in two groups and are the same objects.
+pub(crate) fn same_group(pattern: &str, group: &str) -> bool {
+    pattern == group || (pattern.is_empty() && group == "events.k8s.io")
+}
+
+/// The key of the object that changed.
+pub fn key_of_change(change: &Change) -> Key {
+    Key {
+        group: change.group.clone(),
+        resource: change.resource.clone(),
+        namespace: change.namespace.clone().filter(|namespace| !namespace.is_empty()),
+        name: change.name.clone(),
+    }
+}
+
+/// The kinds that can be named: built-in ones, and those of the CRDs among `objects`.
+fn kinds(objects: &[Value]) -> Resources {
+    let mut resources = Resources::default();
+    for crd in objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
+        let spec = &crd["spec"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        resources.declare(Resource {
+            group: text(&spec["group"]).into(),
+            version: text(&spec["versions"][0]["name"]).into(),
+            plural: text(&spec["names"]["plural"]).into(),
+            kind: text(&spec["names"]["kind"]).into(),
+            namespaced: spec["scope"] == "Namespaced",
+        });
+    }
+    resources
+}
