@@ -205,7 +205,15 @@ impl App {
             error = informers.unexpected_end() => return Err(error),
             error = running.unexpected_end() => return Err(error),
         }
-        stop_in_order(&env.clock, running, events).await;
+        let clock = env.clock.clone();
+        stop_controllers(&clock, running).await;
+        // Handlers hold recorders too: with the informers gone all recorders are, and what is queued is written, once.
+        drop(informers);
+        drop(env);
+        if clock.timeout(EVENT_GRACE, events.all_ended()).await.is_err() {
+            tracing::warn!(parts = ?events.names(), "events are left unwritten");
+        }
+        tracing::info!("stopped");
         Ok(())
     }
 }
@@ -225,17 +233,11 @@ async fn synced(env: &Env) {
     }
 }
 
-async fn stop_in_order(clock: &Clock, mut running: Parts, mut events: Parts) {
+async fn stop_controllers(clock: &Clock, mut running: Parts) {
     tracing::info!("stopping");
     if clock.timeout(STOP_GRACE, running.all_ended()).await.is_err() {
         tracing::warn!(parts = ?running.names(), grace_s = STOP_GRACE.as_secs(), "did not stop in time, aborting");
     }
-    // With their controllers gone the recorders are closed: what is queued is written, once.
-    drop(running);
-    if clock.timeout(EVENT_GRACE, events.all_ended()).await.is_err() {
-        tracing::warn!(parts = ?events.names(), "events are left unwritten");
-    }
-    tracing::info!("stopped");
 }
 
 /// Named tasks that end with this value.

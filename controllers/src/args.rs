@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub kube_api_burst: u32,
 
-    /// Log verbosity as klog's: 0 to 3 normal, 4 and 5 debug, from 6 trace. $RUST_LOG overrides it
+    /// Log verbosity as klog's: 0 to 3 normal, 4 and 5 debug, from 6 trace. The variable `RUST_LOG` overrides it
     #[arg(short, long = "v", value_name = "LEVEL", default_value_t = 0)]
     pub verbosity: u8,
 

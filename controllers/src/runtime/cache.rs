@@ -178,16 +178,16 @@ impl<V: CacheObject> Store<V> {
         let mut old = std::mem::replace(&mut *inner, Inner::empty()).objects;
         let mut result = Vec::with_capacity(objects.len());
         for (key, object) in objects {
-            // An unchanged object keeps its allocation, which other parts of the program may share.
-            let object = match old.get(&key) {
-                Some(held) if same_version(&**held, &*object) => Arc::clone(held),
-                _ => object,
-            };
             result.extend(changes(old.remove(&key), Arc::clone(&object)));
             inner.insert(key, object);
         }
         result.extend(old.into_values().map(Change::Deleted));
         result
+    }
+
+    /// The cached object of this key, if it is the same version of the same object.
+    pub(super) fn held(&self, object: &V) -> Option<Arc<V>> {
+        self.get(&object.key()).filter(|held| same_version(&**held, object))
     }
 
     /// A read-only handle.

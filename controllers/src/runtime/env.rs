@@ -35,7 +35,9 @@ pub struct Env {
     pub stop: CancellationToken,
     factory: ClientFactory,
     limits: Limits,
-    dressers: Mutex<BTreeMap<String, Dresser>>,
+    /// Each informer has its own client, to see its own contact with the server; they share the request rate.
+    informer_dresser: Dresser,
+    clients: Mutex<BTreeMap<String, Client>>,
     informers: Mutex<Vec<Slot>>,
     background: Mutex<Vec<Background>>,
 }
@@ -86,12 +88,13 @@ impl Env {
         stop: CancellationToken,
     ) -> Self {
         Self {
+            informer_dresser: Dresser::new(names::INFORMERS, clock.clone(), limits),
             clock,
             metrics,
             stop,
             factory,
             limits,
-            dressers: Mutex::default(),
+            clients: Mutex::default(),
             informers: Mutex::default(),
             background: Mutex::default(),
         }
@@ -140,17 +143,13 @@ impl Env {
     }
 
     pub(crate) fn informer_client(&self) -> (Dresser, Client) {
-        (self.dresser(names::INFORMERS), (self.factory)(names::INFORMERS))
+        (self.informer_dresser.clone(), (self.factory)(names::INFORMERS))
     }
 
+    /// One client per name: its readers, writers and recorders share connections and request rate.
     fn client(&self, name: &str) -> Client {
-        self.dresser(name).dress((self.factory)(name))
-    }
-
-    fn dresser(&self, name: &str) -> Dresser {
-        let mut dressers = lock(&self.dressers);
-        let dresser = dressers.entry(name.to_owned());
-        dresser.or_insert_with(|| Dresser::new(name, self.clock.clone(), self.limits)).clone()
+        let dress = || Dresser::new(name, self.clock.clone(), self.limits).dress((self.factory)(name));
+        lock(&self.clients).entry(name.to_owned()).or_insert_with(dress).clone()
     }
 }
 

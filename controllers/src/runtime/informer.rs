@@ -29,7 +29,7 @@ pub const BACKOFF_BASE: Duration = Duration::from_millis(800);
 /// Longest delay after failed lists or watches.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// A stream without failures for this long starts again with the shortest delay.
-pub const BACKOFF_RESET: Duration = Duration::from_secs(120);
+pub const BACKOFF_RESET: Duration = Duration::from_mins(2);
 
 /// Called for every change of the cache, after it happened.
 pub type Handler<V> = Box<dyn Fn(&Change<V>) + Send + Sync>;
@@ -183,7 +183,9 @@ impl<V: CacheObject> Informer<V> {
         match event {
             watcher::Event::Init => listed.clear(),
             watcher::Event::InitApply(Wire { view, .. }) => {
-                listed.insert(view.key(), Arc::new(view));
+                // An unchanged object keeps its allocation: a re-list does not need the memory twice.
+                let object = self.store.held(&view).unwrap_or_else(|| Arc::new(view));
+                listed.insert(object.key(), object);
             }
             watcher::Event::InitDone => {
                 let changes = self.store.replace(std::mem::take(listed));

@@ -172,11 +172,13 @@ impl Metrics {
         }
     }
 
-    /// All metrics in the OpenMetrics text format.
+    /// All metrics in the text format of `OpenMetrics`.
     pub fn encode(&self) -> String {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        prometheus_client::encoding::text::encode(&mut text, &registry).expect("writing to a String does not fail");
+        if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
+            tracing::error!("unable to encode metrics");
+        }
         text
     }
 

@@ -144,7 +144,7 @@ mod tests {
         let mut bucket = TokenBucket::new(10.0, 2);
         let delays: Vec<u128> = (0..4).map(|_| bucket.reserve(Duration::ZERO).as_millis()).collect();
         assert_eq!(delays, [0, 0, 100, 200]);
-        assert_eq!(bucket.reserve(Duration::from_secs(60)), Duration::ZERO, "refilled");
+        assert_eq!(bucket.reserve(Duration::from_mins(1)), Duration::ZERO, "refilled");
     }
 
     #[test]

@@ -15,17 +15,17 @@ pub(super) const MEMORY_LIMIT: usize = 4096;
 /// From this many different messages about the same matter on, they are combined.
 pub(super) const COMBINE_FROM: usize = 10;
 /// Pause after which the same matter is news again.
-pub(super) const COMBINE_WITHIN: Duration = Duration::from_secs(600);
+pub(super) const COMBINE_WITHIN: Duration = Duration::from_mins(10);
 /// Events that a source may write about one object at once…
 pub(super) const SPAM_BURST: u32 = 25;
 /// …and how long until it has earned another one.
-pub(super) const SPAM_REFILL: Duration = Duration::from_secs(300);
+pub(super) const SPAM_REFILL: Duration = Duration::from_mins(5);
 
 /// What becomes of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Correlated {
     /// Write it: create it when its count is 1, else patch the one that is there.
-    Write(Event),
+    Write(Box<Event>),
     /// Its source has said enough about its object.
     Skip,
 }
@@ -61,7 +61,7 @@ impl Correlator {
         let event = self.count(event, key);
         let now = clock.monotonic();
         let bucket = self.spam.entry(spam_key, || TokenBucket::new(1.0 / SPAM_REFILL.as_secs_f64(), SPAM_BURST));
-        if bucket.try_accept(now) { Correlated::Write(event) } else { Correlated::Skip }
+        if bucket.try_accept(now) { Correlated::Write(Box::new(event)) } else { Correlated::Skip }
     }
 
     /// Remembers an event as the server has it.

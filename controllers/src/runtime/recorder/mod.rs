@@ -196,7 +196,7 @@ impl Recorder {
             kind = about.kind,
             ?event_type,
             reason,
-            message = event.message,
+            note = event.message,
             "event occurred"
         );
         if let Err(error) = self.queue.try_send(event) {
@@ -294,7 +294,7 @@ impl Sink {
                 Correlated::Write(event) => {
                     // After the last recorder is gone nobody waits for retries any more.
                     let tries = if queue.is_closed() { 1 } else { MAX_TRIES };
-                    self.write(event, tries).await;
+                    self.write(*event, tries).await;
                 }
             }
         }
