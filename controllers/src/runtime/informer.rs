@@ -323,3 +323,6 @@ impl<V: CacheObject> Resource for Wire<V> {
         &mut self.metadata
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,3 +27,6 @@ pub mod queue;
 pub mod recorder;
 pub mod shutdown;
 pub mod workers;
+
+#[cfg(test)]
+mod testing;

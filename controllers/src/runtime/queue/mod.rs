@@ -226,3 +226,6 @@ impl<K: Ord + Clone> State<K> {
         Some(key)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -384,3 +384,6 @@ fn first_delay(name: &str) -> Duration {
     digest.write(name.as_bytes());
     Duration::from_millis(digest.0 % steps)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! The informer against a server that misbehaves in every way a watch can.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::Informer;
+use crate::runtime::cache::{Change, ObjectKey};
+use crate::runtime::client::{Dresser, Limits, names};
+use crate::runtime::clock::Clock;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::testing::{Answer, Log, Seen, failure, script, serve, status};
+use crate::views::pod::{BY_NODE, PodView};
+
+struct Setup {
+    clock: Clock,
+    informer: Arc<Informer<PodView>>,
+    /// `+name/uid@rv`, `~name…`, `-name…`, in the order the handler saw them.
+    changes: Arc<Mutex<Vec<String>>>,
+    log: Log,
+    _running: tokio::task::JoinSet<()>,
+}
+
+impl Setup {
+    fn new(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let (plain, log) = serve(&clock, answer);
+        let informer = Arc::new(Informer::<PodView>::new(clock.clone(), &Metrics::new()));
+        let changes = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&changes);
+        informer.on_change(move |change| seen.lock().unwrap().push(describe(change)));
+        let dresser = Dresser::new(names::INFORMERS, clock.clone(), Limits::default());
+        let mut running = tokio::task::JoinSet::new();
+        let run = Arc::clone(&informer);
+        running.spawn(async move { run.run(&dresser, plain).await });
+        Self { clock, informer, changes, log, _running: running }
+    }
+
+    fn script(answers: Vec<Answer>) -> Self {
+        Self::new(script(answers))
+    }
+
+    async fn after(&self, seconds: u64) -> String {
+        // A millisecond more, so that even after(0) lets everything settle.
+        self.clock.sleep(Duration::from_millis(seconds * 1000 + 1)).await;
+        std::mem::take(&mut *self.changes.lock().unwrap()).join(" ")
+    }
+
+    fn requests(&self) -> Vec<String> {
+        let short = |seen: &Seen| match seen.line.split_once("resourceVersion=") {
+            Some((_, rest)) => format!("watch {}", rest.split('&').next().unwrap()),
+            None => "list".to_owned(),
+        };
+        self.log.lock().unwrap().iter().map(short).collect()
+    }
+}
+
+fn describe(change: &Change<PodView>) -> String {
+    use crate::runtime::cache::CacheObject as _;
+    let sign = match change {
+        Change::Added(_) => '+',
+        Change::Updated { .. } => '~',
+        Change::Deleted(_) => '-',
+    };
+    let pod = change.object();
+    format!("{sign}{}/{}@{}", pod.key().name, pod.uid(), pod.resource_version())
+}
+
+fn pod(name: &str, uid: &str, version: u32, node: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "namespace": "ns", "name": name, "uid": uid, "resourceVersion": version.to_string() },
+        "spec": { "nodeName": node },
+    })
+}
+
+fn list(version: u32, items: &[Value]) -> Answer {
+    let metadata = json!({ "resourceVersion": version.to_string() });
+    Answer::Json(200, json!({ "apiVersion": "v1", "kind": "PodList", "metadata": metadata, "items": items }))
+}
+
+fn event(kind: &str, object: Value) -> (Duration, Value) {
+    (Duration::ZERO, json!({ "type": kind, "object": object }))
+}
+
+fn quiet() -> Answer {
+    Answer::Watch(Vec::new(), true)
+}
+
+#[tokio::test(start_paused = true)]
+async fn synced_means_that_handlers_have_seen_the_list() {
+    let setup = Setup::script(vec![list(5, &[pod("b", "1", 3, "n1"), pod("a", "2", 4, "n1")]), quiet()]);
+    assert!(!setup.informer.has_synced());
+    setup.informer.wait_synced().await;
+    assert_eq!(setup.after(0).await, "+a/2@4 +b/1@3", "in key order");
+    let lister = setup.informer.lister();
+    assert_eq!(lister.len(), 2);
+    assert_eq!(lister.by_index(BY_NODE, "n1").len(), 2);
+    assert_eq!(lister.list_namespace("ns").len(), 2);
+    assert!(lister.list_namespace("n").is_empty());
+    assert!(lister.get(&ObjectKey::new("ns", "a")).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_change_cache_and_indexes_before_handlers_run() {
+    let watch = Answer::Watch(
+        vec![
+            event("ADDED", pod("b", "2", 6, "")),
+            event("MODIFIED", pod("b", "2", 7, "n2")),
+            event("MODIFIED", pod("b", "2", 7, "n2")),
+            event("MODIFIED", pod("a", "9", 8, "n2")),
+            event("DELETED", pod("b", "2", 9, "n2")),
+        ],
+        true,
+    );
+    let setup = Setup::script(vec![list(5, &[pod("a", "1", 4, "n1")]), watch]);
+    let expected = "+a/1@4 +b/2@6 ~b/2@7 ~b/2@7 -a/1@4 +a/9@8 -b/2@9";
+    assert_eq!(setup.after(1).await, expected, "a repeated event is an update; another UID is another object");
+    let lister = setup.informer.lister();
+    assert_eq!((lister.len(), lister.by_index(BY_NODE, "n1").len(), lister.by_index(BY_NODE, "n2").len()), (1, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_watch_resumes_where_it_was() {
+    let watch = Answer::Watch(vec![event("ADDED", pod("b", "2", 6, ""))], false);
+    let setup = Setup::script(vec![list(5, &[]), watch, quiet()]);
+    setup.after(1).await;
+    assert_eq!(setup.requests(), ["list", "watch 5", "watch 6"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn gone_lists_again_and_reports_the_differences() {
+    let gone = Answer::Watch(vec![event("ERROR", status(410, "Expired"))], false);
+    let first = list(5, &[pod("kept", "1", 1, ""), pod("gone", "2", 2, ""), pod("changed", "3", 3, "")]);
+    let second = list(9, &[pod("changed", "3", 8, ""), pod("kept", "1", 1, ""), pod("new", "4", 7, "")]);
+    let setup = Setup::script(vec![first, gone, second, quiet()]);
+    assert_eq!(setup.after(0).await, "+changed/3@3 +gone/2@2 +kept/1@1");
+    let before = setup.informer.lister().get(&ObjectKey::new("ns", "kept")).unwrap();
+    assert_eq!(setup.after(1).await, "~changed/3@8 ~kept/1@1 +new/4@7 -gone/2@2");
+    let after = setup.informer.lister().get(&ObjectKey::new("ns", "kept")).unwrap();
+    assert!(Arc::ptr_eq(&before, &after), "an unchanged object is not kept twice");
+    assert_eq!(setup.requests(), ["list", "watch 5", "list", "watch 9"]);
+    assert_eq!(setup.informer.status().lists, 2);
+}
+
+#[rstest]
+#[case::server_error(|| failure(500, "InternalError"))]
+#[case::reset(|| Answer::Reset)]
+#[case::torn(|| Answer::Torn)]
+#[case::not_json(|| Answer::Json(200, json!("proxy error")))]
+#[tokio::test(start_paused = true)]
+async fn a_failed_list_is_tried_again(#[case] broken: fn() -> Answer) {
+    let setup = Setup::script(vec![broken(), list(5, &[pod("a", "1", 4, "")]), quiet()]);
+    assert_eq!(setup.after(2).await, "+a/1@4");
+    assert_eq!(setup.informer.status().stale_since, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_wait_longer_and_longer_without_jitter() {
+    let setup = Setup::new(|_| failure(403, "Forbidden"));
+    setup.after(120).await;
+    let starts: Vec<u128> = setup.log.lock().unwrap().iter().map(|seen| seen.at.as_millis()).collect();
+    assert_eq!(starts, [0, 800, 2400, 5600, 12_000, 24_800, 50_400, 80_400, 110_400]);
+    let status = setup.informer.status();
+    assert_eq!(status.failures, 9);
+    assert_eq!(status.stale_since.unwrap().to_string(), "2026-01-01T00:00:00Z");
+    assert!(status.last_error.unwrap().contains("Forbidden"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hanging_headers_end_at_the_time_limit() {
+    let setup = Setup::script(vec![Answer::Hang, list(5, &[]), Answer::Hang, quiet()]);
+    setup.after(29).await;
+    assert_eq!(setup.requests(), ["list"]);
+    setup.after(3).await;
+    assert!(setup.informer.has_synced());
+    setup.after(40).await;
+    assert_eq!(setup.requests(), ["list", "list", "watch 5", "watch 5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_honoured() {
+    let setup = Setup::script(vec![Answer::RetryAfter(429, 7), list(5, &[]), quiet()]);
+    setup.informer.wait_synced().await;
+    assert_eq!(setup.clock.monotonic(), Duration::from_secs(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_every_watch_at_once_is_not_stormed() {
+    let setup = Setup::new(|seen| match seen.line.contains("watch=true") {
+        true => Answer::Watch(Vec::new(), false),
+        false => list(5, &[]),
+    });
+    setup.after(60).await;
+    assert!(setup.log.lock().unwrap().len() < 12, "{:?}", setup.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_watch_that_works_again_is_not_called_stale() {
+    let bookmark = json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "resourceVersion": "6" } });
+    let quiet = Answer::Watch(vec![(Duration::from_secs(20), json!({ "type": "BOOKMARK", "object": bookmark }))], true);
+    let setup = Setup::script(vec![list(5, &[]), failure(500, "InternalError"), quiet]);
+    setup.after(0).await;
+    assert!(setup.informer.status().stale_since.is_some());
+    setup.after(30).await;
+    let status = setup.informer.status();
+    assert_eq!((status.failures, status.stale_since), (0, None));
+    assert!(status.last_contact.unwrap().to_string().starts_with("2026-01-01T00:00:20.8"), "the bookmark");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_carry_the_user_agent() {
+    let setup = Setup::script(vec![list(5, &[]), quiet()]);
+    setup.after(1).await;
+    assert!(setup.log.lock().unwrap()[0].user_agent.ends_with("/shared-informers"));
+}

@@ -1,0 +1,126 @@
+//! An API server for the runtime's own tests: a closure that answers requests, in process, on simulated time.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use http_body::Frame;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+use super::clock::Clock;
+
+
+/// A request as it arrived.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seen {
+    /// When, on the clock the server was given.
+    pub(crate) at: Duration,
+    /// `METHOD path?query`
+    pub(crate) line: String,
+    /// The body, `Null` without one.
+    pub(crate) body: Value,
+    pub(crate) user_agent: String,
+}
+
+/// What the server does with a request.
+pub(crate) enum Answer {
+    /// A whole answer.
+    Json(u16, Value),
+    /// An answer with `Retry-After`.
+    RetryAfter(u16, u64),
+    /// Nothing, ever.
+    Hang,
+    /// The connection breaks before an answer.
+    Reset,
+    /// These lines of a watch, each after a pause; then the stream stays open (`true`) or ends.
+    Watch(Vec<(Duration, Value)>, bool),
+    /// Half an answer, then the connection breaks.
+    Torn,
+}
+
+pub(crate) type Log = Arc<Mutex<Vec<Seen>>>;
+
+/// A client of a server that answers with `answer`, and the log of what the server saw.
+pub(crate) fn serve(clock: &Clock, answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> (Client, Log) {
+    let log = Log::default();
+    let (answer, clock, seen_log) = (Arc::new(answer), clock.clone(), Arc::clone(&log));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (answer, clock, log) = (Arc::clone(&answer), clock.clone(), Arc::clone(&seen_log));
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let user_agent = parts.headers.get("user-agent").map(|v| v.to_str().unwrap().to_owned());
+            let seen = Seen {
+                at: clock.monotonic(),
+                line: format!("{} {}", parts.method, parts.uri),
+                body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+                user_agent: user_agent.unwrap_or_default(),
+            };
+            log.lock().unwrap().push(seen.clone());
+            respond(answer(&seen), clock).await
+        }
+    });
+    (Client::new(service, "default"), log)
+}
+
+/// Answers from a list, the last one for ever.
+pub(crate) fn script(answers: Vec<Answer>) -> impl Fn(&Seen) -> Answer + Send + Sync + 'static {
+    let answers = Mutex::new(VecDeque::from(answers));
+    move |_| answers.lock().unwrap().pop_front().unwrap_or(Answer::Hang)
+}
+
+/// A `metav1.Status` failure.
+pub(crate) fn failure(code: u16, reason: &str) -> Answer {
+    Answer::Json(code, status(code, reason))
+}
+
+pub(crate) fn status(code: u16, reason: &str) -> Value {
+    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason })
+}
+
+type Answered = Response<UnsyncBoxBody<Bytes, BoxError>>;
+
+fn reset() -> BoxError {
+    std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by peer").into()
+}
+
+async fn respond(answer: Answer, clock: Clock) -> Result<Answered, BoxError> {
+    let whole = |code: u16, value: &Value| {
+        let body = Full::new(Bytes::from(value.to_string())).map_err(|never| match never {}).boxed_unsync();
+        Response::builder().status(code).body(body)
+    };
+    match answer {
+        Answer::Json(code, value) => Ok(whole(code, &value)?),
+        Answer::RetryAfter(code, seconds) => {
+            let mut response = whole(code, &status(code, "TooManyRequests"))?;
+            response.headers_mut().insert("retry-after", seconds.into());
+            Ok(response)
+        }
+        Answer::Hang => std::future::pending().await,
+        Answer::Reset => Err(reset()),
+        Answer::Torn => {
+            let parts = stream::iter([Ok(Frame::data(Bytes::from_static(b"{\"kind\": \"Lis"))), Err(reset())]);
+            Ok(Response::new(StreamBody::new(parts).boxed_unsync()))
+        }
+        Answer::Watch(lines, open) => {
+            let lines = stream::iter(lines).then(move |(pause, line)| {
+                let clock = clock.clone();
+                async move {
+                    clock.sleep(pause).await;
+                    Ok::<_, BoxError>(Frame::data(Bytes::from(format!("{line}\n"))))
+                }
+            });
+            let rest: stream::BoxStream<'static, Result<Frame<Bytes>, BoxError>> =
+                if open { stream::pending().boxed() } else { stream::empty().boxed() };
+            Ok(Response::new(StreamBody::new(lines.chain(rest)).boxed_unsync()))
+        }
+    }
+}
