@@ -7,16 +7,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use http::{Request, Response};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use http_body::Frame;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
 use super::clock::Clock;
-
 
 /// A request as it arrived.
 #[derive(Clone, Debug, PartialEq)]

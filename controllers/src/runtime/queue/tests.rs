@@ -138,7 +138,14 @@ async fn shut_down_hands_out_what_is_ready_and_then_ends_every_worker() {
     queue.shut_down();
     queue.add("refused");
     assert_eq!(queue.get().await, Some("ready"));
-    let workers: Vec<_> = (0..3).map(|_| tokio::spawn({ let q = queue.clone(); async move { q.get().await } })).collect();
+    let workers: Vec<_> = (0..3)
+        .map(|_| {
+            tokio::spawn({
+                let q = queue.clone();
+                async move { q.get().await }
+            })
+        })
+        .collect();
     for worker in workers {
         assert_eq!(worker.await.unwrap(), None);
     }
@@ -194,7 +201,8 @@ impl Model {
     }
 
     fn promote(&mut self) {
-        let mut due: Vec<_> = self.waiting.iter().filter(|(_, (at, _))| *at <= self.now).map(|(k, at)| (*at, *k)).collect();
+        let mut due: Vec<_> =
+            self.waiting.iter().filter(|(_, (at, _))| *at <= self.now).map(|(k, at)| (*at, *k)).collect();
         due.sort_unstable();
         for (_, key) in due {
             self.waiting.remove(&key);

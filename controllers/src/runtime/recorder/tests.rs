@@ -124,7 +124,8 @@ async fn from_the_tenth_message_on_similar_events_are_combined() {
         setup.warn(&format!("message {n}"));
     }
     let seen = setup.seen().await;
-    let messages: Vec<_> = seen.iter().skip(8).map(|seen| (seen.line.split(' ').next().unwrap(), &seen.body["message"])).collect();
+    let messages: Vec<_> =
+        seen.iter().skip(8).map(|seen| (seen.line.split(' ').next().unwrap(), &seen.body["message"])).collect();
     assert_eq!(
         messages,
         [
