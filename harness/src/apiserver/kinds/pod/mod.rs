@@ -1,9 +1,15 @@
 //! Pod.
 
 pub(super) mod admission;
+mod containers;
 pub(super) mod defaults;
+mod dump;
+mod env;
 mod qos;
+mod resources;
+mod scheduling;
 pub(super) mod validation;
+mod volumes;
 
 use serde_json::{Map, Value, json};
 

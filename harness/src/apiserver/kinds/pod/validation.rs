@@ -1,24 +1,439 @@
-//! Validation of pods and pod templates.
+//! Validation of pods and pod templates, in upstream's order.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::apiserver::field::{ErrorList, Path};
-use crate::apiserver::kinds::{NameRule, meta};
+use super::containers::{self, Surroundings};
+use super::{resources, scheduling, volumes};
+use crate::apiserver::field::{BadValue, ErrorList, Path};
+use crate::apiserver::kinds::selector::array;
+use crate::apiserver::kinds::{NameRule, meta, names};
+
+const METADATA: Path<'static> = Path::new("metadata");
+const SPEC: Path<'static> = Path::new("spec");
+const MAX_INT32: i64 = i32::MAX as i64;
+
+fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
+    value.get(field).filter(|v| !v.is_null())
+}
+
+fn spec_of(pod: &Value) -> &Value {
+    pod.get("spec").unwrap_or(&Value::Null)
+}
 
 /// Errors in a new pod.
 pub(super) fn create(pod: &Value) -> ErrorList {
-    meta::validate(pod, true, NameRule::Subdomain, &Path::new("metadata"))
+    let mut errors = ErrorList::new();
+    metadata_and_spec(pod, &mut errors);
+    let spec = spec_of(pod);
+    if !array(spec, "ephemeralContainers").is_empty() {
+        errors.forbidden(&SPEC.child("ephemeralContainers"), "cannot be set on create");
+    }
+    if !meta::text(spec, "nodeName").is_empty() && !array(spec, "schedulingGates").is_empty() {
+        errors.forbidden(&SPEC.child("nodeName"), "cannot be set until all schedulingGates have been cleared");
+    }
+    errors
 }
 
-/// Errors in an update of a pod.
-pub(super) fn update(_new: &Value, _old: &Value) -> ErrorList {
-    ErrorList::new()
+fn metadata_and_spec(pod: &Value, errors: &mut ErrorList) {
+    errors.append(meta::validate(pod, true, NameRule::Subdomain, &METADATA));
+    let spec = spec_of(pod);
+    pod_spec(spec, true, &SPEC, errors);
+    for field in ["containers", "initContainers"] {
+        let path = SPEC.child(field);
+        for (i, container) in array(spec, field).iter().enumerate() {
+            trimmed_image(container, &path.index(i), errors);
+        }
+    }
 }
 
-/// Errors in a new status of a pod.
-pub(super) fn status_update(_new: &Value, _old: &Value) -> ErrorList {
-    ErrorList::new()
+fn trimmed_image(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let image = meta::text(container, "image");
+    if image.trim() != image {
+        errors.invalid(&path.child("image"), image, "must not have leading or trailing whitespace");
+    }
 }
 
 /// Errors in a pod template.
-pub(in crate::apiserver::kinds) fn template(_template: &Value, _path: &Path<'_>, _errors: &mut ErrorList) {}
+pub(in crate::apiserver::kinds) fn template(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let metadata = template.get("metadata").unwrap_or(&Value::Null);
+    if let Some(labels) = metadata.get("labels").and_then(Value::as_object) {
+        meta::validate_labels(labels, &path.child("labels"), errors);
+    }
+    if let Some(annotations) = metadata.get("annotations").and_then(Value::as_object) {
+        meta::validate_annotations(annotations, &path.child("annotations"), errors);
+    }
+    let spec = spec_of(template);
+    let path = path.child("spec");
+    pod_spec(spec, false, &path, errors);
+    if !array(spec, "ephemeralContainers").is_empty() {
+        errors.forbidden(&path.child("ephemeralContainers"), "ephemeral containers not allowed in pod template");
+    }
+}
+
+fn pod_spec(spec: &Value, is_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let volumes = volumes::validate(spec, &path.child("volumes"), errors);
+    let grace_period = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
+    let around = Surroundings { spec, volumes: &volumes, grace_period };
+    containers::regular(&around, &path.child("containers"), errors);
+    containers::init(&around, &path.child("initContainers"), errors);
+    if let Some(own) = given(spec, "resources") {
+        resources::requirements(own, true, &path.child("resources"), errors);
+    }
+    host_network(spec, is_pod, path, errors);
+    let policies = ["Always", "OnFailure", "Never"];
+    containers::one_of(meta::text(spec, "restartPolicy"), &policies, &path.child("restartPolicy"), errors);
+    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    containers::one_of(meta::text(spec, "dnsPolicy"), &policies, &path.child("dnsPolicy"), errors);
+    if let Some(labels) = spec.get("nodeSelector").and_then(Value::as_object) {
+        meta::validate_labels(labels, &path.child("nodeSelector"), errors);
+    }
+    security_context(spec, &path.child("securityContext"), errors);
+    if let Some(affinity) = given(spec, "affinity") {
+        scheduling::affinity(affinity, &path.child("affinity"), errors);
+    }
+    dns_config(spec, &path.child("dnsConfig"), errors);
+    let gates = path.child("readinessGates");
+    for (i, gate) in array(spec, "readinessGates").iter().enumerate() {
+        qualified(meta::text(gate, "conditionType"), &gates.index(i).child("conditionType"), errors);
+    }
+    scheduling::gates(array(spec, "schedulingGates"), &path.child("schedulingGates"), errors);
+    let constraints = array(spec, "topologySpreadConstraints");
+    scheduling::spread(constraints, &path.child("topologySpreadConstraints"), errors);
+    names_in_spec(spec, path, errors);
+}
+
+fn qualified(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    for message in names::qualified_name(name) {
+        errors.invalid(path, name, message);
+    }
+}
+
+fn checked(value: &str, messages: Vec<String>, path: &Path<'_>, errors: &mut ErrorList) {
+    for message in messages {
+        errors.invalid(path, value, message);
+    }
+}
+
+/// The names and numbers at the end of a spec.
+fn names_in_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in ["serviceAccountName", "nodeName"] {
+        let name = meta::text(spec, field);
+        if !name.is_empty() {
+            checked(name, names::dns1123_subdomain(name), &path.child(field), errors);
+        }
+    }
+    if let Some(seconds) = given(spec, "activeDeadlineSeconds").and_then(Value::as_i64) {
+        if !(1..=MAX_INT32).contains(&seconds) {
+            let why = names::inclusive_range(1, MAX_INT32);
+            errors.invalid(&path.child("activeDeadlineSeconds"), seconds, why);
+        }
+    }
+    for field in ["hostname", "subdomain"] {
+        let name = meta::text(spec, field);
+        if !name.is_empty() {
+            checked(name, names::dns1123_label(name), &path.child(field), errors);
+        }
+    }
+    scheduling::tolerations(array(spec, "tolerations"), &path.child("tolerations"), errors);
+    let aliases = path.child("hostAliases");
+    for (i, alias) in array(spec, "hostAliases").iter().enumerate() {
+        let path = aliases.index(i);
+        ip(meta::text(alias, "ip"), &path.child("ip"), errors);
+        let names_path = path.child("hostnames");
+        for (j, name) in array(alias, "hostnames").iter().enumerate() {
+            let name = name.as_str().unwrap_or_default();
+            checked(name, names::dns1123_subdomain(name), &names_path.index(j), errors);
+        }
+    }
+    for field in ["priorityClassName", "runtimeClassName"] {
+        let name = meta::text(spec, field);
+        if !name.is_empty() {
+            checked(name, names::dns1123_subdomain(name), &path.child(field), errors);
+        }
+    }
+    if let Some(policy) = given(spec, "preemptionPolicy").and_then(Value::as_str) {
+        let allowed = ["PreemptLowerPriority", "Never"];
+        containers::one_of(policy, &allowed, &path.child("preemptionPolicy"), errors);
+    }
+    let overhead = path.child("overhead");
+    for (name, value) in spec.get("overhead").and_then(Value::as_object).into_iter().flatten() {
+        resources::quantity(name, value, &overhead.key(name), errors);
+    }
+    if let Some(os) = given(spec, "os") {
+        let name = meta::text(os, "name");
+        containers::one_of(name, &["linux", "windows"], &path.child("os").child("name"), errors);
+    }
+}
+
+/// An IP address in the lenient form of old fields.
+pub(super) fn ip(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if text.parse::<std::net::IpAddr>().is_err() {
+        errors.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+    }
+}
+
+fn host_network(spec: &Value, is_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    if spec.get("hostNetwork") != Some(&Value::Bool(true)) {
+        return;
+    }
+    let all = path.child("containers");
+    for (i, container) in array(spec, "containers").iter().enumerate() {
+        let (container_path, ports);
+        container_path = all.index(i);
+        ports = container_path.child("ports");
+        for (j, port) in array(container, "ports").iter().enumerate() {
+            let of = |field: &str| port.get(field).and_then(Value::as_i64).unwrap_or(0);
+            let (host, own) = (of("hostPort"), of("containerPort"));
+            if (is_pod || host != 0) && host != own {
+                let why = "must match `containerPort` when `hostNetwork` is true";
+                errors.invalid(&ports.index(j).child("hostPort"), host, why);
+            }
+        }
+    }
+}
+
+fn security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(context) = given(spec, "securityContext") else { return };
+    for field in ["fsGroup", "runAsUser", "runAsGroup"] {
+        containers::id(context.get(field), &path.child(field), errors);
+    }
+    let groups = path.child("supplementalGroups");
+    for (i, group) in array(context, "supplementalGroups").iter().enumerate() {
+        containers::id(Some(group), &groups.index(i), errors);
+    }
+    if spec.get("shareProcessNamespace") == Some(&Value::Bool(true)) && spec.get("hostPID") == Some(&Value::Bool(true))
+    {
+        let why = "ShareProcessNamespace and HostPID cannot both be enabled";
+        errors.invalid(&path.child("shareProcessNamespace"), true, why);
+    }
+    if let Some(policy) = given(context, "fsGroupChangePolicy").and_then(Value::as_str) {
+        if !matches!(policy, "Always" | "OnRootMismatch") {
+            errors.not_supported(&path.child("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
+        }
+    }
+    containers::profile(context, "seccompProfile", path, errors);
+    containers::profile(context, "appArmorProfile", path, errors);
+    if let Some(policy) = given(context, "supplementalGroupsPolicy").and_then(Value::as_str) {
+        if !matches!(policy, "Merge" | "Strict") {
+            errors.not_supported(&path.child("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
+        }
+    }
+}
+
+fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let config = given(spec, "dnsConfig");
+    if meta::text(spec, "dnsPolicy") == "None" {
+        let Some(config) = config else {
+            errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None");
+            return;
+        };
+        if array(config, "nameservers").is_empty() {
+            let why = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+            errors.required(&path.child("nameservers"), why);
+            return;
+        }
+    }
+    let Some(config) = config else { return };
+    let servers = array(config, "nameservers");
+    let path_of = path.child("nameservers");
+    if servers.len() > 3 {
+        let shown = BadValue::Raw(Value::Array(servers.to_vec()).to_string());
+        errors.invalid(&path_of, shown, "must not have more than 3 nameservers");
+    }
+    for (i, server) in servers.iter().enumerate() {
+        ip(server.as_str().unwrap_or_default(), &path_of.index(i), errors);
+    }
+}
+
+/// What may change in a pod, as upstream lists it.
+const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// Errors in an update of a pod.
+pub(super) fn update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = meta::validate_update(new, old, &METADATA);
+    metadata_and_spec(new, &mut errors);
+    let (now, before) = (spec_of(new), spec_of(old));
+    for field in ["containers", "initContainers"] {
+        let path = SPEC.child(field);
+        let (now, before) = (array(now, field), array(before, field));
+        if now.len() != before.len() {
+            errors.forbidden(&path, "pod updates may not add or remove containers");
+            return errors;
+        }
+        for (i, container) in now.iter().enumerate() {
+            let path = path.index(i);
+            if meta::text(container, "image").is_empty() {
+                errors.required(&path.child("image"), "");
+            }
+            trimmed_image(container, &path, &mut errors);
+        }
+    }
+    if !deadline_update(now, before, &mut errors) {
+        return errors;
+    }
+    let path = SPEC.child("tolerations");
+    scheduling::only_added_tolerations(array(now, "tolerations"), array(before, "tolerations"), &path, &mut errors);
+    let path = SPEC.child("schedulingGates");
+    scheduling::only_deleted_gates(array(now, "schedulingGates"), array(before, "schedulingGates"), &path, &mut errors);
+    if meta::equal(Some(now), Some(before)) {
+        return errors;
+    }
+    let munged = munge(now, before);
+    if !meta::equal(Some(&munged), Some(before)) {
+        let difference = super::dump::difference(before, &munged);
+        errors.forbidden(&SPEC, format!("pod updates may not change fields other than {UPDATABLE}\n{difference}"));
+    }
+    errors
+}
+
+/// False when upstream stops looking.
+fn deadline_update(now: &Value, before: &Value, errors: &mut ErrorList) -> bool {
+    let path = SPEC.child("activeDeadlineSeconds");
+    let of = |spec: &Value| given(spec, "activeDeadlineSeconds").and_then(Value::as_i64);
+    match (of(now), of(before)) {
+        (Some(now), _) if !(0..=MAX_INT32).contains(&now) => {
+            errors.invalid(&path, now, names::inclusive_range(0, MAX_INT32));
+            return false;
+        }
+        (Some(now), Some(before)) if before < now => {
+            errors.invalid(&path, now, "must be less than or equal to previous value");
+            return false;
+        }
+        (None, Some(_)) => {
+            let shown = BadValue::Raw("null".to_owned());
+            errors.invalid(&path, shown, "must not update from a positive integer to nil value");
+        }
+        _ => {}
+    }
+    true
+}
+
+/// The new spec with everything that may change put back to what it was.
+fn munge(now: &Value, before: &Value) -> Value {
+    let mut munged = now.clone();
+    let Some(map) = munged.as_object_mut() else { return munged };
+    for field in ["containers", "initContainers"] {
+        let old = array(before, field);
+        let containers = map.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten();
+        for (container, old) in containers.zip(old) {
+            container["image"] = meta::text(old, "image").into();
+        }
+    }
+    for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
+        put_back(map, before, field);
+    }
+    let grace = |spec: &Value| spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
+    if grace(before).is_some_and(|g| g < 0) && grace(now) == Some(1) {
+        put_back(map, before, "terminationGracePeriodSeconds");
+    }
+    if !array(before, "schedulingGates").is_empty() {
+        // A gated pod may narrow where it can go.
+        put_back(map, before, "nodeSelector");
+        put_back(map, before, "affinity");
+    }
+    munged
+}
+
+fn put_back(map: &mut Map<String, Value>, before: &Value, field: &str) {
+    match before.get(field) {
+        Some(value) => {
+            map.insert(field.to_owned(), value.clone());
+        }
+        None => {
+            map.remove(field);
+        }
+    }
+}
+
+/// Errors in a new status of a pod.
+pub(super) fn status_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = meta::validate_update(new, old, &METADATA);
+    let empty = Value::Null;
+    let (now, before) = (new.get("status").unwrap_or(&empty), old.get("status").unwrap_or(&empty));
+    let path = Path::new("status");
+    conditions(now, &path.child("conditions"), &mut errors);
+    nominated_node(now, before, spec_of(old), &path, &mut errors);
+    if let Some(generation) = now.get("observedGeneration").and_then(Value::as_i64).filter(|g| *g < 0) {
+        errors.invalid(&path.child("observedGeneration"), generation, "must be a non-negative integer");
+    }
+    meta::immutable(now.get("qosClass"), before.get("qosClass"), &path.child("qosClass"), &mut errors);
+    for field in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        let statuses = (array(now, field), array(before, field));
+        state_transitions(field, statuses, spec_of(old), &path.child(field), &mut errors);
+    }
+    let ips = path.child("podIPs");
+    for (i, address) in array(now, "podIPs").iter().enumerate() {
+        ip(meta::text(address, "ip"), &ips.index(i), &mut errors);
+    }
+    let hosts = array(now, "hostIPs");
+    let path = path.child("hostIPs");
+    if let Some(first) = hosts.first().map(|h| meta::text(h, "ip")).filter(|ip| *ip != meta::text(now, "hostIP")) {
+        errors.invalid(&path.index(0).child("ip"), first, "must be equal to `hostIP`");
+    }
+    for (i, address) in hosts.iter().enumerate() {
+        ip(meta::text(address, "ip"), &path.index(i), &mut errors);
+    }
+    errors
+}
+
+fn conditions(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (i, condition) in array(status, "conditions").iter().enumerate() {
+        let path = path.index(i);
+        if let Some(generation) = condition.get("observedGeneration").and_then(Value::as_i64).filter(|g| *g < 0) {
+            errors.invalid(&path.child("observedGeneration"), generation, "must be a non-negative integer");
+        }
+        let kind = meta::text(condition, "type");
+        if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
+            qualified(kind, &path.child("Type"), errors);
+        }
+    }
+}
+
+fn nominated_node(now: &Value, before: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let nominated = meta::text(now, "nominatedNodeName");
+    if nominated.is_empty() || nominated == meta::text(before, "nominatedNodeName") {
+        return;
+    }
+    checked(nominated, names::dns1123_subdomain(nominated), &path.child("nominatedNodeName"), errors);
+    if !meta::text(spec, "nodeName").is_empty() {
+        let why = "may not be set on pods that are already bound to a node";
+        errors.forbidden(&path.child("nominatedNodeName"), why);
+    }
+}
+
+/// A container that has ended for good does not run again.
+fn state_transitions(
+    field: &str,
+    (now, before): (&[Value], &[Value]),
+    spec: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let policy = meta::text(spec, "restartPolicy");
+    for (i, old) in before.iter().enumerate() {
+        let Some(ended) = old.pointer("/state/terminated").filter(|t| !t.is_null()) else { continue };
+        let name = meta::text(old, "name");
+        let failed = ended.get("exitCode").and_then(Value::as_i64).unwrap_or(0) != 0;
+        let own = match field {
+            "containerStatuses" => container_policy(array(spec, "containers"), name),
+            "initContainerStatuses" => container_policy(array(spec, "initContainers"), name),
+            _ => Some("Never"),
+        };
+        let restarts = match own.unwrap_or(policy) {
+            "Always" => true,
+            "OnFailure" => failed,
+            _ => false,
+        };
+        let runs = |n: &&Value| {
+            meta::text(n, "name") == name && given(n.get("state").unwrap_or(&Value::Null), "terminated").is_none()
+        };
+        if !restarts && now.iter().any(|n| runs(&n)) {
+            errors.forbidden(&path.index(i).child("state"), "may not be transitioned to non-terminated state");
+        }
+    }
+}
+
+fn container_policy<'a>(containers: &'a [Value], name: &str) -> Option<&'a str> {
+    let container = containers.iter().find(|c| meta::text(c, "name") == name)?;
+    given(container, "restartPolicy").and_then(Value::as_str)
+}
