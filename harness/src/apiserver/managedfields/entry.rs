@@ -210,6 +210,16 @@ impl Entries {
         self.remove_empty();
     }
 
+    /// All but the applier lose what it changed and what it removed.
+    pub(crate) fn release_others(&mut self, write: &Write<'_>, changed: &FieldSet, removed: &FieldSet) {
+        for entry in &mut self.0 {
+            if !entry.is_of(write, Operation::Apply) {
+                entry.set.difference(changed);
+                entry.set.difference(removed);
+            }
+        }
+    }
+
     /// The writer owns these fields now.
     pub(super) fn gain(&mut self, write: &Write<'_>, set: FieldSet) {
         let time = Some(stamp(write.now));

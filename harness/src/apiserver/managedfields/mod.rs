@@ -26,9 +26,9 @@ use serde_json::Value;
 pub(crate) use compare::{Comparison, compare};
 pub(crate) use element::{index_key, list_key};
 pub use entry::Operation;
-pub(crate) use entry::{Entries, Entry};
+pub(crate) use entry::{Entries, Entry, stamp};
 pub use reset::{CUSTOM_MAIN, CUSTOM_STATUS, reset_fields};
-pub(crate) use set::FieldSet;
+pub(crate) use set::{FieldSet, is_member, node, show};
 
 use super::schema::Schema;
 

@@ -11,9 +11,6 @@ const SELF: &str = ".";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FieldSet(Map<String, Value>);
 
-/// A step of a path, as conflicts print it.
-pub(crate) type Step<'a> = &'a str;
-
 impl FieldSet {
     /// The set that a `fieldsV1` value holds.
     pub(crate) fn from_value(value: Value) -> Option<Self> {
@@ -198,7 +195,7 @@ fn collect(map: &Map<String, Value>, path: &str, out: &mut Vec<String>) {
 }
 
 /// A path element as messages print it: `.name`, `[name="c"]`, `[="x"]`.
-pub(crate) fn show(element: Step<'_>) -> String {
+pub(crate) fn show(element: &str) -> String {
     match element.split_once(':') {
         Some(("f", name)) => format!(".{name}"),
         Some(("v", value)) => format!("[={value}]"),
