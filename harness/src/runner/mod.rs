@@ -1,1 +1,3 @@
-//! Module `runner`.
+//! Runs fixtures.
+pub mod isolate;
+pub mod log;

@@ -1,0 +1,182 @@
+//! Keeps fixtures apart: one OS thread each, side by side over the cores, panics and hangs told as results.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+thread_local! {
+    /// Panics of this thread, if somebody wants to know.
+    static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// How a job ended.
+#[derive(Debug)]
+pub enum Ended<T> {
+    /// As it should.
+    With(T),
+    /// By a panic that nothing caught; message and place.
+    Panicked(String),
+    /// Not within the limit of wall time. Its thread was left to itself.
+    Hung(Duration),
+}
+
+/// Runs `work` for each of `0..count` on a thread of its own, `jobs` at a time, and hands results to `done` in order of arrival.
+///
+/// `done` answers whether to go on; after a `false` nothing new starts, and what runs already is waited for and handed over.
+pub fn run_each<T, W>(count: usize, jobs: usize, limit: Duration, work: W, mut done: impl FnMut(usize, Ended<T>) -> bool)
+where
+    T: Send + 'static,
+    W: Fn(usize) -> T + Send + Sync + 'static,
+{
+    let work = Arc::new(work);
+    let next = AtomicUsize::new(0);
+    let (sender, results) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, count.max(1)) {
+            let (sender, work, next) = (sender.clone(), work.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        return;
+                    }
+                    let work = work.clone();
+                    let ended = alone(limit, move || work(index));
+                    if sender.send((index, ended)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (index, ended) in results {
+            if !done(index, ended) {
+                next.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
+/// Runs `work` on a thread of its own and waits for it, but not longer than `limit`.
+fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Ended<T> {
+    let (sender, result) = mpsc::channel();
+    let spawned = std::thread::Builder::new().name("fixture".to_owned()).spawn(move || {
+        let (outcome, panics) = watch_panics(|| panic::catch_unwind(AssertUnwindSafe(work)));
+        let ended = match outcome {
+            Ok(value) => Ended::With(value),
+            Err(payload) => Ended::Panicked(panics.into_iter().next_back().unwrap_or_else(|| text_of(&*payload))),
+        };
+        // Nobody listens any more if it took too long.
+        let _ = sender.send(ended);
+    });
+    if let Err(error) = spawned {
+        return Ended::Panicked(format!("unable to start a thread: {error}"));
+    }
+    match result.recv_timeout(limit) {
+        Ok(ended) => ended,
+        Err(RecvTimeoutError::Timeout) => Ended::Hung(limit),
+        Err(RecvTimeoutError::Disconnected) => Ended::Panicked("the fixture's thread ended without a result".to_owned()),
+    }
+}
+
+/// Runs `work` and returns, beside its result, the messages of all panics on this thread meanwhile: also of those that
+/// tokio or a panic barrier caught. Their usual report on standard error is suppressed.
+pub fn watch_panics<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+    install_hook();
+    let outer = PANICS.replace(Some(Vec::new()));
+    let result = work();
+    let seen = PANICS.replace(outer).unwrap_or_default();
+    (result, seen)
+}
+
+/// Panics on this thread since [`watch_panics`] began; empty outside of it.
+#[must_use]
+pub fn panics_so_far() -> Vec<String> {
+    PANICS.with_borrow(|panics| panics.clone().unwrap_or_default())
+}
+
+fn install_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+            let text = format!("{}{place}", text_of(info.payload()));
+            let taken = PANICS.try_with(|panics| match panics.try_borrow_mut() {
+                Ok(mut panics) => panics.as_mut().map(|seen| seen.push(text)).is_some(),
+                Err(_) => false,
+            });
+            if !taken.unwrap_or(false) {
+                usual(info);
+            }
+        }));
+    });
+}
+
+fn text_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic without a message".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_panic_fails_one_job_and_stops_nothing() {
+        for jobs in [1, 3, 100] {
+            let mut seen = BTreeMap::new();
+            let work = |index: usize| if index == 2 { panic!("job {index} breaks") } else { index * 10 };
+            run_each(7, jobs, LIMIT, work, |index, ended| {
+                seen.insert(index, ended);
+                true
+            });
+            assert_eq!(seen.len(), 7);
+            for (index, ended) in seen {
+                match ended {
+                    Ended::With(value) => assert_eq!(value, index * 10),
+                    Ended::Panicked(text) => assert!(index == 2 && text.starts_with("job 2 breaks at "), "{text}"),
+                    Ended::Hung(_) => panic!("{index} hung"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_hang_is_told_and_stops_nothing() {
+        let (mut hung, mut fine) = (Vec::new(), 0);
+        let work = |index: usize| while index == 1 { std::thread::park() };
+        run_each(3, 1, Duration::from_millis(300), work, |index, ended| {
+            if let Ended::Hung(_) = ended { hung.push(index) } else { fine += 1 }
+            true
+        });
+        assert_eq!((hung, fine), (vec![1], 2));
+    }
+
+    #[test]
+    fn nothing_new_starts_after_a_no() {
+        let mut count = 0;
+        run_each(1000, 2, LIMIT, |index| index, |_, _| {
+            count += 1;
+            false
+        });
+        assert!(count < 1000, "{count}");
+        run_each(0, 2, LIMIT, |index| index, |_, _: Ended<usize>| unreachable!("there is no job"));
+    }
+
+    #[test]
+    fn caught_panics_are_seen() {
+        let ((), panics) = watch_panics(|| {
+            let _ = panic::catch_unwind(|| panic!("inside"));
+        });
+        assert!(panics[0].starts_with("inside at ") && panics.len() == 1, "{panics:?}");
+    }
+}
