@@ -1,1 +1,81 @@
-//! Module `cli`.
+//! The command line: one file per verb. Data goes to standard output, talk to standard error.
+
+mod explain;
+mod lint;
+mod list;
+mod run;
+mod select;
+
+use std::io::{self, Write};
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::{self, Exit};
+
+/// Runs Kubernetes' disruption-class controllers against an embedded API server in virtual time and checks what they promise.
+///
+/// Without a verb: `run`.
+#[derive(Debug, Parser)]
+#[command(name = "plumbline", version, about, after_help = exit::HELP, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    run: run::Args,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run fixtures (the default)
+    Run(run::Args),
+    /// List fixtures, or what the filters select of them
+    List(list::Args),
+    /// Check fixtures without running them
+    Lint(lint::Args),
+    /// Show a fixture's promise, its steps and the transcript of a run
+    Explain(explain::Args),
+}
+
+/// Why a verb could not do its work.
+#[derive(Debug)]
+enum Error {
+    /// Fixtures that cannot be used.
+    BadFixtures(crate::fixture::Problems),
+    /// The filters select nothing.
+    Nothing(String),
+    /// Something around us does not work.
+    Environment(String),
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Environment(format!("unable to write: {error}"))
+    }
+}
+
+/// Runs the program with the process's arguments.
+#[must_use]
+pub fn main() -> Exit {
+    let cli = Cli::parse();
+    let result = match cli.verb {
+        None => run::main(&cli.run),
+        Some(Verb::Run(args)) => run::main(&args),
+        Some(Verb::List(args)) => list::main(&args),
+        Some(Verb::Lint(args)) => lint::main(&args),
+        Some(Verb::Explain(args)) => explain::main(&args),
+    };
+    let (exit, message) = match result {
+        Ok(exit) => return exit,
+        Err(Error::BadFixtures(problems)) => (Exit::BadFixtures, problems.to_string()),
+        Err(Error::Nothing(message)) => (Exit::NothingSelected, message),
+        Err(Error::Environment(message)) => (Exit::Environment, message),
+    };
+    talk(&format!("plumbline: {message}"));
+    exit
+}
+
+/// Says something to the user, beside the data.
+fn talk(text: &str) {
+    // There is nobody left to tell when standard error is closed.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}

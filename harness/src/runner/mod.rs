@@ -1,3 +1,67 @@
-//! Runs fixtures.
+//! Runs fixtures: each on a fresh server, in virtual time, on a thread of its own.
+//!
+//! - [`suite`]: a whole plan, side by side, with events for reporters · [`isolate`]: threads, panics, hangs
+//! - [`drive`]: one fixture from seed to end · [`calls`], [`faults`]: what its steps do
+//! - [`verdict`]: from the evidence to a report · [`log`]: what the subject said
+//!
+//! Order of things at a moment T: tasks whose timer is due at T run and come to rest, then the steps at T are done in the
+//! order of the file with a rest after each, then time moves. Results do not depend on how many fixtures run side by side.
+
+pub mod calls;
+pub mod drive;
+pub mod faults;
 pub mod isolate;
 pub mod log;
+pub mod suite;
+pub mod verdict;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::expect::StepReply;
+use crate::transcript::Transcript;
+
+/// What a run leaves behind, gathered while it goes on: it survives a panic or a hang of the fixture.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    inner: Arc<Mutex<Gathered>>,
+}
+
+/// The content of [`Evidence`].
+#[derive(Clone, Debug, Default)]
+pub struct Gathered {
+    /// The time at `t=+0s`.
+    pub start: Timestamp,
+    /// The record of the server.
+    pub transcript: Transcript,
+    /// All objects before the controllers started.
+    pub initial: Vec<Value>,
+    /// Answers to the steps' requests.
+    pub replies: Vec<StepReply>,
+    /// Length of the transcript when the world had come to rest after each step.
+    pub marks: Vec<usize>,
+    /// The subject's metrics, and when.
+    pub scrapes: Vec<(Duration, String)>,
+    /// Warnings of the subject.
+    pub log: Vec<String>,
+    /// Virtual time that passed.
+    pub end: Duration,
+    /// Why the run was broken off or is not to be trusted.
+    pub troubles: Vec<String>,
+}
+
+impl Evidence {
+    /// Changes what was gathered.
+    pub fn update<T>(&self, change: impl FnOnce(&mut Gathered) -> T) -> T {
+        change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A copy of what was gathered so far.
+    #[must_use]
+    pub fn gathered(&self) -> Gathered {
+        self.update(|gathered| gathered.clone())
+    }
+}

@@ -1,0 +1,99 @@
+//! `plumbline explain`: a fixture in full: promise, steps, and the transcript of a run.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use super::Error;
+use super::select::{Folder, Select};
+use crate::exit::Exit;
+use crate::fixture::Fixture;
+use crate::report::Outcome;
+use crate::runner::suite;
+use crate::runner::verdict::Judged;
+use crate::subject::Subject;
+use crate::subject::in_process::InProcess;
+
+/// How many fixtures are explained at once, at most.
+const LIMIT: usize = 20;
+
+/// Flags of `explain`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The fixture's id, or a filter as for `run`
+    #[arg(value_name = "FIXTURE")]
+    fixture: String,
+
+    #[command(flatten)]
+    folder: Folder,
+}
+
+/// Runs the verb.
+pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+    let subject: Arc<dyn Subject> = Arc::new(InProcess);
+    let select = Select::one(&args.fixture, &args.folder);
+    let fixtures = select.load()?;
+    let chosen: Vec<Fixture> = match fixtures.iter().find(|fixture| fixture.id == args.fixture) {
+        Some(exact) => vec![exact.clone()],
+        None => select.plan(&fixtures, &suite::place(&*subject))?.runs().cloned().collect(),
+    };
+    let shown = &chosen[..chosen.len().min(LIMIT)];
+    let mut judged: Vec<Option<Judged>> = vec![None; shown.len()];
+    suite::run_all(shown, &subject, 1, |index, result| {
+        judged[index] = Some(result);
+        true
+    });
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut exit = Exit::Ok;
+    for (fixture, judged) in shown.iter().zip(judged.into_iter().flatten()) {
+        if judged.report.outcome == Outcome::Fail {
+            exit = Exit::FixturesFailed;
+        }
+        explain(fixture, &judged, &mut out)?;
+    }
+    if shown.len() < chosen.len() {
+        writeln!(out, "… and {} more", chosen.len() - shown.len())?;
+    }
+    out.flush()?;
+    Ok(exit)
+}
+
+fn explain(fixture: &Fixture, judged: &Judged, out: &mut impl Write) -> io::Result<()> {
+    let bar = "─".repeat(fixture.id.chars().count());
+    writeln!(out, "{}\n{bar}", fixture.id)?;
+    writeln!(out, "promise   {}", fixture.promise)?;
+    writeln!(out, "rules     {}", fixture.rules.join(" "))?;
+    writeln!(out, "level     {} ({})", fixture.level, fixture.feature)?;
+    if !fixture.source.is_empty() {
+        writeln!(out, "source    {}", fixture.source.join(", "))?;
+    }
+    if let Some(row) = &fixture.row {
+        let values: Vec<String> = row.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        writeln!(out, "row       {} ({})", row.id, values.join(", "))?;
+    }
+    let controllers: Vec<&str> = fixture.controllers.iter().map(|controller| controller.as_str()).collect();
+    let flags: Vec<String> = fixture.flags.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+    writeln!(out, "runs      {} {}", controllers.join(", "), flags.join(" "))?;
+    writeln!(out, "\n{}", fixture.file.display())?;
+    source(fixture, out)?;
+    writeln!(out, "\ntranscript")?;
+    for line in judged.transcript.lines() {
+        writeln!(out, "  {line}")?;
+    }
+    if judged.transcript.is_empty() {
+        writeln!(out, "  (nobody wrote anything)")?;
+    }
+    writeln!(out, "\noutcome   {}", judged.report.outcome.participle())?;
+    for failure in &judged.report.failures {
+        writeln!(out, "  ✗ {}", failure.to_string().replace('\n', "\n    "))?;
+    }
+    writeln!(out)
+}
+
+/// The steps as the author wrote them.
+fn source(fixture: &Fixture, out: &mut impl Write) -> io::Result<()> {
+    let Ok(text) = std::fs::read_to_string(&fixture.file) else { return Ok(()) };
+    for (number, line) in text.lines().enumerate().skip_while(|(_, line)| !line.starts_with("given")) {
+        writeln!(out, "  {:>3}  {line}", number + 1)?;
+    }
+    Ok(())
+}

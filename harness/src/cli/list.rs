@@ -1,0 +1,59 @@
+//! `plumbline list`: what there is.
+
+use std::io::{self, Write};
+
+use super::Error;
+use super::select::Select;
+use crate::exit::Exit;
+use crate::plan::{Place, Plan};
+
+/// Flags of `list`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    select: Select,
+
+    /// One JSON object per line instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+    let fixtures = args.select.load()?;
+    let plan = args.select.plan(&fixtures, &Place::everything())?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let written = if args.json { json(&plan, &mut out) } else { table(&plan, &mut out) };
+    written.and_then(|()| out.flush()).or_else(closed_pipe)?;
+    Ok(Exit::Ok)
+}
+
+/// Who pipes into `head` has seen enough.
+fn closed_pipe(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
+}
+
+fn table(plan: &Plan<'_>, out: &mut impl Write) -> io::Result<()> {
+    let fixtures = || plan.entries.iter().map(|entry| entry.fixture);
+    let width = fixtures().map(|fixture| fixture.id.len()).max().unwrap_or_default();
+    for fixture in fixtures() {
+        let rules = fixture.rules.join(" ");
+        writeln!(out, "{:<width$}  {:<11}  {}  [{rules}]", fixture.id, fixture.level.as_str(), fixture.promise)?;
+    }
+    Ok(())
+}
+
+fn json(plan: &Plan<'_>, out: &mut impl Write) -> io::Result<()> {
+    for fixture in plan.entries.iter().map(|entry| entry.fixture) {
+        let line = serde_json::json!({
+            "id": fixture.id,
+            "file": fixture.file,
+            "level": fixture.level.as_str(),
+            "feature": fixture.feature,
+            "rules": fixture.rules,
+            "promise": fixture.promise,
+        });
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}

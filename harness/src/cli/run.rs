@@ -1,0 +1,110 @@
+//! `plumbline run`: the main job.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+use super::select::Select;
+use super::Error;
+use crate::exit::Exit;
+use crate::report::json::Json;
+use crate::report::junit::Junit;
+use crate::report::terminal::Terminal;
+use crate::report::{Event, Outcome, Reporter, RunReport};
+use crate::runner::suite::{self, Options};
+use crate::subject::Subject;
+use crate::subject::in_process::InProcess;
+
+/// Flags of `run`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    select: Select,
+
+    /// How many fixtures run side by side [default: one per core]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+
+    /// Start nothing new after the first failure; the rest is reported as not run
+    #[arg(long)]
+    fail_fast: bool,
+
+    /// Form of the report
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    format: Format,
+
+    /// Write the report to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Form of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Human,
+    /// One JSON document (apiVersion plumbline/v1)
+    Json,
+    /// JUnit XML
+    Junit,
+}
+
+/// Runs the verb.
+pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+    let subject: Arc<dyn Subject> = Arc::new(InProcess);
+    let fixtures = args.select.load()?;
+    let plan = args.select.plan(&fixtures, &suite::place(&*subject))?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let options = Options { jobs: args.jobs.map_or(cores, usize::from), fail_fast: args.fail_fast };
+    let mut reporters = reporters(args)?;
+    let report = suite::run(&plan, &subject, options, &mut reporters)?;
+    Ok(exit(&report))
+}
+
+/// What a report means to the shell.
+fn exit(report: &RunReport) -> Exit {
+    if report.count(Outcome::Fail) > 0 {
+        Exit::FixturesFailed
+    } else if report.count(Outcome::Pass) + report.count(Outcome::Flaky) == 0 {
+        Exit::NothingSelected
+    } else {
+        Exit::Ok
+    }
+}
+
+/// Several reporters as one.
+struct All(Vec<Box<dyn Reporter>>);
+
+impl Reporter for All {
+    fn event(&mut self, event: Event<'_>) -> io::Result<()> {
+        self.0.iter_mut().try_for_each(|reporter| reporter.event(event))
+    }
+}
+
+/// The report where it is wanted, and the one for people on standard error when it is a document on its way elsewhere.
+fn reporters(args: &Args) -> Result<All, Error> {
+    let out: Box<dyn Write> = match &args.output {
+        Some(path) => {
+            let file = File::create(path)
+                .map_err(|error| Error::Environment(format!("unable to write {}: {error}", path.display())))?;
+            Box::new(BufWriter::new(file))
+        }
+        None => Box::new(io::stdout().lock()),
+    };
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let progress = io::stderr().is_terminal();
+    let talk = |progress| -> Box<dyn Reporter> {
+        Box::new(Terminal::new(io::stderr().lock(), !plain && io::stderr().is_terminal(), progress))
+    };
+    Ok(All(match args.format {
+        Format::Human if args.output.is_none() => {
+            vec![Box::new(Terminal::new(out, !plain && io::stdout().is_terminal(), progress))]
+        }
+        Format::Human => vec![Box::new(Terminal::new(out, false, progress))],
+        Format::Json => vec![Box::new(Json(out)), talk(progress)],
+        Format::Junit => vec![Box::new(Junit(out)), talk(progress)],
+    }))
+}

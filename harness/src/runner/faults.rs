@@ -1,0 +1,69 @@
+//! A fixture's faults, in the words of the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::apiserver::Status;
+use crate::apiserver::faults::{On, Predicate, Rule, Verdict, usual_reason};
+use crate::fixture::{Effect, Fault, RequestPattern};
+use crate::time::Clock;
+use crate::transcript::{Actor, Request};
+
+/// The subject was crashed by a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crashed {
+    /// For how long nothing runs.
+    pub restart_after: Duration,
+    /// At which request.
+    pub at: String,
+}
+
+/// The rule for `fault`. A crash cuts the subject off through `cut` and is told to `crashes`.
+pub fn rule(fault: &Fault, clock: &Clock, cut: Arc<dyn Fn() + Send + Sync>, crashes: &UnboundedSender<Crashed>) -> Rule {
+    let verdict = match &fault.effect {
+        Effect::Reply { code, reason, message, retry_after, applied } => {
+            let reason = reason.clone().unwrap_or_else(|| usual_reason(*code).to_owned());
+            let message = message.clone().unwrap_or_else(|| format!("the fixture's fault answers {code}"));
+            let mut status = Status::failure(*code, &reason, message);
+            if let Some(seconds) = retry_after {
+                status = status.with_retry_after(i32::try_from(*seconds).unwrap_or(i32::MAX));
+            }
+            Verdict::Reply { status, applied: *applied }
+        }
+        Effect::Drop { applied } => Verdict::Drop { applied: *applied },
+        Effect::Delay { by, applied } => Verdict::Delay { by: *by, applied: *applied },
+        Effect::Crash { applied, restart_after } => {
+            let when = if *applied { "after" } else { "before" };
+            let crashed = Crashed { restart_after: *restart_after, at: format!("{when} {}", fault.on) };
+            let crashes = crashes.clone();
+            let tell = move || {
+                cut();
+                // Without a listener the fixture is over.
+                let _ = crashes.send(crashed.clone());
+            };
+            Verdict::Hang { applied: *applied, tell: Arc::new(tell) }
+        }
+    };
+    let on = On::Predicate(predicate(fault.on.clone(), clock.clone()));
+    Rule { name: fault.name.clone(), on, nth: fault.nth, count: fault.count, percent: 100, verdict }
+}
+
+/// Whether a request is meant; without an actor: any of the subject's.
+fn predicate(pattern: RequestPattern, clock: Clock) -> Predicate {
+    Arc::new(move |request, actor| {
+        pattern.at.is_none_or(|at| at == clock.elapsed())
+            && pattern.actor.as_deref().map_or_else(|| actor.is_subject(), |name| name == actor.name())
+            && pattern.verb.covers(&request.verb)
+            && is_aimed_at(&pattern, request, actor)
+    })
+}
+
+fn is_aimed_at(pattern: &RequestPattern, request: &Request, _actor: &Actor) -> bool {
+    let target = &pattern.target;
+    let name = request.name.as_deref().or_else(|| request.body.as_ref()?.get("metadata")?.get("name")?.as_str());
+    let subresource = target.subresource.as_deref();
+    target.covers(&request.group, &request.resource, request.namespace.as_deref(), name.unwrap_or_default())
+        && (subresource == Some("*") || subresource == request.subresource.as_deref())
+}

@@ -1,0 +1,105 @@
+//! From the evidence of a run to the report about it.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::Gathered;
+use crate::fixture::Fixture;
+use crate::report::{Failure, FixtureReport, Outcome};
+use crate::transcript::Entry;
+use crate::transcript::render::{Paragraph, render, to_text};
+
+/// How many lines of the transcript are shown before and after the moment of a failure.
+const CONTEXT: usize = 6;
+
+/// A fixture that has run: what is reported, and its transcript.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The report.
+    pub report: FixtureReport,
+    /// The whole transcript as text.
+    pub transcript: String,
+}
+
+/// A report about `fixture` with this outcome and nothing else yet.
+#[must_use]
+pub fn blank(fixture: &Fixture, outcome: Outcome, reason: impl Into<String>) -> FixtureReport {
+    FixtureReport {
+        id: fixture.id.clone(),
+        suite: fixture.suite.clone(),
+        file: fixture.file.display().to_string(),
+        promise: fixture.promise.clone(),
+        rules: fixture.rules.clone(),
+        level: fixture.level.to_string(),
+        feature: fixture.feature.clone(),
+        outcome,
+        reason: reason.into(),
+        failures: Vec::new(),
+        transcript: String::new(),
+        log: Vec::new(),
+        virtual_millis: 0,
+        wall_micros: 0,
+    }
+}
+
+/// Judges what was `gathered` of a run that came to its end.
+#[must_use]
+pub fn judge(fixture: &Fixture, gathered: &Gathered, wall: Duration) -> Judged {
+    let entries = gathered.transcript.entries();
+    let mut failures: Vec<Failure> = gathered.troubles.iter().map(|trouble| plain(trouble)).collect();
+    failures.extend(promises(fixture, gathered, &entries));
+    report(fixture, gathered, &entries, failures, wall)
+}
+
+/// A run that was cut short by a panic or a hang: its promises are not judged, the world may be half way through anything.
+#[must_use]
+pub fn broken(fixture: &Fixture, gathered: &Gathered, message: &str, wall: Duration) -> Judged {
+    report(fixture, gathered, &gathered.transcript.entries(), vec![plain(message)], wall)
+}
+
+fn plain(message: &str) -> Failure {
+    Failure { message: message.to_owned(), ..Failure::default() }
+}
+
+fn report(
+    fixture: &Fixture,
+    gathered: &Gathered,
+    entries: &[Entry],
+    mut failures: Vec<Failure>,
+    wall: Duration,
+) -> Judged {
+    let paragraphs = render(gathered.start, entries);
+    for failure in &mut failures {
+        failure.excerpt = excerpt(&paragraphs, failure.at_millis);
+    }
+    let transcript = to_text(&paragraphs);
+    let failed = !failures.is_empty();
+    let outcome = if failed { Outcome::Fail } else { Outcome::Pass };
+    let report = FixtureReport {
+        failures,
+        transcript: if failed { transcript.clone() } else { String::new() },
+        log: if failed { gathered.log.clone() } else { Vec::new() },
+        virtual_millis: u64::try_from(gathered.end.as_millis()).unwrap_or(u64::MAX),
+        wall_micros: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX),
+        ..blank(fixture, outcome, "")
+    };
+    Judged { report, transcript }
+}
+
+/// The part of the transcript around `at`; its end, if there is no moment.
+fn excerpt(paragraphs: &[Paragraph], at: Option<u64>) -> String {
+    let centre = match at {
+        Some(millis) => paragraphs.partition_point(|paragraph| paragraph.at <= Duration::from_millis(millis)),
+        None => paragraphs.len(),
+    };
+    let (from, to) = (centre.saturating_sub(CONTEXT), (centre + CONTEXT / 2).min(paragraphs.len()));
+    let mut out = String::new();
+    if from > 0 {
+        let _ = writeln!(out, "… {from} before");
+    }
+    out.push_str(&to_text(&paragraphs[from..to]));
+    if to < paragraphs.len() {
+        let _ = writeln!(out, "… {} after", paragraphs.len() - to);
+    }
+    out
+}

@@ -1,0 +1,140 @@
+//! The subject's connection to the in-process server, and how a crash cuts it.
+//!
+//! After [`Cut::now`] no request of the subject arrives and none of its pending calls ever returns: whatever its tasks
+//! would still do until the runtime has dropped them has no effect. A crash is thus exact to the request.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use http::{HeaderValue, Request, Response, header};
+use kube::client::Body;
+use tower::Service;
+
+use crate::apiserver::ApiServer;
+use crate::apiserver::service::{HttpBody, InProcess};
+use crate::time::Clock;
+
+/// Requests at one moment of virtual time after which the subject counts as running away: no fixture has that many objects.
+const LIMIT_AT_ONE_MOMENT: u64 = 100_000;
+
+/// Cuts a subject off. Clones cut the same subject.
+#[derive(Clone, Debug, Default)]
+pub struct Cut {
+    cut: Arc<AtomicBool>,
+}
+
+impl Cut {
+    /// From now on nothing of the subject reaches the cluster.
+    pub fn now(&self) {
+        self.cut.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it is cut off.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::SeqCst)
+    }
+}
+
+/// Counts requests as long as time stands still.
+#[derive(Debug, Default)]
+struct Meter {
+    moment: AtomicU64,
+    count: AtomicU64,
+    ran_away: AtomicBool,
+}
+
+/// Where a subject's clients come from.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    server: ApiServer,
+    clock: Clock,
+    cut: Cut,
+    meter: Arc<Meter>,
+}
+
+impl Gate {
+    /// An open gate to `server`.
+    #[must_use]
+    pub fn new(server: &ApiServer, clock: &Clock) -> Self {
+        Self { server: server.clone(), clock: clock.clone(), cut: Cut::default(), meter: Arc::default() }
+    }
+
+    /// The handle that closes it.
+    #[must_use]
+    pub fn cut(&self) -> Cut {
+        self.cut.clone()
+    }
+
+    /// A message if the subject made more requests at one moment than any fixture can ask for; the gate closed then.
+    #[must_use]
+    pub fn ran_away(&self) -> Option<String> {
+        let text = || {
+            let at = std::time::Duration::from_millis(self.meter.moment.load(Ordering::SeqCst));
+            format!("more than {LIMIT_AT_ONE_MOMENT} requests at {}", crate::transcript::redact::at(at))
+        };
+        self.meter.ran_away.load(Ordering::SeqCst).then(text)
+    }
+
+    /// A client through this gate that introduces itself as `user_agent`. Call in the subject's runtime.
+    #[must_use]
+    pub fn client(&self, user_agent: &str) -> kube::Client {
+        let user_agent = HeaderValue::from_str(user_agent).ok();
+        kube::Client::new(Gated { inner: self.server.service(), user_agent, gate: self.clone() }, "default")
+    }
+
+    /// Counts a request; `false` when it is one too many.
+    fn admit(&self) -> bool {
+        let now = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let meter = &self.meter;
+        if meter.moment.swap(now, Ordering::SeqCst) != now {
+            meter.count.store(0, Ordering::SeqCst);
+        }
+        let fine = meter.count.fetch_add(1, Ordering::SeqCst) < LIMIT_AT_ONE_MOMENT;
+        if !fine {
+            meter.ran_away.store(true, Ordering::SeqCst);
+            self.cut.now();
+        }
+        fine && !self.cut.is_cut()
+    }
+}
+
+/// The gate as a service.
+struct Gated {
+    inner: InProcess,
+    user_agent: Option<HeaderValue>,
+    gate: Gate,
+}
+
+impl Service<Request<Body>> for Gated {
+    type Response = Response<HttpBody>;
+    type Error = tower::BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if let Some(user_agent) = &self.user_agent
+            && !request.headers().contains_key(header::USER_AGENT)
+        {
+            request.headers_mut().insert(header::USER_AGENT, user_agent.clone());
+        }
+        if !self.gate.admit() {
+            return Box::pin(std::future::pending());
+        }
+        let cut = self.gate.cut();
+        let reply = self.inner.call(request);
+        Box::pin(async move {
+            let reply = reply.await;
+            if cut.is_cut() {
+                return std::future::pending().await;
+            }
+            reply
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Our own controllers, in the fixture's runtime and virtual time. The only import of their crate in the harness.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser as _;
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use plumbline_controllers::app::{App, AppError};
+use plumbline_controllers::args::Args;
+use plumbline_controllers::runtime::client::ClientFactory;
+use plumbline_controllers::runtime::clock::Clock as SubjectClock;
+use plumbline_controllers::runtime::metrics::Metrics;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::gate::{Cut, Gate};
+use super::{Launch, Running, Subject};
+use crate::fixture::Controller;
+use crate::time::Clock;
+
+/// How long stopping may take, in virtual time: more than the controllers' own limits together.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+
+/// The controllers of `plumbline-controllers`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InProcess;
+
+impl Subject for InProcess {
+    fn name(&self) -> &'static str {
+        "in-process"
+    }
+
+    fn controllers(&self) -> BTreeSet<Controller> {
+        Controller::ALL.into_iter().collect()
+    }
+
+    fn features(&self) -> BTreeSet<String> {
+        BTreeSet::from(["*".to_owned()])
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+        let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
+        let flags = launch.flags.iter().map(|(name, value)| format!("--{name}={value}"));
+        let argv = ["plumbline-controllers".to_owned(), format!("--controllers={}", names.join(","))];
+        let args = Args::try_parse_from(argv.into_iter().chain(flags)).map_err(|error| error.to_string())?;
+        let config = args.config().map_err(|error| error.to_string())?;
+
+        let gate = Gate::new(launch.cluster.server(), launch.clock);
+        let clients: ClientFactory = {
+            let gate = gate.clone();
+            Arc::new(move |name: &str| gate.client(&plumbline_controllers::runtime::client::user_agent(name)))
+        };
+        let (metrics, stop) = (Metrics::new(), CancellationToken::new());
+        let clock = SubjectClock::simulated(launch.clock.now());
+        let app = App::new(&config, clients, clock, metrics.clone(), stop.clone());
+        let task = tokio::spawn(app.run());
+        Ok(Box::new(Launched { task: Some(task), gate, metrics, stop, clock: launch.clock.clone() }))
+    }
+}
+
+struct Launched {
+    /// `None` once its end was noticed.
+    task: Option<JoinHandle<Result<(), AppError>>>,
+    gate: Gate,
+    metrics: Metrics,
+    stop: CancellationToken,
+    clock: Clock,
+}
+
+impl Running for Launched {
+    fn cut(&self) -> Cut {
+        self.gate.cut()
+    }
+
+    fn crash(&mut self) {
+        self.gate.cut().now();
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+        async {
+            self.stop.cancel();
+            let Some(task) = self.task.take() else { return Ok(()) };
+            let abort = task.abort_handle();
+            match self.clock.timeout(STOP_LIMIT, task).await {
+                Some(Ok(result)) => result.map_err(|error| error.to_string()),
+                Some(Err(error)) => Err(error.to_string()),
+                None => {
+                    abort.abort();
+                    Err(format!("still running {} s after the request to stop", STOP_LIMIT.as_secs()))
+                }
+            }
+        }
+        .boxed_local()
+    }
+
+    fn metrics(&self) -> Result<String, String> {
+        Ok(self.metrics.encode())
+    }
+
+    fn ended(&mut self) -> Option<String> {
+        if let Some(reason) = self.gate.ran_away() {
+            return Some(reason);
+        }
+        if !self.task.as_ref().is_some_and(JoinHandle::is_finished) {
+            return None;
+        }
+        // Finished tasks are ready at once.
+        match self.task.take()?.now_or_never()? {
+            Ok(Ok(())) => Some("without having been asked to".to_owned()),
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
