@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::select::Select;
 use super::Error;
+use super::select::Select;
 use crate::exit::Exit;
 use crate::report::json::Json;
 use crate::report::junit::Junit;

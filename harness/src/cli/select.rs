@@ -76,14 +76,15 @@ impl Select {
 
     /// Plans those that are meant; none is an error.
     pub(super) fn plan<'a>(&self, fixtures: &'a [Fixture], place: &Place) -> Result<Plan<'a>, Error> {
-        let filter =
-            Filter { patterns: self.filters.clone(), suites: self.suite.clone(), levels: self.level.clone() };
+        let filter = Filter { patterns: self.filters.clone(), suites: self.suite.clone(), levels: self.level.clone() };
         let plan = Plan::new(fixtures, place, &filter);
         if plan.entries.is_empty() {
-            let known = fixtures.iter().map(|fixture| fixture.suite.as_str()).collect::<std::collections::BTreeSet<_>>();
+            let known =
+                fixtures.iter().map(|fixture| fixture.suite.as_str()).collect::<std::collections::BTreeSet<_>>();
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
             let asked = self.asked();
-            let message = format!("{asked} selects none of {} fixtures (suites: {known}); see `plumbline list`", fixtures.len());
+            let message =
+                format!("{asked} selects none of {} fixtures (suites: {known}); see `plumbline list`", fixtures.len());
             return Err(Error::Nothing(message));
         }
         Ok(plan)

@@ -100,10 +100,11 @@ impl Embedded {
         }
         let response = into_response(reply);
         let code = response.status().as_u16();
-        let retry_after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let retry_after =
+            response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let bytes = response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        let body =
-            serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+        let body = serde_json::from_slice(&bytes)
+            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
         Answer { code, retry_after, body }
     }
 }

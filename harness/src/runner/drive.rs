@@ -95,9 +95,9 @@ impl<'a> World<'a> {
                 self.rest().await?;
             }
             if asks_for_metrics(match &step.kind {
-                StepKind::Expect { checks } | StepKind::Consistently { checks, .. } | StepKind::Eventually { checks, .. } => {
-                    checks
-                }
+                StepKind::Expect { checks }
+                | StepKind::Consistently { checks, .. }
+                | StepKind::Eventually { checks, .. } => checks,
                 StepKind::Do { .. } => &[],
             }) {
                 self.scrape();
@@ -117,7 +117,8 @@ impl<'a> World<'a> {
         let mut objects = given.objects.clone();
         let now = self.clock.now();
         objects.iter_mut().for_each(|object| time_text::resolve(object, now, now));
-        let initial = self.cluster.seed(objects).map_err(|error| format!("unable to plant the given objects: {error}"))?;
+        let initial =
+            self.cluster.seed(objects).map_err(|error| format!("unable to plant the given objects: {error}"))?;
         self.evidence.update(|gathered| gathered.initial = initial);
         given.faults.iter().for_each(|fault| self.arm(fault));
         given.watches.iter().for_each(|fault| self.watch_fault(fault));
@@ -168,7 +169,9 @@ impl<'a> World<'a> {
             }
         }
         match self.running.borrow_mut().as_mut().and_then(|running| running.ended()) {
-            Some(reason) => Err(format!("the controllers ended by themselves at {}: {reason}", moment(self.clock.elapsed()))),
+            Some(reason) => {
+                Err(format!("the controllers ended by themselves at {}: {reason}", moment(self.clock.elapsed())))
+            }
             None => Ok(()),
         }
     }

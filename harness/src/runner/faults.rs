@@ -21,7 +21,12 @@ pub struct Crashed {
 }
 
 /// The rule for `fault`. A crash cuts the subject off through `cut` and is told to `crashes`.
-pub fn rule(fault: &Fault, clock: &Clock, cut: Arc<dyn Fn() + Send + Sync>, crashes: &UnboundedSender<Crashed>) -> Rule {
+pub fn rule(
+    fault: &Fault,
+    clock: &Clock,
+    cut: Arc<dyn Fn() + Send + Sync>,
+    crashes: &UnboundedSender<Crashed>,
+) -> Rule {
     let verdict = match &fault.effect {
         Effect::Reply { code, reason, message, retry_after, applied } => {
             let reason = reason.clone().unwrap_or_else(|| usual_reason(*code).to_owned());

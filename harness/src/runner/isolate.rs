@@ -27,8 +27,13 @@ pub enum Ended<T> {
 /// Runs `work` for each of `0..count` on a thread of its own, `jobs` at a time, and hands results to `done` in order of arrival.
 ///
 /// `done` answers whether to go on; after a `false` nothing new starts, and what runs already is waited for and handed over.
-pub fn run_each<T, W>(count: usize, jobs: usize, limit: Duration, work: W, mut done: impl FnMut(usize, Ended<T>) -> bool)
-where
+pub fn run_each<T, W>(
+    count: usize,
+    jobs: usize,
+    limit: Duration,
+    work: W,
+    mut done: impl FnMut(usize, Ended<T>) -> bool,
+) where
     T: Send + 'static,
     W: Fn(usize) -> T + Send + Sync + 'static,
 {
@@ -79,7 +84,9 @@ fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + '
     match result.recv_timeout(limit) {
         Ok(ended) => ended,
         Err(RecvTimeoutError::Timeout) => Ended::Hung(limit),
-        Err(RecvTimeoutError::Disconnected) => Ended::Panicked("the fixture's thread ended without a result".to_owned()),
+        Err(RecvTimeoutError::Disconnected) => {
+            Ended::Panicked("the fixture's thread ended without a result".to_owned())
+        }
     }
 }
 
@@ -153,9 +160,17 @@ mod tests {
     #[test]
     fn a_hang_is_told_and_stops_nothing() {
         let (mut hung, mut fine) = (Vec::new(), 0);
-        let work = |index: usize| while index == 1 { std::thread::park() };
+        let work = |index: usize| {
+            while index == 1 {
+                std::thread::park()
+            }
+        };
         run_each(3, 1, Duration::from_millis(300), work, |index, ended| {
-            if let Ended::Hung(_) = ended { hung.push(index) } else { fine += 1 }
+            if let Ended::Hung(_) = ended {
+                hung.push(index)
+            } else {
+                fine += 1
+            }
             true
         });
         assert_eq!((hung, fine), (vec![1], 2));
@@ -164,10 +179,16 @@ mod tests {
     #[test]
     fn nothing_new_starts_after_a_no() {
         let mut count = 0;
-        run_each(1000, 2, LIMIT, |index| index, |_, _| {
-            count += 1;
-            false
-        });
+        run_each(
+            1000,
+            2,
+            LIMIT,
+            |index| index,
+            |_, _| {
+                count += 1;
+                false
+            },
+        );
         assert!(count < 1000, "{count}");
         run_each(0, 2, LIMIT, |index| index, |_, _: Ended<usize>| unreachable!("there is no job"));
     }

@@ -92,6 +92,9 @@ mod tests {
             log.lines()
         });
         let lines = lines.expect("a runtime");
-        assert!(lines.len() == 1 && lines[0].starts_with("t=+40s  WARN") && lines[0].ends_with("this pod=\"a\""), "{lines:?}");
+        assert!(
+            lines.len() == 1 && lines[0].starts_with("t=+40s  WARN") && lines[0].ends_with("this pod=\"a\""),
+            "{lines:?}"
+        );
     }
 }

@@ -86,6 +86,11 @@ fn report(
     Judged { report, transcript }
 }
 
+/// What fixture and invariants demand of the run and did not get.
+fn promises(_fixture: &Fixture, _gathered: &Gathered, _entries: &[Entry]) -> Vec<Failure> {
+    Vec::new()
+}
+
 /// The part of the transcript around `at`; its end, if there is no moment.
 fn excerpt(paragraphs: &[Paragraph], at: Option<u64>) -> String {
     let centre = match at {
