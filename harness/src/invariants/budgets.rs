@@ -1,0 +1,128 @@
+//! What concerns the disruption controller.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{Breach, Scene, condition};
+use crate::expect::matching::offset_of;
+use crate::fixture::Action;
+use crate::fixture::parse::step_actions;
+use crate::transcript::Actor;
+
+const BUDGETS: &str = "poddisruptionbudgets";
+
+/// See [`super::ALL`].
+pub(super) fn disruptions_allowed(scene: &Scene<'_>) -> Vec<Breach> {
+    scene.changes(&Actor::Disruption, BUDGETS, |entry, _, _, new| {
+        consistent(&new["status"]).err().map(|observed| Breach::new(entry, observed))
+    })
+}
+
+fn consistent(status: &Value) -> Result<(), String> {
+    let number = |field: &str| status[field].as_i64().unwrap_or(0);
+    let [allowed, current, desired, expected] =
+        ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"].map(number);
+    let tuple = format!("({allowed}, {current}, {desired}, {expected})");
+    if [allowed, current, desired, expected].iter().any(|number| *number < 0) {
+        return Err(format!("a negative number in {tuple}"));
+    }
+    let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let condition = conditions.iter().find(|condition| condition["type"] == "DisruptionAllowed");
+    let Some(condition) = condition else { return Err("no condition DisruptionAllowed".to_owned()) };
+    let reason = condition["reason"].as_str().unwrap_or_default();
+    if !["SufficientPods", "InsufficientPods", "SyncFailed"].contains(&reason) {
+        return Err(format!("DisruptionAllowed has the reason {reason:?}"));
+    }
+    if (condition["status"] == "True") != (allowed > 0) {
+        return Err(format!("DisruptionAllowed is {} with {tuple}", condition["status"]));
+    }
+    // A failed sync leaves the other numbers as they were.
+    let right = if reason == "SyncFailed" || expected == 0 { 0 } else { (current - desired).max(0) };
+    if allowed != right {
+        return Err(format!("{tuple} with reason {reason}: allowed should be {right}"));
+    }
+    Ok(())
+}
+
+/// See [`super::ALL`].
+pub(super) fn status_carries_version(scene: &Scene<'_>) -> Vec<Breach> {
+    scene.requests(|entry, exchange, _| {
+        let request = &exchange.request;
+        let mine = entry.actor == Actor::Disruption
+            && request.resource == BUDGETS
+            && matches!(request.verb.as_str(), "update" | "patch");
+        let version = request.body.as_ref().and_then(|body| body["metadata"]["resourceVersion"].as_str());
+        (mine && version.is_none_or(str::is_empty)).then(|| Breach::new(entry, "no resourceVersion in the body"))
+    })
+}
+
+/// See [`super::ALL`].
+pub(super) fn generation_never_falls(scene: &Scene<'_>) -> Vec<Breach> {
+    scene.changes(&Actor::Disruption, BUDGETS, |entry, _, old, new| {
+        let observed = |object: &Value| object["status"]["observedGeneration"].as_i64().unwrap_or(0);
+        let generation = new["metadata"]["generation"].as_i64().unwrap_or(i64::MAX);
+        let now = observed(new);
+        let before = old.map_or(0, |old| observed(old));
+        (now < before || now > generation).then(|| {
+            Breach::new(entry, format!("observedGeneration {before} became {now}, the generation is {generation}"))
+        })
+    })
+}
+
+fn claims(object: &Value) -> BTreeSet<&str> {
+    object["status"]["disruptedPods"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+}
+
+/// See [`super::ALL`].
+pub(super) fn claims_are_not_invented(scene: &Scene<'_>) -> Vec<Breach> {
+    scene.changes(&Actor::Disruption, BUDGETS, |entry, _, old, new| {
+        let before = old.map(|old| claims(old)).unwrap_or_default();
+        let added: Vec<&str> = claims(new).difference(&before).copied().collect();
+        (!added.is_empty()).then(|| Breach::new(entry, format!("added {added:?}")))
+    })
+}
+
+/// See [`super::ALL`].
+pub(super) fn foreign_conditions_survive(scene: &Scene<'_>) -> Vec<Breach> {
+    let kept = |resource: &str, own: &str| {
+        scene.changes(&Actor::Disruption, resource, |entry, _, old, new| {
+            let conditions = old?["status"]["conditions"].as_array()?;
+            let mut foreign = conditions.iter().filter(|condition| condition["type"] != own);
+            let lost = foreign.find(|old| condition(new, old["type"].as_str().unwrap_or_default()) != Some(*old))?;
+            Some(Breach::new(entry, format!("the condition {} was lost or changed", lost["type"])))
+        })
+    };
+    let mut breaches = kept(BUDGETS, "DisruptionAllowed");
+    breaches.extend(kept("pods", "DisruptionTarget"));
+    breaches
+}
+
+/// See [`super::ALL`].
+pub(super) fn conditions_age_two_minutes(scene: &Scene<'_>) -> Vec<Breach> {
+    let skewed = scene.fixture.steps.iter().flat_map(step_actions).any(|action| matches!(action, Action::Skew(_)));
+    scene.changes(&Actor::Disruption, "pods", |entry, _, old, new| {
+        let old = old?;
+        let before = condition(old, "DisruptionTarget").filter(|condition| condition["status"] == "True")?;
+        let reset = condition(new, "DisruptionTarget").is_some_and(|condition| condition["status"] == "False");
+        if !reset {
+            return None;
+        }
+        let phase = old["status"]["phase"].as_str().unwrap_or_default();
+        let observed = if !old["metadata"]["deletionTimestamp"].is_null() {
+            "the pod is terminating".to_owned()
+        } else if matches!(phase, "Succeeded" | "Failed") {
+            format!("the pod is {phase}")
+        } else if before["reason"] == "TerminationByKubelet" {
+            "the kubelet set it".to_owned()
+        } else {
+            let since = offset_of(before["lastTransitionTime"].as_str()?, scene.run.start)?;
+            let age = i64::try_from(entry.at.as_secs()).unwrap_or(i64::MAX) - since;
+            if age >= 120 || skewed {
+                return None;
+            }
+            format!("it is {age} s old")
+        };
+        Some(Breach::new(entry, observed))
+    })
+}

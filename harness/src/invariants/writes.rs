@@ -1,0 +1,101 @@
+//! What concerns the writes of all controllers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Breach, Scene, deletes_pod};
+use crate::expect::{is_subject_write, requests};
+use crate::transcript::{Actor, Happening};
+
+/// See [`super::ALL`].
+pub(super) fn role_limits(scene: &Scene<'_>) -> Vec<Breach> {
+    let breach = |(entry, exchange): (&crate::transcript::Entry, &crate::transcript::Exchange)| {
+        let request = &exchange.request;
+        let what = (request.verb.as_str(), request.resource.as_str(), request.subresource.as_deref());
+        let status = |resource| matches!(what, ("update" | "patch", found, Some("status")) if found == resource);
+        let allowed = match what {
+            ("create" | "update" | "patch", "events", None) => true,
+            _ => match entry.actor {
+                Actor::Disruption => status("poddisruptionbudgets") || status("pods"),
+                Actor::PodGc | Actor::TaintEviction => status("pods") || what == ("delete", "pods", None),
+                Actor::Ttl => what == ("patch", "nodes", None),
+                _ => false,
+            },
+        };
+        (!allowed).then(|| Breach::new(entry, "not for this controller to write"))
+    };
+    let writes = requests(scene.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange));
+    writes.filter_map(breach).collect()
+}
+
+/// See [`super::ALL`].
+pub(super) fn no_idle_writes(scene: &Scene<'_>) -> Vec<Breach> {
+    let mut effects: BTreeMap<usize, bool> = BTreeMap::new();
+    for entry in scene.run.entries {
+        if let Happening::Change(change) = &entry.what
+            && let Some(seq) = change.request
+        {
+            let same =
+                change.old.as_deref().zip(change.new.as_deref()).is_some_and(|(old, new)| essence(old) == essence(new));
+            *effects.entry(seq).or_default() |= !same;
+        }
+    }
+    requests(scene.run.entries)
+        .filter(|(entry, exchange)| {
+            is_subject_write(entry, exchange)
+                && matches!(exchange.request.verb.as_str(), "update" | "patch")
+                && exchange.request.resource != "events"
+                && exchange
+                    .reply
+                    .as_ref()
+                    .is_some_and(|reply| reply.fault.is_none() && (200..300).contains(&reply.status))
+                && !effects.get(&entry.seq).copied().unwrap_or_default()
+        })
+        .map(|(entry, _)| Breach::new(entry, "it changed nothing"))
+        .collect()
+}
+
+/// An object without what the server changes by itself.
+pub(super) fn essence(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(meta) = object["metadata"].as_object_mut() {
+        meta.remove("resourceVersion");
+        meta.remove("managedFields");
+    }
+    object
+}
+
+/// See [`super::ALL`].
+pub(super) fn no_storms(scene: &Scene<'_>) -> Vec<Breach> {
+    const LIMIT: usize = 20;
+    let mut recent: BTreeMap<String, VecDeque<Duration>> = BTreeMap::new();
+    let mut breaches = Vec::new();
+    for (entry, exchange) in requests(scene.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange)) {
+        let request = &exchange.request;
+        let body = request.body.as_deref().filter(|_| request.name.is_none());
+        let created = body.and_then(|body| body["metadata"]["name"].as_str()).unwrap_or_default();
+        let times = recent.entry(format!("{} {} {} {created}", entry.actor, request.verb, request.path)).or_default();
+        times.push_back(entry.at);
+        while times.front().is_some_and(|first| *first + Duration::from_secs(1) < entry.at) {
+            times.pop_front();
+        }
+        if times.len() == LIMIT + 1 {
+            breaches.push(Breach::new(entry, format!("the {}th within a second", times.len())));
+        }
+    }
+    breaches
+}
+
+/// See [`super::ALL`].
+pub(super) fn deletes_name_the_uid(scene: &Scene<'_>) -> Vec<Breach> {
+    scene.requests(|entry, exchange, _| {
+        let mine = matches!(entry.actor, Actor::PodGc | Actor::TaintEviction) && deletes_pod(exchange);
+        let named = || {
+            let body = exchange.request.body.as_deref()?;
+            body["preconditions"]["uid"].as_str().filter(|uid| !uid.is_empty()).map(str::to_owned)
+        };
+        (mine && named().is_none()).then(|| Breach::new(entry, "no uid among the preconditions"))
+    })
+}
