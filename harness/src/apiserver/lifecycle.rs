@@ -220,35 +220,6 @@ pub fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("strconv.ParseUint: parsing {quoted}: value out of range"))
 }
 
-/// An update that changes nothing but the times in managedFields changes nothing at all.
-pub fn keep_times_of_no_change(new: &mut Value, old: &Value) {
-    let (Some(after), Some(before)) = (managed_fields(new), managed_fields(old)) else { return };
-    let same_entries = after.len() == before.len()
-        && after.iter().zip(before).all(|(a, b)| {
-            let (mut a, mut b) = (a.clone(), b.clone());
-            for entry in [&mut a, &mut b] {
-                if let Some(map) = entry.as_object_mut() {
-                    map.remove("time");
-                }
-            }
-            a == b
-        });
-    if same_entries && without_managed_fields(new) == without_managed_fields(old) {
-        let entries = Value::from(before.clone());
-        metadata_mut(new).insert("managedFields".to_owned(), entries);
-    }
-}
-
-fn managed_fields(object: &Value) -> Option<&Vec<Value>> {
-    object.pointer("/metadata/managedFields").and_then(Value::as_array)
-}
-
-fn without_managed_fields(object: &Value) -> Value {
-    let mut object = object.clone();
-    metadata_mut(&mut object).remove("managedFields");
-    object
-}
-
 fn finalizers(object: &Value) -> Vec<&str> {
     let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
     list.map(|list| list.iter().filter_map(Value::as_str).collect()).unwrap_or_default()

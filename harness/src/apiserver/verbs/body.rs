@@ -15,7 +15,7 @@ use crate::apiserver::schema::{self, FieldValidation, Schema};
 use crate::apiserver::status::{Status, go_quote};
 use crate::apiserver::store::Stored;
 use crate::apiserver::table::accept::{self, MediaType, Negotiated, Transform};
-use crate::apiserver::table::{self, IncludeObject, Rendering};
+use crate::apiserver::table::{self, IncludeObject, Printer, Rendering};
 
 /// Largest body in bytes, as upstream limits it.
 pub(crate) const BODY_MAX: usize = 3 * 1024 * 1024;
@@ -214,6 +214,14 @@ impl Scope<'_> {
         Ok(Rendering { include, version, now: self.server.clock().now() })
     }
 
+    /// The columns of the kind's table.
+    pub(crate) fn printer(&self) -> Printer {
+        match &self.kind.custom {
+            Some(custom) => custom.printer.clone(),
+            None => table::printer(&self.kind.group, &self.kind.plural),
+        }
+    }
+
     /// The reply that shows one object.
     pub(crate) fn show(&self, code: u16, object: Shown<'_>, negotiated: Negotiated) -> Result<Reply, Status> {
         if negotiated == Negotiated::JSON {
@@ -326,10 +334,6 @@ impl Scope<'_> {
             "metadata": metadata,
             "items": items,
         })
-    }
-
-    pub(crate) fn is_custom(&self) -> bool {
-        self.kind.schema.is_empty()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::scope::Scope;
+use crate::apiserver::managedfields::{self, Write};
 use crate::apiserver::schema::{self, Schema};
 use crate::apiserver::status::Status;
 use crate::apiserver::subresources::scale::ScalePaths;
@@ -12,34 +13,53 @@ use crate::apiserver::subresources::scale::ScalePaths;
 impl Scope<'_> {
     /// The type of the path's kind.
     pub(crate) fn schema(&self) -> Arc<Schema> {
-        schema::builtin(&self.kind.schema).unwrap_or_else(|| self.custom_schema())
-    }
-
-    /// The type that the kind's definition declares.
-    fn custom_schema(&self) -> Arc<Schema> {
         match &self.kind.custom {
-            Some(custom) => Arc::clone(&custom.types),
-            None => {
+            Some(custom) => custom.types.clone(),
+            None => schema::builtin(&self.kind.schema).unwrap_or_else(|| {
                 let open = Schema::from_structural(&self.kind.kind, None, true);
                 Arc::new(open.expect("a schema that allows everything is structural"))
-            }
+            }),
         }
+    }
+
+    /// Whether the kind came with a definition.
+    pub(crate) fn is_custom(&self) -> bool {
+        self.kind.custom.is_some()
     }
 
     /// Where a custom kind keeps what its Scale shows; nothing for built-in ones.
     pub(crate) fn scale_paths(&self) -> Option<ScalePaths> {
-        self.is_custom().then(ScalePaths::default)
+        let scale = self.kind.custom.as_ref()?.scale.as_ref()?;
+        Some(ScalePaths {
+            spec_replicas: scale.spec_replicas.clone(),
+            status_replicas: scale.status_replicas.clone(),
+            label_selector: scale.label_selector.clone(),
+        })
     }
 
     /// Brings managedFields up to date with what `manager` changes.
-    pub(crate) fn manage(&self, old: Option<&Value>, new: Value, manager: &str) -> Value {
-        let _ = (old, manager, self.server.clock().now());
+    pub(crate) fn manage(&self, old: Option<&Value>, mut new: Value, manager: &str) -> Value {
+        let api_version = self.kind.api_version();
+        managedfields::update(&self.schema(), old, &mut new, &self.ownership(manager, &api_version));
         new
+    }
+
+    fn ownership<'w>(&'w self, manager: &'w str, api_version: &'w str) -> Write<'w> {
+        let subresource = self.path.subresource.as_str();
+        let reset = match (self.is_custom(), subresource) {
+            (false, _) => managedfields::reset_fields(&self.kind.schema, subresource),
+            (true, "status") => managedfields::CUSTOM_STATUS,
+            (true, _) if self.kind.subresource("status").is_some() => managedfields::CUSTOM_MAIN,
+            (true, _) => &[],
+        };
+        Write { manager, api_version, subresource, reset, now: self.server.clock().now() }
     }
 
     /// The object after server-side apply of the body.
     pub(crate) fn applied(&self, old: Option<&Value>, manager: &str, force: bool) -> Result<Value, Status> {
-        let _ = (old, manager, force, self.schema());
+        let api_version = self.kind.api_version();
+        let write = self.ownership(manager, &api_version);
+        tracing::info!(?write, force, exists = old.is_some(), "server-side apply has no module yet");
         Err(Status::internal("server-side apply comes with the apply module"))
     }
 }

@@ -9,6 +9,7 @@ use super::options::WriteOptions;
 use super::scope::Scope;
 use crate::apiserver::kinds::{self, ErrorList, meta};
 use crate::apiserver::lifecycle;
+use crate::apiserver::managedfields;
 use crate::apiserver::server::draft;
 use crate::apiserver::status::{GroupResource, Status};
 use crate::apiserver::store::{CommitError, Committed, EventType, Stored};
@@ -234,7 +235,7 @@ impl Scope<'_> {
                 self.warn(warning);
             }
         }
-        lifecycle::keep_times_of_no_change(&mut new, old);
+        managedfields::ignore_timestamps(&mut new, old);
         Ok(new)
     }
 
@@ -274,7 +275,7 @@ impl Scope<'_> {
             (_, resource) => resource,
         };
         let group = &*self.resource.group;
-        let grouped = if self.kind.schema.is_empty() || group == "apiextensions.k8s.io" { group } else { "" };
+        let grouped = if self.is_custom() || group == "apiextensions.k8s.io" { group } else { "" };
         let parts = ["/registry", grouped, prefix, &self.path.namespace, &self.path.name];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
     }
