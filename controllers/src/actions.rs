@@ -141,3 +141,68 @@ fn condition_changes(old: &[Value], new: &[Value]) -> Vec<Value> {
     }
     changes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn condition(kind: &str, status: &str) -> Value {
+        json!({ "type": kind, "status": status, "lastProbeTime": null })
+    }
+
+    #[rstest]
+    #[case::nothing_differs(
+        json!({ "phase": "Running", "conditions": [condition("Ready", "True")] }),
+        json!({ "phase": "Running", "conditions": [condition("Ready", "True")] }),
+        None
+    )]
+    #[case::phase_only(json!({ "phase": "Running" }), json!({ "phase": "Failed" }), Some(json!({ "phase": "Failed" })))]
+    #[case::field_gone(json!({ "reason": "x" }), json!({}), Some(json!({ "reason": null })))]
+    #[case::first_condition(
+        json!({}),
+        json!({ "conditions": [condition("DisruptionTarget", "True")] }),
+        Some(json!({
+            "$setElementOrder/conditions": [{ "type": "DisruptionTarget" }],
+            "conditions": [condition("DisruptionTarget", "True")],
+        }))
+    )]
+    #[case::another_condition_names_all_in_order(
+        json!({ "phase": "Running", "conditions": [condition("Ready", "True"), condition("PodScheduled", "True")] }),
+        json!({ "phase": "Failed", "conditions": [condition("Ready", "True"), condition("PodScheduled", "True"),
+            condition("DisruptionTarget", "True")] }),
+        Some(json!({
+            "phase": "Failed",
+            "$setElementOrder/conditions": [{ "type": "Ready" }, { "type": "PodScheduled" }, { "type": "DisruptionTarget" }],
+            "conditions": [condition("DisruptionTarget", "True")],
+        }))
+    )]
+    #[case::a_changed_condition_sends_what_changed(
+        json!({ "conditions": [{ "type": "A", "status": "False", "reason": "r", "message": "m" }] }),
+        json!({ "conditions": [{ "type": "A", "status": "True", "reason": "r" }] }),
+        Some(json!({
+            "$setElementOrder/conditions": [{ "type": "A" }],
+            "conditions": [{ "type": "A", "status": "True", "message": null }],
+        }))
+    )]
+    fn status_patches(#[case] old: Value, #[case] new: Value, #[case] expected: Option<Value>) {
+        assert_eq!(status_patch(&old, &new), expected);
+    }
+
+    #[test]
+    fn bodies_carry_their_preconditions() {
+        let body = pod_status_body("u1", &json!({ "phase": "Failed" }));
+        assert_eq!(body, json!({ "metadata": { "uid": "u1" }, "status": { "phase": "Failed" } }));
+        let body = json!({ "metadata": { "annotations": { "node.alpha.kubernetes.io/ttl": "300" } } });
+        assert_eq!(node_ttl_body(300), body);
+    }
+
+    #[test]
+    fn actions_print_as_requests() {
+        let pod = ObjectKey::new("ns", "p");
+        let action = Action::DeletePod { pod, uid: "u".into(), grace_seconds: Some(0) };
+        assert_eq!(action.to_string(), "DELETE pods ns/p");
+        let action = Action::PatchNodeTtl { node: "n".into(), ttl_seconds: 0 };
+        assert_eq!(action.to_string(), "PATCH nodes n");
+    }
+}

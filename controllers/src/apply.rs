@@ -206,3 +206,113 @@ fn replace_condition(pod: &mut Value, condition: Value) {
         None => conditions.push(condition),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::testing::{Answer, Log, Seen, script, serve};
+    use crate::views::condition::PodCondition;
+    use crate::views::pdb::PdbView;
+
+    fn door(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> (Writer, Log) {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let (client, log) = serve(&clock, answer);
+        (Writer::new(client), log)
+    }
+
+    fn seen(log: &Log) -> Vec<(String, Value)> {
+        log.lock().unwrap().iter().map(|seen| (seen.line.clone(), seen.body.clone())).collect()
+    }
+
+    fn live_pod() -> Value {
+        json!({
+            "kind": "Pod", "apiVersion": "v1",
+            "metadata": { "namespace": "ns", "name": "p", "uid": "u1", "resourceVersion": "7", "annotations": { "a": "b" } },
+            "spec": { "containers": [{ "name": "c" }] },
+            "status": { "phase": "Running", "conditions": [
+                { "type": "Ready", "status": "True" }, { "type": "DisruptionTarget", "status": "True", "reason": "r" },
+            ] },
+        })
+    }
+
+    fn reset(resource_version: &str) -> Action {
+        let condition =
+            PodCondition { kind: "DisruptionTarget".into(), status: "False".into(), ..PodCondition::default() };
+        Action::ResetDisruptionTarget {
+            pod: ObjectKey::new("ns", "p"),
+            uid: "u1".into(),
+            resource_version: resource_version.into(),
+            condition: Box::new(condition),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_names_the_uid_and_the_grace_only_when_there_is_one() {
+        let (writer, log) = door(|_| Answer::Json(200, json!({})));
+        for grace_seconds in [Some(0), None] {
+            let action = Action::DeletePod { pod: ObjectKey::new("ns", "p"), uid: "u1".into(), grace_seconds };
+            writer.apply(&action, "test").await.unwrap();
+        }
+        let path = "DELETE /api/v1/namespaces/ns/pods/p".to_owned();
+        let preconditions = json!({ "uid": "u1" });
+        assert_eq!(seen(&log)[0], (path.clone(), json!({ "gracePeriodSeconds": 0, "preconditions": preconditions })));
+        assert_eq!(seen(&log)[1], (path, json!({ "preconditions": preconditions })));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_budget_is_written_whole() {
+        let (writer, log) = door(|_| Answer::Json(200, json!({})));
+        let body = json!({
+            "metadata": { "namespace": "ns", "name": "b", "uid": "u", "resourceVersion": "7", "labels": { "a": "b" },
+                "annotations": { "c": "d" }, "finalizers": ["e"],
+                "ownerReferences": [{ "apiVersion": "v1", "kind": "K", "name": "o", "uid": "x" }] },
+            "spec": { "minAvailable": "50%", "selector": { "matchLabels": { "a": "b" } } },
+            "status": { "currentHealthy": 1, "desiredHealthy": 1, "disruptionsAllowed": 0, "expectedPods": 1 },
+        });
+        let pdb: PdbView = serde_json::from_value(body.clone()).unwrap();
+        writer.apply(&Action::UpdatePdbStatus { pdb: Box::new(pdb) }, "test").await.unwrap();
+        let (line, sent) = seen(&log).remove(0);
+        assert_eq!(line, "PUT /apis/policy/v1/namespaces/ns/poddisruptionbudgets/b/status");
+        assert_eq!(sent["metadata"], body["metadata"], "a PUT drops what it leaves out");
+        assert_eq!((&sent["apiVersion"], &sent["kind"]), (&json!("policy/v1"), &json!("PodDisruptionBudget")));
+        assert_eq!(sent["spec"]["minAvailable"], "50%");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reset_puts_the_live_pod_with_one_condition_replaced() {
+        let (writer, log) = door(|_| Answer::Json(200, live_pod()));
+        writer.apply(&reset("7"), "test").await.unwrap();
+        let seen = seen(&log);
+        assert_eq!(seen[0].0, "GET /api/v1/namespaces/ns/pods/p");
+        assert_eq!(seen[1].0, "PUT /api/v1/namespaces/ns/pods/p/status");
+        let mut expected = live_pod();
+        expected["status"]["conditions"][1] =
+            json!({ "type": "DisruptionTarget", "status": "False", "lastProbeTime": null, "lastTransitionTime": null });
+        assert_eq!(seen[1].1, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reset_of_another_version_is_a_conflict_and_writes_nothing() {
+        let (writer, log) = door(|_| Answer::Json(200, live_pod()));
+        assert!(writer.apply(&reset("6"), "test").await.unwrap_err().is_conflict());
+        assert_eq!(log.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn discovery_is_remembered_for_thirty_seconds_but_not_its_errors() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let resources = || Answer::Json(200, json!({ "groupVersion": "g/v1", "resources": [] }));
+        let gone = crate::runtime::testing::failure(404, "NotFound");
+        let (client, log) = serve(&clock, script(vec![gone, resources(), resources()]));
+        let reader = Reader::new(client, clock.clone());
+        assert!(reader.resources("g/v1").await.unwrap_err().is_not_found());
+        for _ in 0..3 {
+            assert_eq!(reader.resources("g/v1").await.unwrap().group_version, "g/v1");
+        }
+        assert_eq!(log.lock().unwrap().len(), 2);
+        clock.sleep(DISCOVERY_TTL).await;
+        reader.resources("g/v1").await.unwrap();
+        assert_eq!(log.lock().unwrap().last().unwrap().line, "GET /apis/g/v1");
+        assert_eq!(log.lock().unwrap().len(), 3);
+    }
+}

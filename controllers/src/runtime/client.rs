@@ -288,3 +288,65 @@ fn describe(result: &Result<Response<Answer>, BoxError>) -> String {
         Err(error) => crate::error::chain(error.as_ref()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::runtime::testing::{Answer, failure, script, serve};
+
+    async fn get(client: &Client) -> Result<serde_json::Value, crate::error::ApiError> {
+        Ok(client.request(Request::get("/api/v1/nodes/n1").body(Vec::new()).unwrap()).await?)
+    }
+
+    fn clock() -> Clock {
+        Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_beyond_the_burst_are_spaced_by_the_rate_in_order() {
+        let clock = clock();
+        let (plain, log) = serve(&clock, |_| Answer::Json(200, json!({})));
+        let limits = Limits { qps: 10.0, burst: 2, ..Limits::default() };
+        let client = Dresser::new(names::TTL, clock.clone(), limits).dress(plain);
+        futures::future::join_all((0..5).map(|_| get(&client))).await;
+        let at: Vec<_> = log.lock().unwrap().iter().map(|seen| seen.at.as_millis()).collect();
+        assert_eq!(at, [0, 0, 100, 200, 300]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_server_is_asked_at_most_eleven_times() {
+        let clock = clock();
+        let (plain, log) = serve(&clock, |_| Answer::RetryAfter(429, 2));
+        let client = Dresser::new(names::TTL, clock.clone(), Limits::default()).dress(plain);
+        let error = get(&client).await.unwrap_err();
+        assert_eq!(log.lock().unwrap().len(), 11);
+        let crate::error::ApiError::TooManyRequests { after, .. } = error else { panic!("{error:?}") };
+        assert_eq!(after, Some(Duration::from_secs(2)), "from the header into the class");
+    }
+
+    #[rstest]
+    #[case::client_error(failure(409, "Conflict"))]
+    #[case::no_header(failure(503, "ServiceUnavailable"))]
+    #[case::not_asked_to(Answer::RetryAfter(404, 1))]
+    #[tokio::test(start_paused = true)]
+    async fn other_answers_stand(#[case] answer: Answer) {
+        let clock = clock();
+        let (plain, log) = serve(&clock, script(vec![answer]));
+        let client = Dresser::new(names::TTL, clock.clone(), Limits::default()).dress(plain);
+        assert!(get(&client).await.is_err());
+        assert_eq!(log.lock().unwrap().len(), 1);
+    }
+
+    #[rstest]
+    #[case("watch=true", true)]
+    #[case("limit=5&watch=1", true)]
+    #[case("watch=false", false)]
+    #[case("rewatch=true", false)]
+    #[case("", false)]
+    fn watches_are_known_by_their_query(#[case] query: &str, #[case] expected: bool) {
+        assert_eq!(is_watch(query), expected);
+    }
+}

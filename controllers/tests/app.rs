@@ -1,0 +1,122 @@
+//! The program as a whole: what is started for which controllers, in which order, and that it can be stopped at any time.
+
+mod support;
+
+use std::time::Duration;
+
+use plumbline_controllers::app::{self, App, AppError, Config, Controller};
+use plumbline_controllers::runtime::metrics::Metrics;
+use rstest::rstest;
+use serde_json::{Value, json};
+use support::{clock, empty, failure, list, serve};
+use tokio_util::sync::CancellationToken;
+
+const ALL: &[&str] = &[
+    "policy/poddisruptionbudgets",
+    "pods",
+    "nodes",
+    "replicationcontrollers",
+    "apps/replicasets",
+    "apps/deployments",
+    "apps/statefulsets",
+];
+
+fn config(controllers: &[Controller]) -> Config {
+    Config { controllers: controllers.iter().copied().collect(), ..Config::default() }
+}
+
+fn node(name: &str) -> Value {
+    json!({ "metadata": { "name": name, "uid": name, "resourceVersion": "3" } })
+}
+
+#[rstest]
+#[case::ttl(&[Controller::Ttl], &["nodes"])]
+#[case::podgc(&[Controller::PodGarbageCollector], &["pods", "nodes"])]
+#[case::taint_eviction(&[Controller::TaintEviction], &["pods", "nodes"])]
+#[case::all(&Controller::ALL, ALL)]
+#[tokio::test(start_paused = true)]
+async fn only_the_informers_somebody_needs_exist_and_each_once(
+    #[case] controllers: &[Controller],
+    #[case] resources: &[&str],
+) {
+    let (clients, log) = serve(|_| empty());
+    let stop = CancellationToken::new();
+    let app = App::new(&config(controllers), clients, clock(), Metrics::new(), stop.clone());
+    let mut informers: Vec<_> = app.informers().into_iter().map(|status| status.resource).collect();
+    informers.sort();
+    let mut expected = resources.to_vec();
+    expected.sort_unstable();
+    assert_eq!(informers, expected);
+    let app = tokio::spawn(app.run());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stop.cancel();
+    assert!(app.await.unwrap().is_ok());
+    let lists = log.lock().unwrap().iter().filter(|line| !line.ends_with("(watch)")).count();
+    assert_eq!(lists, resources.len(), "one list each: {:?}", log.lock().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_wait_until_all_caches_are_synced() {
+    let (clients, log) = serve(|line| match line {
+        "GET /api/v1/nodes" => list(&[node("n1")]),
+        "GET /api/v1/pods" => failure(403, "Forbidden"),
+        _ => empty(),
+    });
+    let run = app::run(
+        config(&[Controller::Ttl, Controller::PodGarbageCollector]),
+        clients,
+        clock(),
+        CancellationToken::new(),
+    );
+    let app = tokio::spawn(run);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(!log.lock().unwrap().iter().any(|line| line.starts_with("PATCH")), "{:?}", log.lock().unwrap());
+    app.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_future_stops_every_task_at_once() {
+    let (clients, log) = serve(|line| match line {
+        "GET /api/v1/nodes" => list(&[node("n1")]),
+        line if line.starts_with("PATCH") => failure(500, "InternalError"),
+        _ => empty(),
+    });
+    let app = tokio::spawn(app::run(Config::default(), clients, clock(), CancellationToken::new()));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    app.abort();
+    let _ = app.await;
+    let sent = log.lock().unwrap().len();
+    assert!(sent > 10, "it was busy retrying");
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(log.lock().unwrap().len(), sent, "nothing is sent after the crash");
+    let metrics = tokio::runtime::Handle::current().metrics();
+    assert_eq!(metrics.num_alive_tasks(), 0, "no task is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_runs_send_the_same_requests_in_the_same_order() {
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let (clients, log) = serve(|line| match line {
+            "GET /api/v1/nodes" => list(&[node("n1"), node("n2"), node("n3")]),
+            "PATCH /api/v1/nodes/n2" => failure(500, "InternalError"),
+            _ => empty(),
+        });
+        let app = tokio::spawn(app::run(Config::default(), clients, clock(), CancellationToken::new()));
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        app.abort();
+        runs.push(std::mem::take(&mut *log.lock().unwrap()));
+    }
+    assert!(runs[0].len() > 20);
+    assert_eq!(runs[0], runs[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_before_the_caches_are_synced_is_orderly() {
+    let (clients, _) = serve(|_| failure(500, "InternalError"));
+    let stop = CancellationToken::new();
+    let app = tokio::spawn(app::run(Config::default(), clients, clock(), stop.clone()));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    stop.cancel();
+    assert!(matches!(app.await.unwrap(), Ok::<(), AppError>(())));
+}

@@ -1,0 +1,105 @@
+//! The log lines that operators search for: each says what failed, what it means and what happens next.
+
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use plumbline_controllers::app::{self, Config, Controller};
+use plumbline_controllers::runtime::metrics::Metrics;
+use plumbline_controllers::runtime::queue::WorkQueue;
+use plumbline_controllers::runtime::workers::{self, Outcome};
+use serde_json::{Value, json};
+use support::{clock, empty, failure, list, serve};
+use tokio_util::sync::CancellationToken;
+use tracing_test::traced_test;
+
+async fn run(controller: Controller, answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) {
+    let (clients, _) = serve(answer);
+    let config = Config { controllers: [controller].into(), ..Config::default() };
+    let stop = CancellationToken::new();
+    let app = app::run(config, clients, clock(), stop.clone());
+    let stopper = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        stop.cancel();
+    };
+    assert!(tokio::join!(app, stopper).0.is_ok());
+}
+
+fn budget() -> Value {
+    json!({
+        "metadata": { "namespace": "ns", "name": "pdb", "uid": "u", "resourceVersion": "3", "generation": 1 },
+        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "x" } } },
+    })
+}
+
+#[traced_test]
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_does_not_sync_is_named() {
+    run(Controller::Ttl, |_| failure(403, "Forbidden")).await;
+    assert!(logs_contain("list or watch failed, the cache may be stale"));
+    assert!(logs_contain("Forbidden says the server"));
+    assert!(logs_contain("still waiting for caches, controllers are not started missing=[\"nodes\"]"));
+}
+
+#[traced_test]
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_syncs_after_failures_says_so() {
+    let lists = AtomicUsize::new(0);
+    run(Controller::Ttl, move |line| match line {
+        "GET /api/v1/nodes" if lists.fetch_add(1, Ordering::SeqCst) == 0 => failure(500, "InternalError"),
+        _ => empty(),
+    })
+    .await;
+    assert!(logs_contain("watch works again"));
+    assert!(logs_contain("cache synced resource=\"nodes\" objects=0"));
+    assert!(logs_contain("started controller=\"ttl-controller\""));
+    assert!(logs_contain("stopping") && logs_contain("stopped"));
+}
+
+#[traced_test]
+#[tokio::test(start_paused = true)]
+async fn a_write_is_logged_with_its_reason() {
+    let node = json!({ "metadata": { "name": "n1", "uid": "u", "resourceVersion": "3" } });
+    run(Controller::Ttl, move |line| if line == "GET /api/v1/nodes" { list(&[node.clone()]) } else { empty() }).await;
+    assert!(logs_contain("written action=PATCH nodes n1 why="));
+}
+
+#[traced_test]
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_cannot_be_synced_fails_safe_loudly() {
+    run(Controller::Disruption, |line| match line {
+        "GET /apis/policy/v1/poddisruptionbudgets" => list(&[budget()]),
+        line if line.starts_with("PUT") => failure(500, "InternalError"),
+        _ => empty(),
+    })
+    .await;
+    assert!(logs_contain("write failed action=PUT poddisruptionbudgets/status ns/pdb"));
+    assert!(logs_contain("failed to sync budget, no disruption is allowed until it works budget=ns/pdb"));
+    assert!(logs_contain("unable to write the fail-safe status, trying again"));
+}
+
+#[traced_test]
+#[tokio::test(start_paused = true)]
+async fn a_panicking_sync_is_caught_and_its_key_retried() {
+    let clock = clock();
+    let queue = WorkQueue::new(clock.clone(), Metrics::new().queue("test"));
+    let stop = CancellationToken::new();
+    let syncs = AtomicUsize::new(0);
+    queue.add("bad");
+    queue.add("good");
+    let sync = |key: &'static str| {
+        let nth = syncs.fetch_add(1, Ordering::SeqCst);
+        let stop = stop.clone();
+        async move {
+            assert!(key != "bad" || nth > 0, "boom");
+            if nth == 2 {
+                stop.cancel();
+            }
+            Outcome::Forget
+        }
+    };
+    workers::run("test", &queue, 1, &stop, sync).await;
+    assert_eq!(syncs.load(Ordering::SeqCst), 3, "bad, good, bad again");
+    assert!(logs_contain("sync panicked, the key will be retried queue=\"test\" key=\"bad\" panic=\"boom\""));
+}

@@ -1,0 +1,68 @@
+//! An API server that is a closure, in process, on simulated time: for tests of the whole program's shell.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use http_body_util::combinators::UnsyncBoxBody;
+use kube::Client;
+use kube::client::Body;
+use plumbline_controllers::runtime::client::ClientFactory;
+use plumbline_controllers::runtime::clock::Clock;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+/// What was requested: `METHOD path`, with ` (watch)` for watches.
+pub type Log = Arc<Mutex<Vec<String>>>;
+
+/// A simulated clock at the start of 2026.
+pub fn clock() -> Clock {
+    Clock::simulated("2026-01-01T00:00:00Z".parse().expect("a timestamp"))
+}
+
+/// Clients of a server that answers with `answer(line)`: a status code and a body. Watches stay open and silent.
+pub fn serve(answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> (ClientFactory, Log) {
+    let log = Log::default();
+    let (answer, seen) = (Arc::new(answer), Arc::clone(&log));
+    let factory: ClientFactory = Arc::new(move |_| {
+        let (answer, seen) = (Arc::clone(&answer), Arc::clone(&seen));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let watch = request.uri().query().unwrap_or_default().contains("watch=true");
+            let mark = if watch { " (watch)" } else { "" };
+            let line = format!("{} {}{mark}", request.method(), request.uri().path());
+            let (code, body) = answer(&line);
+            seen.lock().expect("no panic while locked").push(line);
+            async move { respond(code, &body, watch) }
+        });
+        Client::new(service, "default")
+    });
+    (factory, log)
+}
+
+type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+
+fn respond(code: u16, body: &Value, watch: bool) -> Result<Answer, BoxError> {
+    let whole = stream::iter([Ok::<_, BoxError>(Frame::data(Bytes::from(body.to_string())))]);
+    let parts = if watch && code == 200 { stream::pending().boxed() } else { whole.boxed() };
+    Ok(Response::builder().status(code).body(UnsyncBoxBody::new(StreamBody::new(parts)))?)
+}
+
+/// An empty list.
+pub fn empty() -> (u16, Value) {
+    list(&[])
+}
+
+/// A list of `items`.
+pub fn list(items: &[Value]) -> (u16, Value) {
+    (200, json!({ "kind": "List", "apiVersion": "v1", "metadata": { "resourceVersion": "5" }, "items": items }))
+}
+
+/// A refusal.
+pub fn failure(code: u16, reason: &str) -> (u16, Value) {
+    let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": format!("{reason} says the server") });
+    (code, status)
+}
