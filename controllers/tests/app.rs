@@ -8,7 +8,7 @@ use plumbline_controllers::app::{self, App, AppError, Config, Controller};
 use plumbline_controllers::runtime::metrics::Metrics;
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{clock, empty, failure, list, serve};
+use support::{clock, empty, failure, list, pass, serve};
 use tokio_util::sync::CancellationToken;
 
 const ALL: &[&str] = &[
@@ -48,7 +48,7 @@ async fn only_the_informers_somebody_needs_exist_and_each_once(
     expected.sort_unstable();
     assert_eq!(informers, expected);
     let app = tokio::spawn(app.run());
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    pass(Duration::from_secs(1)).await;
     stop.cancel();
     assert!(app.await.unwrap().is_ok());
     let lists = log.lock().unwrap().iter().filter(|line| !line.ends_with("(watch)")).count();
@@ -69,7 +69,7 @@ async fn controllers_wait_until_all_caches_are_synced() {
         CancellationToken::new(),
     );
     let app = tokio::spawn(run);
-    tokio::time::sleep(Duration::from_secs(300)).await;
+    pass(Duration::from_mins(5)).await;
     assert!(!log.lock().unwrap().iter().any(|line| line.starts_with("PATCH")), "{:?}", log.lock().unwrap());
     app.abort();
 }
@@ -82,12 +82,12 @@ async fn dropping_the_future_stops_every_task_at_once() {
         _ => empty(),
     });
     let app = tokio::spawn(app::run(Config::default(), clients, clock(), CancellationToken::new()));
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    pass(Duration::from_secs(5)).await;
     app.abort();
     let _ = app.await;
     let sent = log.lock().unwrap().len();
     assert!(sent > 10, "it was busy retrying");
-    tokio::time::sleep(Duration::from_hours(1)).await;
+    pass(Duration::from_hours(1)).await;
     assert_eq!(log.lock().unwrap().len(), sent, "nothing is sent after the crash");
     let metrics = tokio::runtime::Handle::current().metrics();
     assert_eq!(metrics.num_alive_tasks(), 0, "no task is left");
@@ -103,7 +103,7 @@ async fn two_runs_send_the_same_requests_in_the_same_order() {
             _ => empty(),
         });
         let app = tokio::spawn(app::run(Config::default(), clients, clock(), CancellationToken::new()));
-        tokio::time::sleep(Duration::from_secs(100)).await;
+        pass(Duration::from_secs(100)).await;
         app.abort();
         runs.push(std::mem::take(&mut *log.lock().unwrap()));
     }
@@ -116,7 +116,7 @@ async fn a_stop_before_the_caches_are_synced_is_orderly() {
     let (clients, _) = serve(|_| failure(500, "InternalError"));
     let stop = CancellationToken::new();
     let app = tokio::spawn(app::run(Config::default(), clients, clock(), stop.clone()));
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    pass(Duration::from_secs(30)).await;
     stop.cancel();
     assert!(matches!(app.await.unwrap(), Ok::<(), AppError>(())));
 }

@@ -1,6 +1,8 @@
 //! Broken transports over real sockets: nothing panics, everything is tried again, what the server asks for is heeded.
 //!
 //! Only transport is tested here; the servers keep no state. Times are real, so limits are set short.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::disallowed_methods, reason = "real sockets need real time")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -162,7 +164,7 @@ async fn an_error_page_of_a_proxy_is_a_transient_error() {
 #[tokio::test]
 async fn hanging_headers_end_at_the_time_limit() {
     let server = MockServer::start().await;
-    let slow = ResponseTemplate::new(200).set_body_json(node("2")).set_delay(Duration::from_secs(60));
+    let slow = ResponseTemplate::new(200).set_body_json(node("2")).set_delay(Duration::from_mins(1));
     Mock::given(method("PATCH")).respond_with(slow).mount(&server).await;
     let start = Instant::now();
     let error = writer(&server.uri()).apply(&patch_ttl(), "test").await.unwrap_err();

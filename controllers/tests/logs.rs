@@ -10,7 +10,7 @@ use plumbline_controllers::runtime::metrics::Metrics;
 use plumbline_controllers::runtime::queue::WorkQueue;
 use plumbline_controllers::runtime::workers::{self, Outcome};
 use serde_json::{Value, json};
-use support::{clock, empty, failure, list, serve};
+use support::{clock, empty, failure, list, pass, serve};
 use tokio_util::sync::CancellationToken;
 use tracing_test::traced_test;
 
@@ -20,7 +20,7 @@ async fn run(controller: Controller, answer: impl Fn(&str) -> (u16, Value) + Sen
     let stop = CancellationToken::new();
     let app = app::run(config, clients, clock(), stop.clone());
     let stopper = async {
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        pass(Duration::from_mins(1)).await;
         stop.cancel();
     };
     assert!(tokio::join!(app, stopper).0.is_ok());
@@ -61,7 +61,11 @@ async fn a_cache_that_syncs_after_failures_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_write_is_logged_with_its_reason() {
     let node = json!({ "metadata": { "name": "n1", "uid": "u", "resourceVersion": "3" } });
-    run(Controller::Ttl, move |line| if line == "GET /api/v1/nodes" { list(&[node.clone()]) } else { empty() }).await;
+    run(
+        Controller::Ttl,
+        move |line| if line == "GET /api/v1/nodes" { list(std::slice::from_ref(&node)) } else { empty() },
+    )
+    .await;
     assert!(logs_contain("written action=PATCH nodes n1 why="));
 }
 

@@ -29,4 +29,4 @@ pub mod shutdown;
 pub mod workers;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -1,6 +1,7 @@
 //! An API server that is a closure, in process, on simulated time: for tests of the whole program's shell.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -16,15 +17,20 @@ use serde_json::{Value, json};
 use tower::BoxError;
 
 /// What was requested: `METHOD path`, with ` (watch)` for watches.
-pub type Log = Arc<Mutex<Vec<String>>>;
+pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 
 /// A simulated clock at the start of 2026.
-pub fn clock() -> Clock {
+pub(crate) fn clock() -> Clock {
     Clock::simulated("2026-01-01T00:00:00Z".parse().expect("a timestamp"))
 }
 
+/// Lets `duration` pass.
+pub(crate) async fn pass(duration: Duration) {
+    clock().sleep(duration).await;
+}
+
 /// Clients of a server that answers with `answer(line)`: a status code and a body. Watches stay open and silent.
-pub fn serve(answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> (ClientFactory, Log) {
+pub(crate) fn serve(answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> (ClientFactory, Log) {
     let log = Log::default();
     let (answer, seen) = (Arc::new(answer), Arc::clone(&log));
     let factory: ClientFactory = Arc::new(move |_| {
@@ -51,17 +57,17 @@ fn respond(code: u16, body: &Value, watch: bool) -> Result<Answer, BoxError> {
 }
 
 /// An empty list.
-pub fn empty() -> (u16, Value) {
+pub(crate) fn empty() -> (u16, Value) {
     list(&[])
 }
 
 /// A list of `items`.
-pub fn list(items: &[Value]) -> (u16, Value) {
+pub(crate) fn list(items: &[Value]) -> (u16, Value) {
     (200, json!({ "kind": "List", "apiVersion": "v1", "metadata": { "resourceVersion": "5" }, "items": items }))
 }
 
 /// A refusal.
-pub fn failure(code: u16, reason: &str) -> (u16, Value) {
+pub(crate) fn failure(code: u16, reason: &str) -> (u16, Value) {
     let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
         "message": format!("{reason} says the server") });
     (code, status)

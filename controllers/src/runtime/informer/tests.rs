@@ -189,10 +189,10 @@ async fn retry_after_is_honoured() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ends_every_watch_at_once_is_not_stormed() {
-    let setup = Setup::new(|seen| match seen.line.contains("watch=true") {
-        true => Answer::Watch(Vec::new(), false),
-        false => list(5, &[]),
-    });
+    let setup =
+        Setup::new(
+            |seen| if seen.line.contains("watch=true") { Answer::Watch(Vec::new(), false) } else { list(5, &[]) },
+        );
     setup.after(60).await;
     assert!(setup.log.lock().unwrap().len() < 12, "{:?}", setup.requests());
 }

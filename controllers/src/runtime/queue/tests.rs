@@ -79,7 +79,7 @@ async fn an_add_does_not_cancel_the_delay() {
 async fn get_wakes_at_the_deadline_even_for_an_earlier_one_set_later() {
     let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
     let queue = WorkQueue::new(clock.clone(), Metrics::new().queue("test"));
-    queue.add_after("late", Duration::from_secs(60));
+    queue.add_after("late", Duration::from_mins(1));
     let getter = tokio::spawn({
         let queue = queue.clone();
         async move { queue.get().await }

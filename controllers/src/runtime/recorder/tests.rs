@@ -37,7 +37,7 @@ impl Setup {
     }
 
     async fn seen(&self) -> Vec<Seen> {
-        self.clock.sleep(Duration::from_secs(600)).await;
+        self.clock.sleep(Duration::from_mins(10)).await;
         self.log.lock().unwrap().clone()
     }
 
@@ -104,10 +104,8 @@ async fn a_repeated_event_patches_its_count() {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_event_that_has_expired_is_created_again_with_its_count() {
-    let mut setup = Setup::new(|seen| match seen.line.starts_with("PATCH") {
-        true => failure(404, "NotFound"),
-        false => accept(seen),
-    });
+    let mut setup =
+        Setup::new(|seen| if seen.line.starts_with("PATCH") { failure(404, "NotFound") } else { accept(seen) });
     setup.start();
     setup.warn("text");
     setup.warn("text");
