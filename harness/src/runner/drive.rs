@@ -94,6 +94,7 @@ impl<'a> World<'a> {
                 self.act(index, actions).await?;
                 self.rest().await?;
             }
+            self.wait_until(step.end()).await?;
             if asks_for_metrics(match &step.kind {
                 StepKind::Expect { checks }
                 | StepKind::Consistently { checks, .. }

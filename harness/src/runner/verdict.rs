@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::Gathered;
+use crate::expect::{self, Run};
 use crate::fixture::Fixture;
 use crate::report::{Failure, FixtureReport, Outcome};
 use crate::transcript::Entry;
@@ -87,8 +88,25 @@ fn report(
 }
 
 /// What fixture and invariants demand of the run and did not get.
-fn promises(_fixture: &Fixture, _gathered: &Gathered, _entries: &[Entry]) -> Vec<Failure> {
-    Vec::new()
+fn promises(fixture: &Fixture, gathered: &Gathered, entries: &[Entry]) -> Vec<Failure> {
+    let run = Run {
+        start: gathered.start,
+        initial: &gathered.initial,
+        entries,
+        marks: &gathered.marks,
+        replies: &gathered.replies,
+        scrapes: &gathered.scrapes,
+        end: gathered.end,
+    };
+    let failure = |failure: expect::Failure| Failure {
+        message: failure.check,
+        line: failure.line,
+        expected: failure.expected,
+        observed: failure.observed,
+        at_millis: Some(u64::try_from(failure.at.as_millis()).unwrap_or(u64::MAX)),
+        excerpt: String::new(),
+    };
+    expect::judge(fixture, &run).into_iter().map(failure).collect()
 }
 
 /// The part of the transcript around `at`; its end, if there is no moment.
