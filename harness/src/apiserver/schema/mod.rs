@@ -270,4 +270,6 @@ impl Schema {
 }
 
 #[cfg(test)]
+mod facts;
+#[cfg(test)]
 mod tests;
