@@ -41,14 +41,7 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// 400 for a body of another kind or with managedFields, 409 for conflicts, 500 for a body that does not fit the type.
 pub fn apply(schema: &Schema, live: Option<&Value>, config: Value, request: &Apply<'_>) -> Result<Value, Status> {
     let config = check(schema, config, request)?;
-    let empty;
-    let mut live = match live {
-        Some(live) => live.clone(),
-        None => {
-            empty = named(schema, request);
-            empty
-        }
-    };
+    let mut live = live.cloned().unwrap_or_else(|| named(schema, request));
     let stored = take_managed_fields(&mut live).unwrap_or(Value::Null);
     let mut entries = Entries::read(&stored).map_err(|e| failed(format!("failed to decode managed fields: {e}")))?;
     if entries.is_empty() {

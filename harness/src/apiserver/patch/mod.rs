@@ -111,8 +111,11 @@ fn finish<E: std::fmt::Display>(
     }
 }
 
+/// Duplicate fields of a body, and the object that it is, if it says anything.
+type Partial = (Vec<String>, Option<Map<String, Value>>);
+
 /// Decodes a body that must be an object; `null` is one in which nothing is said. Refusals come without a prefix.
-fn decode_object(body: &[u8]) -> Result<(Vec<String>, Option<Map<String, Value>>), String> {
+fn decode_object(body: &[u8]) -> Result<Partial, String> {
     let decoded = decode_untyped(body).map_err(|e| e.message)?;
     let found = match decoded.value {
         Value::Object(map) => return Ok((decoded.strict, Some(map))),

@@ -57,14 +57,11 @@ impl<'a> Place<'a> {
     /// The type and strategy of a field that holds an object or a list.
     fn field(self, name: &str) -> Result<(TypeRef, &'a PatchStrategy), Status> {
         match self.schema.shape(self.ty) {
-            Shape::Struct(shape) => match shape.field(name) {
-                Some(field) => Ok((field.ty, &field.patch)),
-                None => {
-                    let go = &*self.schema.get(self.ty).go;
-                    let go = go.rsplit_once('.').map_or(go, |(_, name)| name);
-                    Err(failed(format!("unable to find api field in struct {go} for the json field {name:?}")))
-                }
-            },
+            Shape::Struct(shape) => shape.field(name).map(|field| (field.ty, &field.patch)).ok_or_else(|| {
+                let go = &*self.schema.get(self.ty).go;
+                let go = go.rsplit_once('.').map_or(go, |(_, name)| name);
+                failed(format!("unable to find api field in struct {go} for the json field {name:?}"))
+            }),
             shape => {
                 let kind = match shape {
                     Shape::Map(_) => "map",
@@ -304,7 +301,7 @@ fn merge_lists(
     let Some(key) = strategy.and_then(|s| s.merge_key.as_deref()) else {
         return Err(failed("cannot merge lists without merge key for struct"));
     };
-    let (before, merged, order) = merge_items(place, key, current, patch)?;
+    let MergedItems { before, merged, order } = merge_items(place, key, current, patch)?;
     put_in_order(merged, &order, &before, Some(key))
 }
 
@@ -323,14 +320,23 @@ fn check_items(current: &[Value], patch: &[Value]) -> Result<bool, Status> {
     Ok(first.is_object())
 }
 
-/// Merges lists of objects by key: the original without what the patch deletes, the merged items, and the patch's
-/// items without directives.
+/// The outcome of merging two lists of objects.
+struct MergedItems {
+    /// The original without what the patch deletes.
+    before: Vec<Value>,
+    /// Items of both.
+    merged: Vec<Value>,
+    /// The patch's items without directives.
+    order: Vec<Value>,
+}
+
+/// Merges lists of objects by key.
 fn merge_items(
     place: Option<Place<'_>>,
     key: &str,
     mut current: Vec<Value>,
     patch: Vec<Value>,
-) -> Result<(Vec<Value>, Vec<Value>, Vec<Value>), Status> {
+) -> Result<MergedItems, Status> {
     let mut plain = Vec::with_capacity(patch.len());
     let mut replaces = false;
     for item in patch {
@@ -349,7 +355,7 @@ fn merge_items(
         }
     }
     if replaces {
-        return Ok((plain.clone(), plain, Vec::new()));
+        return Ok(MergedItems { before: plain.clone(), merged: plain, order: Vec::new() });
     }
     let before = current.clone();
     for item in &plain {
@@ -364,7 +370,7 @@ fn merge_items(
             None => current.push(item.clone()),
         }
     }
-    Ok((before, current, plain))
+    Ok(MergedItems { before, merged: current, order: plain })
 }
 
 /// Puts items that `order` names into that order and weaves the others in by their places in `before`.

@@ -52,13 +52,13 @@ fn json_patches_refused(#[case] body: &str) {
 }
 
 #[rstest]
-#[case(r#"{}"#, "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp")]
-#[case(r#"[1]"#, "error decoding patch: json: cannot unmarshal number into Go value of type handlers.jsonPatchOp")]
+#[case("{}", "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp")]
+#[case("[1]", "error decoding patch: json: cannot unmarshal number into Go value of type handlers.jsonPatchOp")]
 #[case(
     r#"[{"op":5}]"#,
     "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string"
 )]
-#[case(r#"["#, "error decoding patch: unexpected end of JSON input")]
+#[case("[", "error decoding patch: unexpected end of JSON input")]
 fn json_patches_malformed(#[case] body: &str, #[case] message: &str) {
     let status = patch(PatchType::Json, live(), body).unwrap_err();
     assert_eq!((status.code, &*status.message), (400, message));
@@ -112,7 +112,7 @@ fn strategic_patches(#[case] body: &str, #[case] pointer: &str, #[case] expected
 #[case(r#"{"metadata":{"$retainKeys":"x"}}"#, 400, "invalid patch format of retainKeys")]
 #[case(r#"{"metadata":{"$deleteFromPrimitiveList":["x"]}}"#, 400, "invalid patch format of primitive list")]
 #[case(r#"{"metadata":{"finalizers":[1]}}"#, 500, "list element types are not identical: [[x/a x/b] [1]]")]
-#[case(r#"[]"#, 400, "json: cannot unmarshal array into Go value of type map[string]interface {}")]
+#[case("[]", 400, "json: cannot unmarshal array into Go value of type map[string]interface {}")]
 #[case(
     r#"{"spec":{"activeDeadlineSeconds":"x"}}"#,
     422,

@@ -121,14 +121,12 @@ impl<'a> Decoder<'a> {
     fn run(mut self, ty: TypeRef) -> Result<Decoded, DecodeError> {
         let value = self.value(ty)?;
         self.reader.end()?;
-        match self.fatal.or(self.saved) {
-            Some(message) => Err(DecodeError { message, syntax: false }),
-            None => {
-                // A body of `null` is an object in which nothing is set.
-                let value = if value.is_null() { Value::Object(Map::new()) } else { value };
-                Ok(Decoded { value, strict: self.strict })
-            }
+        if let Some(message) = self.fatal.or(self.saved) {
+            return Err(DecodeError { message, syntax: false });
         }
+        // A body of `null` is an object in which nothing is set.
+        let value = if value.is_null() { Value::Object(Map::new()) } else { value };
+        Ok(Decoded { value, strict: self.strict })
     }
 
     fn strict_error(&mut self, what: &str, name: &str) {

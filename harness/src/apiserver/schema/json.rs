@@ -313,9 +313,8 @@ fn quote_char(c: u8) -> String {
         8 => r"'\b'".to_owned(),
         11 => r"'\v'".to_owned(),
         12 => r"'\f'".to_owned(),
-        0x20..=0x7e => format!("'{}'", char::from(c)),
         0x80..=0xa0 | 0xad => format!("'\\u{c:04x}'"),
-        0xa1.. => format!("'{}'", char::from(c)),
+        0x20..=0x7e | 0xa1.. => format!("'{}'", char::from(c)),
         _ => format!("'\\x{c:02x}'"),
     }
 }

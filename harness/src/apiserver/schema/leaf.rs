@@ -25,7 +25,9 @@ pub(super) enum Bad {
 /// A leaf that was written as a string.
 pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, Bad> {
     match scalar {
-        Scalar::String | Scalar::IntOrString | Scalar::Untyped => Ok(Value::String(text.into_owned())),
+        Scalar::String | Scalar::IntOrString | Scalar::Duration | Scalar::Untyped => {
+            Ok(Value::String(text.into_owned()))
+        }
         Scalar::Quantity => match Quantity::parse(text.trim()) {
             Ok(quantity) => Ok(Value::String(quantity.to_string())),
             Err(error) => Err(Bad::Value(error.to_string())),
@@ -38,7 +40,6 @@ pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, Bad
             let time = parse_time(&text, "2006-01-02T15:04:05.000000Z07:00")?;
             Ok(Value::String(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()))
         }
-        Scalar::Duration => Ok(Value::String(text.into_owned())),
         Scalar::Bytes => check_base64(&text).map(|()| Value::String(text.into_owned())),
         Scalar::Bool | Scalar::Int { .. } | Scalar::Float => Err(Bad::Type),
     }

@@ -19,10 +19,8 @@ impl Schema {
         match (self.shape(ty), value) {
             (Shape::Struct(shape), Value::Object(map)) => self.normalize_struct(shape, map),
             (Shape::List(list), Value::Array(items)) => {
-                if !self.is_plain(list.items) {
-                    for item in items {
-                        self.normalize_element(list.items, item);
-                    }
+                for item in items {
+                    self.normalize_element(list.items, item);
                 }
             }
             (Shape::Map(shape), Value::Object(map)) => {
@@ -32,11 +30,6 @@ impl Schema {
             }
             _ => {}
         }
-    }
-
-    /// Whether values of the type are leaves with nothing inside to normalize.
-    fn is_plain(&self, ty: TypeRef) -> bool {
-        matches!(self.shape(ty), Shape::Scalar(_) | Shape::Any)
     }
 
     fn normalize_element(&self, ty: TypeRef, value: &mut Value) {

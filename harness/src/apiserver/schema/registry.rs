@@ -255,7 +255,7 @@ fn read_marks(mut text: &str) -> Marks {
                 keys.sort();
                 marks.topology = Some(ListTopology::Map(keys));
             }
-            ('+', _) => marks.patch.retain_keys = true,
+            ('+', _) | ('%', "retainKeys") => marks.patch.retain_keys = true,
             ('=', "set") => marks.topology = Some(ListTopology::Set),
             ('=', "atomic") => marks.atomic = true,
             ('=', "granular") => marks.granular = true,
@@ -267,7 +267,6 @@ fn read_marks(mut text: &str) -> Marks {
                 }
             }
             ('%', "replace") => marks.patch.replace = true,
-            ('%', "retainKeys") => marks.patch.retain_keys = true,
             ('%', merge) => {
                 marks.patch.merge = true;
                 marks.patch.merge_key = merge.strip_prefix("merge(").and_then(|k| k.strip_suffix(')')).map(Into::into);

@@ -2,6 +2,7 @@
 //! decoder's for wrong types, and unknown fields in alphabetical order.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
@@ -46,7 +47,7 @@ impl Converter<'_> {
             (Shape::List(list), Value::Array(items)) => {
                 let length = self.path.len();
                 for (i, item) in items.iter_mut().enumerate() {
-                    self.path.push_str(&format!("[{i}]"));
+                    _ = write!(self.path, "[{i}]");
                     self.value(list.items, item)?;
                     self.path.truncate(length);
                 }
@@ -88,12 +89,9 @@ impl Converter<'_> {
     fn scalar(&self, scalar: Scalar, ty: TypeRef, value: &mut Value) -> Result<(), String> {
         let go = &*self.schema.get(ty).go;
         let read = match (scalar, &*value) {
-            (Scalar::Untyped, _) => return Ok(()),
-            (Scalar::Bytes, Value::String(text)) => {
-                leaf::from_text(scalar, Cow::Borrowed(text)).map_err(|e| prefix_bytes(e))
-            }
+            (Scalar::Untyped, _) | (Scalar::Float, Value::Number(_)) | (Scalar::Bool, Value::Bool(_)) => return Ok(()),
+            (Scalar::Bytes, Value::String(text)) => leaf::from_text(scalar, Cow::Borrowed(text)).map_err(prefix_bytes),
             (_, Value::String(text)) => leaf::from_text(scalar, Cow::Borrowed(text)),
-            (Scalar::Float, Value::Number(_)) => return Ok(()),
             (Scalar::Int { min, max }, Value::Number(n)) => {
                 // Go converts silently here: fractions are refused, wide integers wrap.
                 match n.as_i64() {
@@ -106,7 +104,6 @@ impl Converter<'_> {
                 }
             }
             (_, Value::Number(n)) => leaf::from_number(scalar, &n.to_string()),
-            (Scalar::Bool, Value::Bool(_)) => return Ok(()),
             _ => Err(leaf::Bad::Type),
         };
         match read {
