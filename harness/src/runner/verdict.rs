@@ -69,7 +69,7 @@ fn report(
     mut failures: Vec<Failure>,
     wall: Duration,
 ) -> Judged {
-    let paragraphs = render(gathered.start, entries);
+    let paragraphs = render(gathered.start, &gathered.initial, entries);
     for failure in &mut failures {
         failure.excerpt = excerpt(&paragraphs, failure.at_millis);
     }

@@ -139,7 +139,7 @@ impl Diff<'_> {
             if old[field] != new[field] {
                 let value = match (field, new[field].as_str()) {
                     ("message", Some("")) => continue,
-                    ("message", Some(text)) => format!("{:?}", self.names.text(text)),
+                    ("message", Some(text)) => self.names.message(text),
                     _ => self.names.value(&new[field]),
                 };
                 out.push(' ');
@@ -225,7 +225,7 @@ mod tests {
         spec: +taints[k:NoExecute]={effect: NoExecute, key: k}
         status: n 1→2, phase Running→Failed
         Ready=True→False
-        +DisruptionTarget=True/DeletionByPodGC "gone"
+        +DisruptionTarget=True/DeletionByPodGC » gone
         "#);
     }
 

@@ -4,7 +4,7 @@
 //! - a resource version becomes `[rv-a@3]`: the third version of `a` that was seen
 //! - a moment becomes `t=+40s`, counted from the clock's epoch
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -20,56 +20,65 @@ pub struct Redactions {
     uids: BTreeMap<String, String>,
     versions: BTreeMap<String, String>,
     uses: BTreeMap<String, usize>,
-    version_counts: BTreeMap<String, usize>,
 }
 
 impl Redactions {
-    /// Gathers the names from `entries` in order, so that the same history gets the same names.
+    /// Gathers the names from `entries` in order, then from the objects that were there before (`initial`), so that the same
+    /// history gets the same names.
     #[must_use]
-    pub fn collect(epoch: Timestamp, entries: &[Entry]) -> Self {
+    pub fn collect(epoch: Timestamp, initial: &[Value], entries: &[Entry]) -> Self {
         let mut all = Self { epoch, ..Self::default() };
+        let mut versions: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+        let mut learn = |object: &Value| {
+            let meta = &object["metadata"];
+            let (Some(name), Some(uid)) = (meta["name"].as_str(), meta["uid"].as_str()) else { return };
+            all.name(uid, short_name(object, name));
+            if let Some(version) = meta["resourceVersion"].as_str().and_then(|version| version.parse().ok()) {
+                versions.entry(uid.to_owned()).or_default().insert(version);
+            }
+        };
         for entry in entries {
             match &entry.what {
                 Happening::Change(change) => {
-                    for object in [&change.old, &change.new].into_iter().flatten() {
-                        all.learn(object);
-                    }
+                    [&change.old, &change.new].into_iter().flatten().for_each(|object| learn(object))
                 }
                 Happening::Request(exchange) => {
-                    if let Some(body) = exchange.reply.as_ref().and_then(|reply| reply.body.as_ref()) {
-                        all.learn(body);
-                    }
+                    let body = exchange.reply.as_ref().and_then(|reply| reply.body.as_deref());
+                    body.into_iter().for_each(&mut learn);
                 }
                 Happening::Note(_) => {}
+            }
+        }
+        initial.iter().for_each(&mut learn);
+        for (uid, versions) in versions {
+            for (index, version) in versions.into_iter().enumerate() {
+                let label = format!("{}@{}", all.uids[&uid], index + 1);
+                all.versions.insert(version.to_string(), label);
             }
         }
         all
     }
 
-    fn learn(&mut self, object: &Value) {
-        let meta = &object["metadata"];
-        let (Some(name), Some(uid)) = (meta["name"].as_str(), meta["uid"].as_str()) else { return };
-        let name = short_name(object, name);
-        if !self.uids.contains_key(uid) {
-            let uses = self.uses.entry(name.clone()).or_default();
-            *uses += 1;
-            let label = if *uses == 1 { name } else { format!("{name}#{uses}") };
-            self.uids.insert(uid.to_owned(), label);
+    fn name(&mut self, uid: &str, name: String) {
+        if self.uids.contains_key(uid) {
+            return;
         }
-        if let Some(version) = meta["resourceVersion"].as_str()
-            && !self.versions.contains_key(version)
-        {
-            let label = &self.uids[uid];
-            let count = self.version_counts.entry(uid.to_owned()).or_default();
-            *count += 1;
-            self.versions.insert(version.to_owned(), format!("{label}@{count}"));
-        }
+        let uses = self.uses.entry(name.clone()).or_default();
+        *uses += 1;
+        let label = if *uses == 1 { name } else { format!("{name}#{uses}") };
+        self.uids.insert(uid.to_owned(), label);
     }
 
     /// `[uid-a]`; a uid that no object of the transcript has is `[uid-unknown]`.
     #[must_use]
     pub fn uid(&self, uid: &str) -> String {
         format!("[uid-{}]", self.uids.get(uid).map_or("unknown", String::as_str))
+    }
+
+    /// A message after `»`: as it is, in one line, known uids replaced.
+    #[must_use]
+    pub fn message(&self, text: &str) -> String {
+        format!("» {}", self.text(text).replace('\n', "\\n"))
     }
 
     /// `[rv-a@3]`; a version that no object of the transcript has is `[rv-other]`.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::redact::{self, Redactions};
-use super::{Change, ChangeKind, Entry, Exchange, Happening, Request, diff};
+use super::{Actor, Change, ChangeKind, Entry, Exchange, Happening, Request, diff};
 
 /// From how many equal writes on they are told in one line.
 const RUN: usize = 4;
@@ -26,10 +26,10 @@ pub struct Paragraph {
     pub text: String,
 }
 
-/// Renders `entries`; the same history gives the same bytes.
+/// Renders `entries`; the same history gives the same bytes. `initial` are the objects that were there before.
 #[must_use]
-pub fn render(epoch: Timestamp, entries: &[Entry]) -> Vec<Paragraph> {
-    let names = Redactions::collect(epoch, entries);
+pub fn render(epoch: Timestamp, initial: &[Value], entries: &[Entry]) -> Vec<Paragraph> {
+    let names = Redactions::collect(epoch, initial, entries);
     let mut changes: Vec<Vec<&Change>> = vec![Vec::new(); entries.len()];
     for entry in entries {
         if let Happening::Change(change) = &entry.what
@@ -116,7 +116,7 @@ fn join_runs(lines: Vec<Line>) -> Vec<Paragraph> {
 }
 
 fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Line> {
-    let head = format!("{:<9} {:<14}", redact::at(entry.at), entry.actor.name());
+    let head = format!("{:<11} {:<14}", redact::at(entry.at), entry.actor.name());
     let plain = |verb: &str, object: String, tail: String, details| {
         Some(Line { at: entry.at, seq: entry.seq, head: head.clone(), verb: verb.to_owned(), object, tail, details })
     };
@@ -132,7 +132,7 @@ fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Line> 
             plain(verb, object_of(change), String::new(), details)
         }
         Happening::Request(exchange) => {
-            if !is_shown(exchange) {
+            if !is_shown(&entry.actor, exchange) {
                 return None;
             }
             let request = &exchange.request;
@@ -141,12 +141,13 @@ fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Line> 
     }
 }
 
-/// Reads that went well are noise, except a look at one object.
-fn is_shown(exchange: &Exchange) -> bool {
+/// Reads that went well are noise, except a look at one object by somebody else than the fixture's user.
+fn is_shown(actor: &Actor, exchange: &Exchange) -> bool {
     let request = &exchange.request;
     let went_well = exchange.reply.as_ref().is_some_and(|reply| reply.status < 400 && reply.fault.is_none());
     let open_watch = request.verb == "watch" && exchange.reply.is_none();
-    request.is_write() || (request.verb == "get" && !request.resource.is_empty()) || !(went_well || open_watch)
+    let look = request.verb == "get" && !request.resource.is_empty() && *actor != Actor::User;
+    request.is_write() || look || !(went_well || open_watch)
 }
 
 fn verb(request: &Request) -> String {
@@ -262,7 +263,7 @@ fn details(exchange: &Exchange, changes: &[&Change], names: &Redactions) -> Vec<
     let mut out = Vec::new();
     let failed = exchange.reply.as_ref().is_none_or(|reply| reply.status >= 400);
     if let Some(message) = exchange.reply.as_ref().and_then(|reply| reply.message.as_ref()).filter(|_| failed) {
-        out.push(format!("{:?}", names.text(message)));
+        out.push(names.message(message));
     }
     if request.resource == "events" && request.verb == "create" {
         out.extend(request.body.as_deref().map(|event| event_line(event, names)));
@@ -303,12 +304,12 @@ fn event_line(event: &Value, names: &Redactions) -> String {
     let about = if event["regarding"].is_object() { &event["regarding"] } else { &event["involvedObject"] };
     let message = if event["note"].is_string() { &event["note"] } else { &event["message"] };
     format!(
-        "{} {} about {}/{}: {:?}",
+        "{} {} about {}/{} {}",
         text(&event["type"]),
         text(&event["reason"]),
         text(&about["kind"]),
         text(&about["name"]),
-        names.text(&text(message)),
+        names.message(&text(message)),
     )
 }
 
@@ -326,7 +327,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::{Actor, Reply, Transcript};
+    use super::super::{Reply, Transcript};
     use super::*;
 
     fn request(verb: &str, name: &str, subresource: Option<&str>, body: Option<Value>) -> Request {
@@ -383,16 +384,16 @@ mod tests {
         transcript.reply(delete, Reply { lost: true, ..Reply::new(t(60), 200) });
         transcript.note(t(61), "subject crashes");
         transcript.change(Duration::from_millis(61_500), Actor::Server, change(None, ChangeKind::Deleted, "c"));
-        let text = to_text(&render(crate::time::epoch(), &transcript.entries()));
+        let text = to_text(&render(crate::time::epoch(), &[], &transcript.entries()));
         insta::assert_snapshot!(text, @r"
-        t=+60s    podgc          PATCH  pods/a/status 200  uid=[uid-a]
+        t=+60s      podgc          PATCH  pods/a/status 200  uid=[uid-a]
                 status: phase Running→Failed
-        t=+60s    podgc          PATCH  pods/b/status 409 Conflict  uid=[uid-a]  at t=+61s  fault: 409 once
+        t=+60s      podgc          PATCH  pods/b/status 409 Conflict  uid=[uid-a]  at t=+61s  fault: 409 once
                 sent {metadata: {uid: [uid-a]}, status: {phase: Failed}}
-        t=+60s    podgc          DELETE pods/a 200  grace=0  uid=[uid-a]  rv=[rv-a@2]  reply lost
+        t=+60s      podgc          DELETE pods/a 200  grace=0  uid=[uid-a]  rv=[rv-a@2]  reply lost
                 removed
-        t=+61s    harness        --     subject crashes
-        t=+61.5s  server         removed pods/c
+        t=+61s      harness        --     subject crashes
+        t=+61.5s    server         removed pods/c
         ");
     }
 
@@ -405,9 +406,9 @@ mod tests {
             transcript.change(Duration::ZERO, Actor::Ttl, change(Some(seq), ChangeKind::Modified, &name));
             transcript.reply(seq, Reply::new(Duration::ZERO, 200));
         }
-        let text = to_text(&render(crate::time::epoch(), &transcript.entries()));
+        let text = to_text(&render(crate::time::epoch(), &[], &transcript.entries()));
         insta::assert_snapshot!(text, @r"
-        t=+0s     ttl            PATCH  pods/p000 … pods/p099 (100 objects) 200
+        t=+0s       ttl            PATCH  pods/p000 … pods/p099 (100 objects) 200
                 status: phase Running→Failed
         ");
     }
