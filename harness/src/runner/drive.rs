@@ -12,6 +12,7 @@ use super::{Evidence, calls, isolate};
 use crate::apiserver::faults::WatchEnd;
 use crate::cluster::{Answer, Embedded, resource_id};
 use crate::expect::StepReply;
+use crate::fixture::parse::step_checks;
 use crate::fixture::{Action, Check, CheckKind, Control, Fault, Fixture, StepKind, WatchFault, time_text};
 use crate::subject::gate::Cut;
 use crate::subject::{Launch, Running, Subject};
@@ -88,26 +89,21 @@ impl<'a> World<'a> {
     async fn play(&mut self) -> Result<(), String> {
         self.set_up().await?;
         let fixture = self.fixture;
+        // In the order of the file, which is the order of time; a window counts where it ends.
         for (index, step) in fixture.steps.iter().enumerate() {
-            self.wait_until(step.at).await?;
+            self.wait_until(step.end()).await?;
             if let StepKind::Do { actions, .. } = &step.kind {
                 self.act(index, actions).await?;
                 self.rest().await?;
             }
-            self.wait_until(step.end()).await?;
-            if asks_for_metrics(match &step.kind {
-                StepKind::Expect { checks }
-                | StepKind::Consistently { checks, .. }
-                | StepKind::Eventually { checks, .. } => checks,
-                StepKind::Do { .. } => &[],
-            }) {
+            if asks_for_metrics(step_checks(step)) {
                 self.scrape();
             }
             let length = self.cluster.server().transcript().len();
             self.evidence.update(|gathered| gathered.marks.push(length));
         }
         self.wait_until(fixture.end()).await?;
-        if asks_for_metrics(&fixture.expect) || fixture.steps.iter().any(|step| step.end() > step.at) {
+        if asks_for_metrics(&fixture.expect) {
             self.scrape();
         }
         Ok(())
@@ -178,12 +174,12 @@ impl<'a> World<'a> {
     }
 
     async fn act(&mut self, step: usize, actions: &[Action]) -> Result<(), String> {
-        let mut last = None;
         for action in actions {
             match action {
                 Action::Request(request) => {
                     let answer = calls::send(&self.cluster, request, self.clock.now(), self.clock.epoch()).await;
-                    last = Some(answer);
+                    let Answer { code, retry_after, body } = answer;
+                    self.evidence.update(|gathered| gathered.replies.push(StepReply { step, code, retry_after, body }));
                 }
                 Action::Control(control) => self.control(*control).await?,
                 Action::Fault(fault) => self.arm(fault),
@@ -208,9 +204,6 @@ impl<'a> World<'a> {
                     self.note(&format!("the server is out for {}", seconds(*duration)));
                 }
             }
-        }
-        if let Some(Answer { code, retry_after, body }) = last {
-            self.evidence.update(|gathered| gathered.replies.push(StepReply { step, code, retry_after, body }));
         }
         Ok(())
     }

@@ -98,7 +98,8 @@ fn promises(fixture: &Fixture, gathered: &Gathered, entries: &[Entry]) -> Vec<Fa
         scrapes: &gathered.scrapes,
         end: gathered.end,
     };
-    let failure = |failure: expect::Failure| Failure {
+    let failures = expect::judge(fixture, &run);
+    let told = |failure: expect::Failure| Failure {
         message: failure.check,
         line: failure.line,
         expected: failure.expected,
@@ -106,7 +107,7 @@ fn promises(fixture: &Fixture, gathered: &Gathered, entries: &[Entry]) -> Vec<Fa
         at_millis: Some(u64::try_from(failure.at.as_millis()).unwrap_or(u64::MAX)),
         excerpt: String::new(),
     };
-    expect::judge(fixture, &run).into_iter().map(failure).collect()
+    failures.into_iter().map(told).collect()
 }
 
 /// The part of the transcript around `at`; its end, if there is no moment.
