@@ -1,5 +1,6 @@
 //! From flags to clients and log lines: what only the binary does.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +72,8 @@ pub fn log_to_stderr(args: &Args) {
     // kube logs each failed request itself; we log what came of it.
     let default = format!("warn,plumbline_controllers={level},kube_client=off,kube_runtime=off");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = lines.with_target(false).with_ansi(std::io::stderr().is_terminal());
     match args.log_format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),

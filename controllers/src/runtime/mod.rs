@@ -11,7 +11,7 @@
 //! | [`recorder`] | Kubernetes Events |
 //! | [`metrics`] | the registry, with upstream's names |
 //! | [`shutdown`] | signals to a token |
-//! | [`env`] | what a controller is given to start with |
+//! | [`mod@env`] | what a controller is given to start with |
 //!
 //! Absences that matter: no wall clock outside [`clock`], no detached task, no writes (they go through
 //! [`crate::apply`]; events are the exception), no unordered map.
