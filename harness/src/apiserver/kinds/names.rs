@@ -93,6 +93,27 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     errors
 }
 
+/// What is wrong with a subdomain in which underscores are allowed.
+pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if value.len() > SUBDOMAIN_MAX {
+        errors.push(max_length(SUBDOMAIN_MAX));
+    }
+    let label = |text: &str| {
+        let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let bytes = text.strip_prefix('_').unwrap_or(text).as_bytes();
+        bytes.first().is_some_and(|b| inner(*b))
+            && bytes.last().is_some_and(|b| inner(*b))
+            && bytes.iter().all(|b| inner(*b) || matches!(b, b'-' | b'_'))
+    };
+    if !value.split('.').all(label) {
+        let message = SUBDOMAIN_MESSAGE.replace("characters, '-'", "characters, '_', '-'");
+        let format = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
+        errors.push(regex(&message, format, &["example.com"]));
+    }
+    errors
+}
+
 /// What is wrong with a DNS-1035 label.
 pub fn dns1035_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();

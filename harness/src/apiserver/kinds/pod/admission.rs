@@ -105,6 +105,16 @@ fn compute(pod: &Value, ctx: &Context<'_>) -> Result<Computed, Status> {
     Ok(Computed { name: wanted.to_owned(), value: system, preemption: "PreemptLowerPriority".to_owned() })
 }
 
+/// `RuntimeClass`: the class must exist.
+pub(super) fn runtime_class(pod: &Value, ctx: &Context<'_>) -> Result<(), Status> {
+    let wanted = pod.get("spec").map_or("", |s| meta::text(s, "runtimeClassName"));
+    if wanted.is_empty() || ctx.lookup.get("node.k8s.io", "runtimeclasses", "", wanted).is_some() {
+        return Ok(());
+    }
+    let why = format!("pod rejected: RuntimeClass \"{wanted}\" not found");
+    Err(Status::forbidden(GroupResource::new("", "pods"), meta::name(pod), &why))
+}
+
 /// `Priority` on update: what was computed on create stays when an update leaves it out.
 pub(super) fn keep_priority(new: &mut Value, old: &Value) {
     let empty = Value::Null;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::volumes::Volumes;
-use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::field::{BadValue, ErrorList, Path};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{meta, names};
 
@@ -273,10 +273,6 @@ fn lifecycle_and_probes(container: &Value, around: &Surroundings<'_>, path: &Pat
                 handler_of(handler, around.grace_period, &path.child(field), errors);
             }
         }
-        if given(lifecycle, "stopSignal").is_some() && given(around.spec, "os").is_none() {
-            let why = "may not be set for containers with empty `spec.os.name`";
-            errors.forbidden(&path.child("stopSignal"), why);
-        }
     }
     for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = given(container, field) else { continue };
@@ -376,6 +372,18 @@ fn security_context(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         }
     }
     profile(context, "seccompProfile", path, errors);
+    if context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false)) {
+        let shown = || BadValue::Raw(super::dump::compact("SecurityContext", context));
+        if context.get("privileged") == Some(&Value::Bool(true)) {
+            let why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
+            errors.invalid(path, shown(), why);
+        }
+        let added = context.get("capabilities").map_or(&[][..], |c| array(c, "add"));
+        if added.iter().any(|c| c == "CAP_SYS_ADMIN") {
+            let why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+            errors.invalid(path, shown(), why);
+        }
+    }
     profile(context, "appArmorProfile", path, errors);
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::apiserver::kinds::meta;
 use crate::apiserver::kinds::quantity::Quantity;
+use crate::apiserver::kinds::time;
 
 type Object = Map<String, Value>;
 
@@ -153,6 +154,8 @@ fn container_defaults(container: &mut Object) {
         }
     }
     if let Some(lifecycle) = inner(container, "lifecycle") {
+        // Behind a feature gate that is off by default.
+        lifecycle.remove("stopSignal");
         for field in ["postStart", "preStop"] {
             if let Some(handler) = inner(lifecycle, field) {
                 handler_defaults(handler);
@@ -179,11 +182,28 @@ fn handler_defaults(handler: &mut Object) {
 
 /// Whether an image without pull policy is always pulled: its tag is `latest` or there is neither tag nor digest.
 fn image_is_latest(image: &str) -> bool {
-    if image.is_empty() || image.contains('@') {
+    if !is_image_reference(image) || image.contains('@') {
         return false;
     }
     let last = image.rsplit('/').next().unwrap_or(image);
     last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
+}
+
+/// Whether a text can be an image: no blanks, no capitals in the path behind the registry, no empty component.
+fn is_image_reference(image: &str) -> bool {
+    let name = image.split_once('@').map_or(image, |(name, _)| name);
+    let (registry, path) = match name.split_once('/') {
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
+        _ => ("", name),
+    };
+    let path = path.rsplit_once(':').map_or(path, |(path, tag)| if tag.contains('/') { name } else { path });
+    let component = |text: &str| {
+        let ends = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        ends(text.bytes().next())
+            && ends(text.bytes().last())
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-'))
+    };
+    registry.bytes().all(|b| b.is_ascii_graphic()) && path.split('/').all(component)
 }
 
 fn requests_from_limits(container: &mut Object) {
@@ -314,6 +334,7 @@ fn volume_defaults(volume: &mut Object) {
         }
     }
     if let Some(claim) = inner(volume, "ephemeral").and_then(|e| inner(e, "volumeClaimTemplate")) {
+        value_default(claim, "metadata", json!({}));
         if let Some(spec) = inner(claim, "spec") {
             claim_spec(spec);
         }
@@ -340,12 +361,25 @@ fn downward_items(source: &mut Object) {
     }
 }
 
-/// Fields of a pod status that are always shown once their parent is there.
+/// Fields of a pod status that are always shown once their parent is there; `podIP` and `podIPs` say the same.
 fn pod_status(status: &mut Object) {
+    time::normalize_seconds(status, &["startTime"]);
+    let single = status.get("podIP").filter(|ip| !meta::is_empty(Some(ip))).cloned();
+    let first = status.get("podIPs").and_then(|ips| ips.get(0)).and_then(|ip| ip.get("ip")).cloned();
+    match (single, first) {
+        (Some(single), first) if first.as_ref() != Some(&single) => {
+            status.insert("podIPs".to_owned(), json!([{"ip": single}]));
+        }
+        (None, Some(first)) => {
+            status.insert("podIP".to_owned(), first);
+        }
+        _ => {}
+    }
     for condition in each(status, "conditions") {
         for field in ["lastProbeTime", "lastTransitionTime"] {
             condition.entry(field).or_insert(Value::Null);
         }
+        time::normalize_seconds(condition, &["lastProbeTime", "lastTransitionTime"]);
     }
     for field in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
         for container in each(status, field) {

@@ -63,8 +63,9 @@ fn value_from(variable: &Value, from: &Value, path: &Path<'_>, errors: &mut Erro
         let Some(key) = given(from, field) else { continue };
         sources += 1;
         let path = path.child(field);
-        if meta::text(key, "name").is_empty() {
-            errors.required(&path.child("name"), "");
+        let object = meta::text(key, "name");
+        for message in names::dns1123_subdomain(object) {
+            errors.invalid(&path.child("name"), object, message);
         }
         let name = meta::text(key, "key");
         if name.is_empty() {

@@ -3,6 +3,7 @@
 pub(super) mod admission;
 mod containers;
 pub(super) mod defaults;
+mod difflib;
 mod dump;
 mod env;
 mod qos;
@@ -15,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::field::ErrorList;
 use super::selector::array;
-use super::{Context, Strategy, meta, names};
+use super::{Context, Strategy, meta, names, time};
 use crate::apiserver::status::Status;
 
 /// Rules of pods.
@@ -29,6 +30,7 @@ impl Strategy for Pod {
 
     fn admit_create(&self, object: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
         admission::priority(object, ctx)?;
+        admission::runtime_class(object, ctx)?;
         admission::tolerations(object);
         Ok(())
     }
@@ -39,14 +41,16 @@ impl Strategy for Pod {
         Ok(())
     }
 
-    fn prepare_for_create(&self, object: &mut Value, _ctx: &Context<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, ctx: &Context<'_>) {
         meta::set_generation(object, 1);
+        scheduling::apply_label_keys(object);
         let empty = Value::Null;
         let spec = object.get("spec").unwrap_or(&empty);
         let mut status = json!({"phase": "Pending", "qosClass": qos::class(spec)});
         if !array(spec, "schedulingGates").is_empty() {
             status["conditions"] = json!([{
-                "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": null,
+                "type": "PodScheduled", "status": "False", "lastProbeTime": null,
+                "lastTransitionTime": time::seconds(ctx.now),
                 "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
             }]);
         }

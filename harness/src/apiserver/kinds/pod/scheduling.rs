@@ -1,6 +1,6 @@
 //! Validation of what decides where a pod runs: tolerations, affinities, spreading, gates.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::apiserver::field::{ErrorList, Path};
 use crate::apiserver::kinds::selector::{self, array};
@@ -83,6 +83,50 @@ pub(super) fn only_deleted_gates(new: &[Value], old: &[Value], path: &Path<'_>, 
             let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             errors.forbidden(&path.index(i).child("name"), why);
         }
+    }
+}
+
+/// Adds what `matchLabelKeys` and `mismatchLabelKeys` say about the pod's own labels to the selectors beside them.
+pub(super) fn apply_label_keys(pod: &mut Value) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+    let Some(labels) = pod.pointer("/metadata/labels").cloned() else { return };
+    let Some(spec) = pod.get_mut("spec") else { return };
+    for constraint in items(spec, "topologySpreadConstraints") {
+        label_keys_to_selector(constraint, &labels);
+    }
+    let Some(affinity) = spec.get_mut("affinity") else { return };
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(pods) = affinity.get_mut(kind) else { continue };
+        for term in items(pods, REQUIRED) {
+            label_keys_to_selector(term, &labels);
+        }
+        for term in items(pods, PREFERRED).filter_map(|t| t.get_mut("podAffinityTerm")) {
+            label_keys_to_selector(term, &labels);
+        }
+    }
+}
+
+fn items<'a>(value: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
+    value.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn label_keys_to_selector(term: &mut Value, labels: &Value) {
+    let mut added = Vec::new();
+    for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        for key in array(term, field).iter().filter_map(Value::as_str) {
+            if let Some(value) = labels.get(key) {
+                added.push(json!({"key": key, "operator": operator, "values": [value]}));
+            }
+        }
+    }
+    if added.is_empty() || !term.get("labelSelector").is_some_and(Value::is_object) {
+        return;
+    }
+    let Some(selector) = meta::object_at(term, "labelSelector") else { return };
+    let expressions = selector.entry("matchExpressions").or_insert_with(|| json!([]));
+    if let Some(expressions) = expressions.as_array_mut() {
+        expressions.extend(added);
     }
 }
 
@@ -213,7 +257,7 @@ pub(super) fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut ErrorL
         let path = path.index(i);
         let skew = constraint.get("maxSkew").and_then(Value::as_i64).unwrap_or(0);
         if skew <= 0 {
-            errors.invalid(&path.child("maxSkew"), skew, meta::POSITIVE);
+            errors.invalid(&path.child("maxSkew"), skew, "must be greater than zero");
         }
         let (key, action) = (meta::text(constraint, "topologyKey"), meta::text(constraint, "whenUnsatisfiable"));
         if key.is_empty() {
@@ -229,7 +273,7 @@ pub(super) fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut ErrorL
         }
         if let Some(domains) = given(constraint, "minDomains").and_then(Value::as_i64) {
             if domains <= 0 {
-                errors.invalid(&path.child("minDomains"), domains, meta::POSITIVE);
+                errors.invalid(&path.child("minDomains"), domains, "must be greater than zero");
             }
             if action != "DoNotSchedule" {
                 let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");

@@ -38,10 +38,31 @@ fn metadata_and_spec(pod: &Value, errors: &mut ErrorList) {
     errors.append(meta::validate(pod, true, NameRule::Subdomain, &METADATA));
     let spec = spec_of(pod);
     pod_spec(spec, true, &SPEC, errors);
+    if meta::text(spec, "serviceAccountName").is_empty() {
+        tokens_without_account(spec, errors);
+    }
     for field in ["containers", "initContainers"] {
         let path = SPEC.child(field);
         for (i, container) in array(spec, field).iter().enumerate() {
             trimmed_image(container, &path.index(i), errors);
+        }
+    }
+}
+
+/// Tokens of a service account cannot be projected when there is none.
+fn tokens_without_account(spec: &Value, errors: &mut ErrorList) {
+    let volumes = SPEC.child("volumes");
+    for (i, volume) in array(spec, "volumes").iter().enumerate() {
+        let (volume_path, projected, sources);
+        volume_path = volumes.index(i);
+        projected = volume_path.child("projected");
+        sources = projected.child("sources");
+        let all = volume.get("projected").map_or(&[][..], |p| array(p, "sources"));
+        for (j, source) in all.iter().enumerate() {
+            if given(source, "serviceAccountToken").is_some() {
+                let why = "must not be specified when serviceAccountName is not set";
+                errors.forbidden(&sources.index(j).child("serviceAccountToken"), why);
+            }
         }
     }
 }
@@ -156,12 +177,13 @@ fn names_in_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         containers::one_of(policy, &allowed, &path.child("preemptionPolicy"), errors);
     }
     let overhead = path.child("overhead");
+    let overhead = overhead.child("limits");
     for (name, value) in spec.get("overhead").and_then(Value::as_object).into_iter().flatten() {
         resources::quantity(name, value, &overhead.key(name), errors);
     }
     if let Some(os) = given(spec, "os") {
         let name = meta::text(os, "name");
-        containers::one_of(name, &["linux", "windows"], &path.child("os").child("name"), errors);
+        containers::one_of(name, &["linux", "windows"], &path.child("os"), errors);
     }
 }
 
@@ -242,6 +264,24 @@ fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     for (i, server) in servers.iter().enumerate() {
         ip(server.as_str().unwrap_or_default(), &path_of.index(i), errors);
+    }
+    let searches = array(config, "searches");
+    let path_of = path.child("searches");
+    if searches.len() > 32 {
+        let shown = BadValue::Raw(Value::Array(searches.to_vec()).to_string());
+        errors.invalid(&path_of, shown, "must not have more than 32 search paths");
+    }
+    for (i, search) in searches.iter().filter_map(Value::as_str).enumerate() {
+        if search != "." {
+            let search = search.strip_suffix('.').unwrap_or(search);
+            checked(search, names::dns1123_subdomain_with_underscore(search), &path_of.index(i), errors);
+        }
+    }
+    let path_of = path.child("options");
+    for (i, option) in array(config, "options").iter().enumerate() {
+        if meta::text(option, "name").is_empty() {
+            errors.required(&path_of.index(i), "must not be empty");
+        }
     }
 }
 

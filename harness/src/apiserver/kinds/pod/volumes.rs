@@ -164,7 +164,8 @@ fn host_path(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn projected(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn projected(source: &Value, all: &Path<'_>, errors: &mut ErrorList) {
+    let path = all;
     mode(source.get("defaultMode"), &path.child("defaultMode"), errors);
     let sources_path = path.child("sources");
     for (i, source) in array(source, "sources").iter().enumerate() {
@@ -181,24 +182,17 @@ fn projected(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             super::env::key_items(part, &path.child(field), errors);
         }
         if let Some(part) = given(source, "downwardAPI") {
-            count += 1;
             super::env::downward_items(array(part, "items"), &path.child("downwardAPI"), errors);
         }
         if let Some(token) = given(source, "serviceAccountToken") {
-            count += 1;
-            let path = path.child("serviceAccountToken");
+            let token_path = path.child("serviceAccountToken");
             if let Some(seconds) = token.get("expirationSeconds").and_then(Value::as_i64).filter(|s| *s < 600) {
-                errors.invalid(
-                    &path.child("expirationSeconds"),
-                    seconds,
-                    "may not specify a duration less than 10 minutes",
-                );
+                let why = "may not specify a duration less than 10 minutes";
+                errors.invalid(&token_path.child("expirationSeconds"), seconds, why);
             }
-            required_text(token, "path", &path, errors);
-        }
-        count += ["clusterTrustBundle", "podCertificate"].iter().filter(|f| given(source, f).is_some()).count();
-        if count == 0 {
-            errors.required(&path, "must specify exactly one projected volume source");
+            if meta::text(token, "path").is_empty() {
+                errors.required(&all.child("path"), "");
+            }
         }
     }
 }

@@ -13,6 +13,10 @@ pub struct Deployment;
 impl Strategy for Deployment {
     fn default(&self, object: &mut Value) {
         super::status_default(object, &[]);
+        let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+        for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+            condition.entry("lastUpdateTime").or_insert(Value::Null);
+        }
         let Some(spec) = meta::object_at(object, "spec") else { return };
         value_default(spec, "replicas", 1);
         super::template_default(spec);
@@ -27,6 +31,7 @@ impl Strategy for Deployment {
                 }
             }
         }
+        meta::drop_zero(spec, &["minReadySeconds"]);
         value_default(spec, "revisionHistoryLimit", 10);
         value_default(spec, "progressDeadlineSeconds", 600);
     }

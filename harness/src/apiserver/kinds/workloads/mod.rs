@@ -9,7 +9,7 @@ pub mod statefulset;
 use serde_json::{Map, Value};
 
 use super::field::{BadValue, ErrorList, Path};
-use super::{meta, names, pod, selector};
+use super::{meta, names, pod, selector, time};
 
 /// `metadata` as a path.
 const METADATA: Path<'static> = Path::new("metadata");
@@ -49,6 +49,12 @@ fn status_default(object: &mut Value, shown: &[&str]) {
     });
     for field in shown {
         value_default(status, field, 0);
+    }
+    for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(condition) = condition.as_object_mut() {
+            condition.entry("lastTransitionTime").or_insert(Value::Null);
+            time::normalize_seconds(condition, &["lastTransitionTime", "lastUpdateTime"]);
+        }
     }
 }
 

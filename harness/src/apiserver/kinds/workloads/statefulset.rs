@@ -181,6 +181,7 @@ fn validate_template(spec: &Value, errors: &mut ErrorList) {
         && template.pointer("/spec/subdomain").is_none()
     {
         pod::validation::template(template, &path, errors);
+        template_metadata(template, &path, errors);
         return;
     }
     // The controller overwrites these and adds a volume per claim; mounts of those are valid.
@@ -197,6 +198,17 @@ fn validate_template(spec: &Value, errors: &mut ErrorList) {
         spec.insert("volumes".to_owned(), Value::Array(volumes));
     }
     pod::validation::template(&template, &path, errors);
+    template_metadata(&template, &path, errors);
+}
+
+/// Upstream looks at the template's labels and annotations a second time for stateful sets.
+fn template_metadata(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(labels) = template.pointer("/metadata/labels").and_then(Value::as_object) {
+        meta::validate_labels(labels, &path.child("labels"), errors);
+    }
+    if let Some(annotations) = template.pointer("/metadata/annotations").and_then(Value::as_object) {
+        meta::validate_annotations(annotations, &path.child("annotations"), errors);
+    }
 }
 
 fn validate_update_strategy(strategy: &Value, errors: &mut ErrorList) {
