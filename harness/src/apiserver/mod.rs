@@ -19,6 +19,7 @@ pub mod kinds;
 pub mod kubelet;
 pub mod lifecycle;
 pub mod listener;
+mod loops;
 pub mod managedfields;
 pub mod openapi;
 pub mod patch;
@@ -33,6 +34,7 @@ pub mod subresources;
 pub mod table;
 pub mod verbs;
 pub mod watch;
+pub mod workloads;
 
 pub use kinds::field;
 pub use request::{ApiRequest, Reply, ReplyBody};

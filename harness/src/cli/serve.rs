@@ -1,0 +1,286 @@
+//! `plumbline serve`: the fake API server as a process, for kubectl and other clients.
+//!
+//! Standard output gets one line when the server is ready; everything else goes to standard error.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::apiserver::listener::{ListenOptions, Limits, listen};
+use crate::apiserver::server::Record;
+use crate::apiserver::{ApiServer, ApiServerConfig, faults, gc, kubelet, workloads};
+use crate::exit::Exit;
+use crate::time::Clock;
+
+/// Serve the fake API server to kubectl and other clients.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
+pub struct Args {
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Allow an address other than loopback: whoever has the token may do anything on this server
+    #[arg(long)]
+    allow_remote: bool,
+    /// Serve plain HTTP; on loopback only
+    #[arg(long)]
+    http: bool,
+    /// Bearer token that clients must send [default: a new one]
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+    /// Write a kubeconfig for this server
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
+    /// Begin with the objects in these YAML or JSON files, or in the files of these folders
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    seed_from: Vec<PathBuf>,
+    /// Answer every request this much later, such as 5ms
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    latency: Option<Duration>,
+    /// Make trouble by the rules in this YAML file
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+    /// Play the kubelets and the scheduler: pods get nodes, become ready and end gracefully, nodes send heartbeats
+    #[arg(long)]
+    kubelet: bool,
+    /// With --kubelet, time from a pod's binding until it is ready
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "500ms", requires = "kubelet")]
+    ready_after: Duration,
+    /// Loops of the controller manager to run: gc, namespaces, workloads; or none
+    #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
+    loops: Vec<Loop>,
+    /// Record nothing of the requests, for load: /plumbline/transcript stays empty
+    #[arg(long)]
+    no_transcript: bool,
+}
+
+/// Something that a cluster's controller manager does and that `serve` can do in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Loop {
+    /// Delete objects whose owners are gone.
+    Gc,
+    /// Empty namespaces that are being deleted, and finish them.
+    Namespaces,
+    /// Keep the pods of deployments, replica sets and stateful sets, with their status.
+    Workloads,
+    /// Nothing.
+    None,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration: jiff::SignedDuration = text.parse().map_err(|error| format!("{error} (write it like 250ms, 5s, 1m30s)"))?;
+    Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())
+}
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+///
+/// A sentence for people when the server cannot begin.
+pub fn main(args: &Args) -> Result<Exit, String> {
+    logging();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("unable to start the runtime: {error}"))?;
+    runtime.block_on(serve(args))
+}
+
+/// What happens goes to standard error, as `RUST_LOG` wants it.
+fn logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).finish();
+    // Another subscriber may be there already, in tests.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+async fn serve(args: &Args) -> Result<Exit, String> {
+    let mut config = ApiServerConfig::new(Clock::wall());
+    if args.no_transcript {
+        config.record = Record::Nothing;
+    }
+    let server = ApiServer::new(config);
+    arm(&server, args)?;
+    for path in &args.seed_from {
+        server.seed(objects(path)?).map_err(|why| format!("{}: {why}", path.display()))?;
+    }
+    let options = ListenOptions {
+        address: args.listen,
+        allow_remote: args.allow_remote,
+        plain: args.http,
+        token: args.token.clone(),
+        limits: Limits::default(),
+    };
+    let listening = listen(server.clone(), options).await.map_err(|error| chain(&error))?;
+    if let Some(path) = &args.kubeconfig {
+        listening.write_kubeconfig(path).map_err(|error| chain(&error))?;
+    }
+    ready(args, &listening.url(), listening.token()).map_err(|error| format!("unable to write: {error}"))?;
+
+    let stop = CancellationToken::new();
+    let mut signals = Signals::new().map_err(|error| format!("unable to wait for signals: {error}"))?;
+    let loops = run_loops(server, args);
+    let serving = listening.serve(stop.clone());
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        biased;
+        () = signals.any() => {}
+        () = loops => {}
+        () = serving.as_mut() => {}
+    }
+    stop.cancel();
+    serving.await;
+    Ok(Exit::Ok)
+}
+
+/// One line: where the server is, and what a client needs.
+fn ready(args: &Args, url: &str, token: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match &args.kubeconfig {
+        Some(path) => writeln!(out, "ready {url} kubeconfig={}", path.display())?,
+        None => writeln!(out, "ready {url} token={token}")?,
+    }
+    out.flush()
+}
+
+fn arm(server: &ApiServer, args: &Args) -> Result<(), String> {
+    if let Some(by) = args.latency {
+        server.set_latency(by);
+    }
+    let Some(path) = &args.faults else { return Ok(()) };
+    let text = read(path)?;
+    let rules: Vec<faults::RuleSpec> =
+        serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+    for rule in rules {
+        let rule = faults::Rule::try_from(rule).map_err(|why| format!("{}: {why}", path.display()))?;
+        server.faults().arm(rule);
+    }
+    Ok(())
+}
+
+async fn run_loops(server: ApiServer, args: &Args) {
+    let mut running = tokio::task::JoinSet::new();
+    for wanted in &args.loops {
+        match wanted {
+            Loop::Gc => running.spawn(gc::collect_garbage(server.clone())),
+            Loop::Namespaces => running.spawn(gc::terminate_namespaces(server.clone())),
+            Loop::Workloads => running.spawn(workloads::keep_workloads(server.clone())),
+            Loop::None => continue,
+        };
+    }
+    if args.kubelet {
+        let options = kubelet::Options { ready_after: args.ready_after, ..kubelet::Options::default() };
+        running.spawn(kubelet::run(server, options));
+    }
+    while let Some(ended) = running.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a loop ended; the server goes on without it");
+        }
+    }
+    std::future::pending().await
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("unable to read {}: {error}", path.display()))
+}
+
+/// The objects in a file or in the YAML and JSON files of a folder, in order of their names; lists are taken apart.
+fn objects(path: &Path) -> Result<Vec<Value>, String> {
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).map_err(|error| format!("unable to read {}: {error}", path.display()))?;
+        let mut files: Vec<PathBuf> = entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|file| matches!(file.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json")))
+            .collect();
+        files.sort();
+        let mut all = Vec::new();
+        for file in files {
+            all.extend(objects(&file)?);
+        }
+        return Ok(all);
+    }
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&read(path)?)
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(documents.into_iter().filter(|document| !document.is_null()).flat_map(unlisted).collect())
+}
+
+fn unlisted(mut document: Value) -> Vec<Value> {
+    let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    match document.get_mut("items").filter(|_| is_list).map(Value::take) {
+        Some(Value::Array(items)) => items,
+        _ => vec![document],
+    }
+}
+
+/// The signals that end a server.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?,
+        })
+    }
+
+    async fn any(&mut self) {
+        #[cfg(unix)]
+        let terminated = self.terminate.recv();
+        #[cfg(not(unix))]
+        let terminated = std::future::pending::<Option<()>>();
+        tokio::select! {
+            biased;
+            _ = terminated => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    #[rstest]
+    #[case("250ms", Ok(Duration::from_millis(250)))]
+    #[case("1m30s", Ok(Duration::from_secs(90)))]
+    fn durations(#[case] text: &str, #[case] expected: Result<Duration, String>) {
+        assert_eq!(duration(text), expected);
+    }
+
+    #[rstest]
+    #[case("5")]
+    #[case("-5s")]
+    #[case("soon")]
+    fn bad_durations(#[case] text: &str) {
+        assert!(duration(text).is_err());
+    }
+
+    #[test]
+    fn seeds_are_read_in_order_and_lists_taken_apart() {
+        let folder = std::env::temp_dir().join(format!("plumbline-seed-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("b.json"), json!({"kind": "PodList", "items": [{"kind": "Pod", "x": 2}, {"x": 3}]}).to_string()).unwrap();
+        std::fs::write(folder.join("a.yaml"), "kind: Pod\nx: 0\n---\nkind: Node\nx: 1\n").unwrap();
+        std::fs::write(folder.join("c.txt"), "no").unwrap();
+        let found = objects(&folder).unwrap();
+        assert_eq!(found.iter().map(|object| object["x"].as_i64()).collect::<Vec<_>>(), [Some(0), Some(1), Some(2), Some(3)]);
+        assert!(objects(&folder.join("none")).is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
