@@ -26,7 +26,7 @@ pub mod patch;
 pub mod request;
 pub mod schema;
 pub mod selectors;
-mod server;
+pub mod server;
 pub mod service;
 pub mod status;
 pub mod store;

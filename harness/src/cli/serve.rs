@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::apiserver::listener::{ListenOptions, Limits, listen};
@@ -47,6 +47,9 @@ pub struct Args {
     /// Play the kubelets and the scheduler: pods get nodes, become ready and end gracefully, nodes send heartbeats
     #[arg(long)]
     kubelet: bool,
+    /// With --kubelet, begin with this many nodes, node-1, node-2, …
+    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "kubelet")]
+    nodes: u16,
     /// With --kubelet, time from a pod's binding until it is ready
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "500ms", requires = "kubelet")]
     ready_after: Duration,
@@ -108,6 +111,7 @@ async fn serve(args: &Args) -> Result<Exit, String> {
     for path in &args.seed_from {
         server.seed(objects(path)?).map_err(|why| format!("{}: {why}", path.display()))?;
     }
+    server.seed((1..=args.nodes).map(node)).map_err(|why| format!("--nodes: {why}"))?;
     let options = ListenOptions {
         address: args.listen,
         allow_remote: args.allow_remote,
@@ -137,6 +141,12 @@ async fn serve(args: &Args) -> Result<Exit, String> {
     Ok(Exit::Ok)
 }
 
+fn node(number: u16) -> Value {
+    let name = format!("node-{number}");
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}})
+}
+
 /// One line: where the server is, and what a client needs.
 fn ready(args: &Args, url: &str, token: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -148,16 +158,17 @@ fn ready(args: &Args, url: &str, token: &str) -> std::io::Result<()> {
 }
 
 fn arm(server: &ApiServer, args: &Args) -> Result<(), String> {
-    if let Some(by) = args.latency {
-        server.set_latency(by);
+    if let Some(path) = &args.faults {
+        let text = read(path)?;
+        let rules: Vec<faults::RuleSpec> =
+            serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        rules.into_iter().for_each(|rule| server.faults().arm(rule.into()));
     }
-    let Some(path) = &args.faults else { return Ok(()) };
-    let text = read(path)?;
-    let rules: Vec<faults::RuleSpec> =
-        serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-    for rule in rules {
-        let rule = faults::Rule::try_from(rule).map_err(|why| format!("{}: {why}", path.display()))?;
-        server.faults().arm(rule);
+    // The last rule: requests that no other rule takes are late.
+    if let Some(by) = args.latency {
+        let late = json!({"name": "latency", "verdict": {"delay": {"milliseconds": by.as_millis()}}});
+        let rule: faults::RuleSpec = serde_json::from_value(late).map_err(|error| format!("latency: {error}"))?;
+        server.faults().arm(rule.into());
     }
     Ok(())
 }
