@@ -36,7 +36,9 @@ pub async fn collect_garbage(server: ApiServer) {
         for (resource, change) in feed.next().await {
             let touched = match change {
                 Change::All(objects) => collector.graph.replace(&resource, &objects),
-                Change::Event(event) if event.event_type == EventType::Deleted => collector.graph.remove(&event.current),
+                Change::Event(event) if event.event_type == EventType::Deleted => {
+                    collector.graph.remove(&event.current)
+                }
                 Change::Event(event) => collector.graph.insert(&resource, &event.current),
             };
             touched.into_iter().for_each(|uid| collector.enqueue(uid));
@@ -127,7 +129,9 @@ impl Collector {
                 None => owners.dangling.push(owner.clone()),
                 Some(object) => {
                     let waits = super::loops::is_deleted(&object)
-                        && object["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|f| f == FOREGROUND));
+                        && object["metadata"]["finalizers"]
+                            .as_array()
+                            .is_some_and(|all| all.iter().any(|f| f == FOREGROUND));
                     if waits { owners.waiting.push(owner.clone()) } else { owners.solid.push(owner.clone()) }
                 }
             }
@@ -138,7 +142,8 @@ impl Collector {
     /// An owner that is deleted in the foreground ends when no dependent blocks it any more.
     async fn delete_dependents(&mut self, kind: &Kind, node: &Node) {
         let dependents: Vec<Node> = self.graph.dependents(&node.uid).cloned().collect();
-        let blocking = dependents.iter().any(|dependent| dependent.owners.iter().any(|o| o.uid == node.uid && o.blocks));
+        let blocking =
+            dependents.iter().any(|dependent| dependent.owners.iter().any(|o| o.uid == node.uid && o.blocks));
         if !blocking {
             self.drop_finalizer(kind, node, FOREGROUND).await;
             return;
@@ -169,8 +174,10 @@ impl Collector {
             return true;
         }
         let references = current.body["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-        let kept: Vec<Value> =
-            references.into_iter().filter(|reference| !gone.iter().any(|owner| reference["uid"] == owner.uid.as_str())).collect();
+        let kept: Vec<Value> = references
+            .into_iter()
+            .filter(|reference| !gone.iter().any(|owner| reference["uid"] == owner.uid.as_str()))
+            .collect();
         let kept = if kept.is_empty() { Value::Null } else { Value::Array(kept) };
         let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.body["metadata"]["resourceVersion"],
             "ownerReferences": kept}});

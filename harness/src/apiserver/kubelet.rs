@@ -201,7 +201,11 @@ impl Kubelet {
     async fn renew_lease(&self, name: &str, uid: &str, now: Timestamp) {
         const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
         let renewed = format!("{now:.6}");
-        let exists = self.agent.server().get(&ResourceId::new("coordination.k8s.io", "leases"), "kube-node-lease", name).is_some();
+        let exists = self
+            .agent
+            .server()
+            .get(&ResourceId::new("coordination.k8s.io", "leases"), "kube-node-lease", name)
+            .is_some();
         if exists {
             let patch = json!({"spec": {"renewTime": renewed}});
             self.agent.patch(&format!("{LEASES}/{name}"), STRATEGIC_PATCH, &patch).await;
@@ -235,7 +239,8 @@ fn node_status(name: &str, node: &Value, moment: &str) -> Value {
         },
     });
     if node["status"]["addresses"].as_array().is_none_or(Vec::is_empty) {
-        status["addresses"] = json!([{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}]);
+        status["addresses"] =
+            json!([{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}]);
     }
     for field in ["capacity", "allocatable"] {
         if node["status"][field].as_object().is_none_or(serde_json::Map::is_empty) {

@@ -142,7 +142,13 @@ impl Agent {
     }
 
     /// Sends a request; a body that is no patch is JSON.
-    pub(crate) async fn send(&self, method: Method, path: &str, content_type: &'static str, body: Option<&Value>) -> Answer {
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Option<&Value>,
+    ) -> Answer {
         let mut request = ApiRequest::new(method, path);
         request.headers.insert(header::USER_AGENT, self.user_agent.clone());
         if let Some(body) = body {
@@ -155,7 +161,12 @@ impl Agent {
             _ => Value::Null,
         };
         if reply.status >= 300 && !matches!(reply.status, 404 | 409) {
-            tracing::debug!(path, status = reply.status, message = body["message"].as_str(), "a loop's request was refused");
+            tracing::debug!(
+                path,
+                status = reply.status,
+                message = body["message"].as_str(),
+                "a loop's request was refused"
+            );
         }
         Answer { code: reply.status, body }
     }
@@ -180,7 +191,8 @@ impl Agent {
 /// The path of an object or (with an empty name) of a collection.
 pub(crate) fn path_of(kind: &Kind, namespace: &str, name: &str) -> String {
     let root = if kind.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", kind.group) };
-    let namespace = if kind.namespaced && !namespace.is_empty() { format!("/namespaces/{namespace}") } else { String::new() };
+    let namespace =
+        if kind.namespaced && !namespace.is_empty() { format!("/namespaces/{namespace}") } else { String::new() };
     let name = if name.is_empty() { String::new() } else { format!("/{name}") };
     format!("{root}/{}{namespace}/{}{name}", kind.version, kind.plural)
 }

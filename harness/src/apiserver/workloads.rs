@@ -22,7 +22,8 @@ const WORKLOADS: &[(&str, &str)] =
 
 /// Keeps the pods of workloads. Never returns.
 pub async fn keep_workloads(server: ApiServer) {
-    let mut resources: Vec<ResourceId> = WORKLOADS.iter().map(|(group, resource)| ResourceId::new(group, resource)).collect();
+    let mut resources: Vec<ResourceId> =
+        WORKLOADS.iter().map(|(group, resource)| ResourceId::new(group, resource)).collect();
     resources.push(ResourceId::new("", "pods"));
     let mut feed = Feed::new(&server, Follow::Only(resources));
     loop {
@@ -120,9 +121,12 @@ impl Desk {
         let known = &workload["status"];
         let fields = status.as_object().into_iter().flatten();
         // Zero counts are not encoded: an absent field equals 0.
-        let same = |name: &str, value: &Value| known.get(name).map_or_else(|| *value == json!(0), |known| known == value);
-        let changed: serde_json::Map<String, Value> =
-            fields.filter(|(name, value)| !same(name, value)).map(|(name, value)| (name.clone(), value.clone())).collect();
+        let same =
+            |name: &str, value: &Value| known.get(name).map_or_else(|| *value == json!(0), |known| known == value);
+        let changed: serde_json::Map<String, Value> = fields
+            .filter(|(name, value)| !same(name, value))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
         if !changed.is_empty() {
             let name = workload["metadata"]["name"].as_str().unwrap_or_default();
             let patch = json!({"metadata": {"uid": workload["metadata"]["uid"]}, "status": changed});
@@ -151,5 +155,6 @@ fn is_active(pod: &Value) -> bool {
 
 fn is_ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    is_active(pod) && conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    is_active(pod)
+        && conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }

@@ -5,6 +5,7 @@ mod lint;
 mod list;
 mod run;
 mod select;
+mod serve;
 
 use std::io::{self, Write};
 
@@ -34,6 +35,8 @@ enum Verb {
     Lint(lint::Args),
     /// Show a fixture's promise, its steps and the transcript of a run
     Explain(explain::Args),
+    /// Serve the fake API server to kubectl and other clients
+    Serve(serve::Args),
 }
 
 /// Why a verb could not do its work.
@@ -63,6 +66,7 @@ pub fn main() -> Exit {
         Some(Verb::List(args)) => list::main(&args),
         Some(Verb::Lint(args)) => lint::main(&args),
         Some(Verb::Explain(args)) => explain::main(&args),
+        Some(Verb::Serve(args)) => serve::main(&args).map_err(Error::Environment),
     };
     let (exit, message) = match result {
         Ok(exit) => return exit,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::apiserver::listener::{ListenOptions, Limits, listen};
+use crate::apiserver::listener::{Limits, ListenOptions, listen};
 use crate::apiserver::server::Record;
 use crate::apiserver::{ApiServer, ApiServerConfig, faults, gc, kubelet, workloads};
 use crate::exit::Exit;
@@ -19,7 +19,7 @@ use crate::time::Clock;
 /// Serve the fake API server to kubectl and other clients.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
-pub struct Args {
+pub(super) struct Args {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
@@ -75,7 +75,8 @@ enum Loop {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let duration: jiff::SignedDuration = text.parse().map_err(|error| format!("{error} (write it like 250ms, 5s, 1m30s)"))?;
+    let duration: jiff::SignedDuration =
+        text.parse().map_err(|error| format!("{error} (write it like 250ms, 5s, 1m30s)"))?;
     Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())
 }
 
@@ -84,7 +85,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 ///
 /// A sentence for people when the server cannot begin.
-pub fn main(args: &Args) -> Result<Exit, String> {
+pub(super) fn main(args: &Args) -> Result<Exit, String> {
     logging();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -221,8 +222,8 @@ fn objects(path: &Path) -> Result<Vec<Value>, String> {
         }
         return Ok(all);
     }
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&read(path)?)
-        .map_err(|error| format!("{}: {error}", path.display()))?;
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).flat_map(unlisted).collect())
 }
 
@@ -286,11 +287,18 @@ mod tests {
     fn seeds_are_read_in_order_and_lists_taken_apart() {
         let folder = std::env::temp_dir().join(format!("plumbline-seed-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("b.json"), json!({"kind": "PodList", "items": [{"kind": "Pod", "x": 2}, {"x": 3}]}).to_string()).unwrap();
+        std::fs::write(
+            folder.join("b.json"),
+            json!({"kind": "PodList", "items": [{"kind": "Pod", "x": 2}, {"x": 3}]}).to_string(),
+        )
+        .unwrap();
         std::fs::write(folder.join("a.yaml"), "kind: Pod\nx: 0\n---\nkind: Node\nx: 1\n").unwrap();
         std::fs::write(folder.join("c.txt"), "no").unwrap();
         let found = objects(&folder).unwrap();
-        assert_eq!(found.iter().map(|object| object["x"].as_i64()).collect::<Vec<_>>(), [Some(0), Some(1), Some(2), Some(3)]);
+        assert_eq!(
+            found.iter().map(|object| object["x"].as_i64()).collect::<Vec<_>>(),
+            [Some(0), Some(1), Some(2), Some(3)]
+        );
         assert!(objects(&folder.join("none")).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -42,7 +42,9 @@ pub(super) fn wants(pod: &Value) -> Wants {
 pub(super) fn running(pod: &Value, address: &str, moment: &str) -> Value {
     let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": moment});
     let conditions: Vec<Value> =
-        ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition).to_vec();
+        ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
+            .map(condition)
+            .to_vec();
     let statuses = |list: &str, state: Value, ready: bool| -> Vec<Value> {
         let containers = pod["spec"][list].as_array().into_iter().flatten();
         containers

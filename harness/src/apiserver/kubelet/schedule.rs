@@ -47,7 +47,8 @@ impl Scheduler {
         if keys.is_empty() {
             return;
         }
-        let nodes: Vec<Value> = self.server.list(&ResourceId::new("", "nodes"), None).iter().map(|node| node.value()).collect();
+        let nodes: Vec<Value> =
+            self.server.list(&ResourceId::new("", "nodes"), None).iter().map(|node| node.value()).collect();
         for key in keys {
             let current = self.server.get(&ResourceId::new("", "pods"), &key.0, &key.1).map(|stored| stored.value());
             let Some(pod) = current.filter(|pod| super::pods::wants(pod) == super::pods::Wants::Node) else {

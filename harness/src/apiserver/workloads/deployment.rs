@@ -83,10 +83,16 @@ fn set_annotations(deployment: &Value, revision: i64) -> Value {
 
 /// The newest set has the highest revision, and the deployment has its set's.
 async fn mark_revision(desk: &Desk, deployment: &Value, new: &Value, sets: &[Value]) {
-    let newest = sets.iter().filter(|set| set["metadata"]["uid"] != new["metadata"]["uid"]).map(revision).max().unwrap_or(0);
+    let newest =
+        sets.iter().filter(|set| set["metadata"]["uid"] != new["metadata"]["uid"]).map(revision).max().unwrap_or(0);
     let wanted = revision(new).max(newest + 1);
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    if set_annotations(deployment, wanted).as_object().into_iter().flatten().any(|(k, v)| new["metadata"]["annotations"][k] != *v) {
+    if set_annotations(deployment, wanted)
+        .as_object()
+        .into_iter()
+        .flatten()
+        .any(|(k, v)| new["metadata"]["annotations"][k] != *v)
+    {
         let patch = json!({"metadata": {"annotations": set_annotations(deployment, wanted)}});
         let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", desk.namespace, name(new));
         desk.agent.patch(&path, MERGE_PATCH, &patch).await;
@@ -125,7 +131,8 @@ fn limits(deployment: &Value) -> (i64, i64) {
 fn next_sizes<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> Vec<(&'a Value, i64)> {
     let wanted = wanted(deployment);
     let size = |set: &Value| count(set, "/spec/replicas");
-    let old: Vec<&Value> = sets.iter().filter(|set| set["metadata"]["uid"] != new["metadata"]["uid"] && size(set) > 0).collect();
+    let old: Vec<&Value> =
+        sets.iter().filter(|set| set["metadata"]["uid"] != new["metadata"]["uid"] && size(set) > 0).collect();
     let old_size: i64 = old.iter().map(|set| size(set)).sum();
     let new_size = size(new);
     if deployment["spec"]["strategy"]["type"] == "Recreate" {
@@ -174,16 +181,29 @@ fn status(deployment: &Value, sets: &[Value], now: &str) -> Value {
     let available_condition = if enough {
         ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.".to_owned())
     } else {
-        ("Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.".to_owned())
+        (
+            "Available",
+            "False",
+            "MinimumReplicasUnavailable",
+            "Deployment does not have minimum availability.".to_owned(),
+        )
     };
     let set_name = new.and_then(|set| set["metadata"]["name"].as_str()).unwrap_or_default();
     let progressing = match (done, new.is_some()) {
-        (true, _) => ("Progressing", "True", "NewReplicaSetAvailable", format!("ReplicaSet {set_name:?} has successfully progressed.")),
-        (false, true) => ("Progressing", "True", "ReplicaSetUpdated", format!("ReplicaSet {set_name:?} is progressing.")),
+        (true, _) => (
+            "Progressing",
+            "True",
+            "NewReplicaSetAvailable",
+            format!("ReplicaSet {set_name:?} has successfully progressed."),
+        ),
+        (false, true) => {
+            ("Progressing", "True", "ReplicaSetUpdated", format!("ReplicaSet {set_name:?} is progressing."))
+        }
         (false, false) => ("Progressing", "True", "NewReplicaSetCreated", "Created new replica set".to_owned()),
     };
     let known = deployment["status"]["conditions"].as_array().map_or(&[] as &[Value], Vec::as_slice);
-    let conditions: Vec<Value> = [available_condition, progressing].into_iter().map(|c| condition(known, c, now)).collect();
+    let conditions: Vec<Value> =
+        [available_condition, progressing].into_iter().map(|c| condition(known, c, now)).collect();
     let mut status = Map::new();
     let fields = [
         ("observedGeneration", count(deployment, "/metadata/generation")),
@@ -200,7 +220,9 @@ fn status(deployment: &Value, sets: &[Value], now: &str) -> Value {
 
 fn condition(known: &[Value], (kind, status, reason, message): (&str, &str, &str, String), now: &str) -> Value {
     let old = known.iter().find(|condition| condition["type"] == kind);
-    if let Some(old) = old.filter(|old| old["status"] == status && old["reason"] == reason && old["message"] == message.as_str()) {
+    if let Some(old) =
+        old.filter(|old| old["status"] == status && old["reason"] == reason && old["message"] == message.as_str())
+    {
         return old.clone();
     }
     let since = old.filter(|old| old["status"] == status).map_or(json!(now), |old| old["lastTransitionTime"].clone());
@@ -237,7 +259,8 @@ mod tests {
     fn a_rollout_in_steps(#[case] new: Value, #[case] old: Value, #[case] expected: Vec<(&str, i64)>) {
         let sets = [new.clone(), old];
         let changes = next_sizes(&deployment(4, &json!(1), &json!(1)), &new, &sets);
-        let shown: Vec<(&str, i64)> = changes.iter().map(|(set, size)| (set["metadata"]["uid"].as_str().unwrap(), *size)).collect();
+        let shown: Vec<(&str, i64)> =
+            changes.iter().map(|(set, size)| (set["metadata"]["uid"].as_str().unwrap(), *size)).collect();
         assert_eq!(shown, expected);
     }
 }

@@ -62,9 +62,14 @@ mod tests {
             json!({"metadata": {"name": name, "creationTimestamp": created}, "spec": {"nodeName": node},
                 "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]}})
         };
-        let pods = [pod("old", "n", true, "2026-01-01"), pod("young", "n", true, "2026-01-02"), pod("unready", "n", false, "2026-01-01"),
-            pod("unbound", "", false, "2026-01-01")];
-        let order: Vec<&str> = first_to_go(pods.iter().collect()).iter().filter_map(|p| p["metadata"]["name"].as_str()).collect();
+        let pods = [
+            pod("old", "n", true, "2026-01-01"),
+            pod("young", "n", true, "2026-01-02"),
+            pod("unready", "n", false, "2026-01-01"),
+            pod("unbound", "", false, "2026-01-01"),
+        ];
+        let order: Vec<&str> =
+            first_to_go(pods.iter().collect()).iter().filter_map(|p| p["metadata"]["name"].as_str()).collect();
         assert_eq!(order, ["unbound", "unready", "young", "old"]);
     }
 }

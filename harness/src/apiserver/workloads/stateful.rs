@@ -63,7 +63,9 @@ async fn move_on(desk: &Desk, name: &str, set: &Value, pods: &[Value]) {
         return;
     }
     let from = count(set, "/spec/updateStrategy/rollingUpdate/partition");
-    let old = |pod: &&Value| pod["metadata"]["labels"]["controller-revision-hash"] != json!(revision(set)) && number(pod) >= from;
+    let old = |pod: &&Value| {
+        pod["metadata"]["labels"]["controller-revision-hash"] != json!(revision(set)) && number(pod) >= from
+    };
     if let Some(pod) = pods.iter().filter(old).max_by_key(|pod| number(pod)).filter(|pod| !is_deleted(pod)) {
         desk.delete_pod(pod).await;
     }
@@ -73,7 +75,8 @@ fn status(set: &Value, pods: &[Value]) -> Value {
     let revision = revision(set);
     let replicas = pods.iter().filter(|pod| is_active(pod)).count();
     let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-    let current = |pod: &&Value| is_active(pod) && pod["metadata"]["labels"]["controller-revision-hash"] == json!(revision);
+    let current =
+        |pod: &&Value| is_active(pod) && pod["metadata"]["labels"]["controller-revision-hash"] == json!(revision);
     let updated = pods.iter().filter(current).count();
     let known = set["status"]["currentRevision"].as_str().unwrap_or_default();
     let done = updated == replicas && ready == replicas;
