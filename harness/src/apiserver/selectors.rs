@@ -531,8 +531,8 @@ impl Selection {
         if self.fields.terms.iter().all(|term| stored.field(&term.field).is_some()) {
             return self.fields.matches(|field| stored.field(field).unwrap_or_default().into());
         }
-        // Stored in another version's form: its fields have to be read from this version's.
-        let object = kind.from_storage(stored.value());
+        // Written through another face of the same storage: its fields have to be read from the stored form.
+        let object = stored.value();
         self.fields.terms.iter().all(|term| {
             let value = match stored.field(&term.field).filter(|_| term.field.starts_with("metadata.")) {
                 Some(value) => value.into(),

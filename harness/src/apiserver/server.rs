@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::crd;
 use super::faults::Faults;
-use super::kinds::{Kind, Lookup, Registry};
+use super::kinds::{Kind, Lookup, Registry, SelectableField};
 use super::lifecycle::{self, Ids};
 use super::request::{ApiRequest, Reply};
 use super::store::{Draft, Fields, HistoryLimits, Range, ResourceId, Store, Stored, key};
@@ -219,12 +219,10 @@ pub(crate) fn storage_id(kind: &Kind) -> ResourceId {
 
 /// The object, in the form of `kind`'s version, made ready to be stored.
 pub(crate) fn draft(kind: &Kind, object: Value) -> Draft {
-    let fields: Fields = if kind.conversion.is_some() {
-        Vec::new()
-    } else {
-        kind.selectable.iter().map(|field| (field.label.clone(), field.value_in(&object).into_owned())).collect()
-    };
-    Draft::new(&kind.to_storage(object), fields)
+    let stored = kind.to_storage(object);
+    let value_of = |field: &SelectableField| (field.label.clone(), field.value_in(&stored).into_owned());
+    let fields: Fields = kind.selectable.iter().map(value_of).collect();
+    Draft::new(&stored, fields)
 }
 
 impl Lookup for ApiServer {

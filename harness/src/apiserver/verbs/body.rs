@@ -91,7 +91,11 @@ const GO_TYPE_META: &str =
 
 /// Kind and apiVersion of a body; empty where it does not say.
 pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
-    if let Ok(found) = serde_json::from_slice::<TypeMeta>(text) {
+    // A list would be taken for the fields in their order.
+    let is_list = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    if let Ok(found) = serde_json::from_slice::<TypeMeta>(text)
+        && !is_list
+    {
         return Ok((found.kind, found.api_version));
     }
     let why = match schema::decode_untyped(text) {

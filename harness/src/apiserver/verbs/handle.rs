@@ -113,7 +113,13 @@ async fn serve(
     let Target::Resource(path) = target else { return discovery::page_not_found() };
     if !registry.has_version(&path.group, &path.version) {
         tracing::info!(path = request.path, "no such group and version");
-        return discovery::page_not_found();
+        // A group of a definition answers for itself; a built-in one answers for all its versions.
+        let custom = |group: &str| registry.kinds().any(|kind| kind.group == group && kind.custom.is_some());
+        return if registry.versions(&path.group).is_empty() || custom(&path.group) {
+            discovery::page_not_found()
+        } else {
+            Status::unknown_resource().into()
+        };
     }
     let Some(kind) = registry.lookup(&path.group, &path.version, &path.resource).cloned() else {
         return Status::unknown_resource().into();

@@ -148,24 +148,21 @@ impl Scope<'_> {
         let bytes = from_base64_url(token).map_err(|at| invalid(&format!("illegal base64 data at input byte {at}")))?;
         let decoded = crate::apiserver::schema::decode_untyped(&bytes).map_err(|error| invalid(&error.message))?.value;
         let start = decoded.get("start").and_then(Value::as_str).unwrap_or_default();
-        if decoded.get("v").and_then(Value::as_str) != Some("meta.k8s.io/v1") {
-            let found = decoded.get("v").and_then(Value::as_str).unwrap_or_default();
-            return Err(invalid(&format!(
-                "server does not recognize this encoded version {}",
-                crate::apiserver::status::go_quote(found)
-            )));
+        let found = decoded.get("v").and_then(Value::as_str).unwrap_or_default();
+        if found != "meta.k8s.io/v1" {
+            return Err(invalid(&format!("server does not recognize this encoded version {found}")));
+        }
+        let revision = decoded.get("rv").and_then(Value::as_i64).unwrap_or(0);
+        if revision == 0 {
+            return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
         }
         if start.is_empty() {
             return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
         }
         if start.split('/').any(|part| part == "." || part == "..") {
-            return Err(invalid(&format!("{}: invalid continue key", crate::apiserver::status::go_quote(start))));
+            return Err(invalid(start));
         }
         let prefix = if self.path.namespace.is_empty() { String::new() } else { format!("{}/", self.path.namespace) };
-        let revision = decoded.get("rv").and_then(Value::as_i64).unwrap_or(0);
-        if revision == 0 {
-            return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
-        }
         Ok(Page {
             revision: u64::try_from(revision).ok(),
             after: Some(format!("{prefix}{}", start.trim_end_matches('\0'))),

@@ -34,11 +34,11 @@ impl Scope<'_> {
             "SelfSubjectReview" => {
                 let now = lifecycle::rfc3339(self.server.clock().now());
                 lifecycle::metadata_mut(&mut review).insert("creationTimestamp".to_owned(), now.into());
-                json!({"userInfo": {"username": USER, "groups": GROUPS}})
+                json!({"userInfo": {"username": USER, "uid": "1", "groups": GROUPS}})
             }
             "TokenReview" => json!({
                 "authenticated": true,
-                "user": {"username": USER, "groups": GROUPS},
+                "user": {"username": USER, "uid": "1", "groups": GROUPS},
                 "audiences": ["https://kubernetes.default.svc"],
             }),
             _ => return Err(Status::method_not_allowed()),

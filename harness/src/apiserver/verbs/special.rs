@@ -10,11 +10,13 @@ use super::body::{Shown, encode};
 use super::options::{DeleteOptions, WriteOptions};
 use super::scope::Scope;
 use super::write::{Part, UpdateRules, Written};
+use crate::apiserver::kinds::meta;
 use crate::apiserver::lifecycle;
 use crate::apiserver::patch::{self, PatchType};
 use crate::apiserver::request::{Reply, ResourcePath};
 use crate::apiserver::schema;
 use crate::apiserver::status::Status;
+use crate::apiserver::store::ResourceId;
 use crate::apiserver::subresources::{binding, eviction, scale};
 use crate::apiserver::table;
 use crate::apiserver::table::accept::Transform;
@@ -125,7 +127,9 @@ impl Scope<'_> {
             let wanted = wanted(&self.scale_of(old)?)?;
             let mut new = old.clone();
             self.set_scale(&mut new, &wanted)?;
-            Ok(self.manage(Some(old), new, &manager))
+            let mut new = self.manage(Some(old), new, &manager);
+            forget_times_of_scales(&mut new);
+            Ok(new)
         })?;
         let shown = match &written {
             Written::Stored { stored, .. } => self.scale_of(&self.value(stored))?,
@@ -189,8 +193,11 @@ impl Scope<'_> {
         let version = lifecycle::metadata_text(&object, "resourceVersion").to_owned();
         self.guaranteed_update(Part::Finalize, &rules, &mut |old| {
             let mut new = old.cloned().ok_or_else(|| self.not_found(&self.path.name))?;
-            let finalizers = object.pointer("/spec/finalizers").cloned().unwrap_or_else(|| json!([]));
-            new["spec"]["finalizers"] = finalizers;
+            let finalizers = object.pointer("/spec/finalizers").filter(|list| !meta::is_empty(Some(list)));
+            if let Some(spec) = meta::object_at(&mut new, "spec") {
+                spec.remove("finalizers");
+                spec.extend(finalizers.map(|list| ("finalizers".to_owned(), list.clone())));
+            }
             let metadata = lifecycle::metadata_mut(&mut new);
             if !version.is_empty() {
                 metadata.insert("resourceVersion".to_owned(), version.clone().into());
@@ -219,6 +226,10 @@ impl Scope<'_> {
         if !wanted.is_empty() && !containers.iter().chain(&init).any(|name| name == wanted) {
             return Err(Status::bad_request(format!("container {wanted} is not valid for pod {}", self.path.name)));
         }
+        let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
+        if !node.is_empty() && self.server.get(&ResourceId::new("", "nodes"), "", node).is_none() {
+            return Err(Status::not_found(self.group_resource(), node));
+        }
         let mut reply = Reply::text(200, "");
         reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
         Ok(reply)
@@ -244,6 +255,18 @@ impl Scope<'_> {
         metadata.insert("creationTimestamp".to_owned(), lifecycle::rfc3339(now).into());
         Ok(encode(201, &body, self.negotiate()?.media))
     }
+}
+
+/// Ownership gained through a Scale carries no time (upstream translates it between two kinds and loses the time on the
+/// way), and entries without a time stand before the others of their operation.
+fn forget_times_of_scales(object: &mut Value) {
+    let Some(entries) = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) else { return };
+    for entry in entries.iter_mut().filter(|entry| entry["subresource"] == "scale") {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("time");
+        }
+    }
+    entries.sort_by_key(|entry| (entry["operation"] != "Apply", entry.get("time").is_some()));
 }
 
 impl eviction::EvictionBackend for Scope<'_> {
