@@ -267,7 +267,7 @@ impl Faults {
             }
             armed.seen += 1;
             let due = armed.seen >= rule.nth && rule.count.is_none_or(|count| armed.hits < count);
-            if due && (rule.percent >= 100 || ids.next() % 100 < u64::from(rule.percent)) {
+            if due && (rule.percent >= 100 || ids.number() % 100 < u64::from(rule.percent)) {
                 armed.hits += 1;
                 return rule.verdict.clone();
             }

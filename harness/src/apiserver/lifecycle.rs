@@ -32,7 +32,7 @@ impl Ids {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -42,7 +42,7 @@ impl Ids {
 
     /// A uid in the form of a version 4 UUID.
     pub fn uid(&mut self) -> String {
-        let (high, low) = (self.next(), self.next());
+        let (high, low) = (self.number(), self.number());
         format!(
             "{:08x}-{:04x}-4{:03x}-{:x}{:03x}-{:012x}",
             high >> 32,
@@ -61,7 +61,7 @@ impl Ids {
         const NAME_MAX: usize = 63;
         let mut name: String = prefix.chars().take(NAME_MAX - SUFFIX).collect();
         for _ in 0..SUFFIX {
-            let at = self.next() % ALPHABET.len() as u64;
+            let at = self.number() % ALPHABET.len() as u64;
             name.push(char::from(ALPHABET[at as usize]));
         }
         name
@@ -75,15 +75,15 @@ pub fn rfc3339(moment: Timestamp) -> String {
 
 /// `metadata` of an object, made where it is missing.
 pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
-    if !object.is_object() {
-        *object = Value::Object(Map::new());
+    object_in(object_in(object).entry("metadata").or_insert(Value::Null))
+}
+
+/// The object that `value` is, or is made to be.
+fn object_in(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
     }
-    let map = object.as_object_mut().expect("made an object above");
-    let metadata = map.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    if !metadata.is_object() {
-        *metadata = Value::Object(Map::new());
-    }
-    metadata.as_object_mut().expect("made an object above")
+    value.as_object_mut().expect("made an object above")
 }
 
 /// The text of a metadata field; empty when missing.

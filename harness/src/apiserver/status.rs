@@ -10,46 +10,60 @@ use serde_json::Value;
 use super::kinds::field::{self, ErrorList};
 
 /// A `metav1.Status` object: a failure, or the answer to a deletion that removed its object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// Always `Status`.
-    #[serde(default = "status_kind")]
-    pub kind: String,
-    /// Always `v1`.
-    #[serde(default = "status_api_version")]
-    pub api_version: String,
     /// List metadata; empty in practice.
     #[serde(default)]
     pub metadata: StatusMeta,
-    /// `Success` or `Failure`.
+    /// Whether this is a refusal.
     #[serde(default)]
-    pub status: String,
+    pub status: Outcome,
     /// Sentence for people.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default)]
     pub message: String,
     /// Machine readable reason, such as `NotFound`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default)]
     pub reason: String,
     /// What the reason is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
-    /// HTTP status code.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
+    pub details: Option<Box<Details>>,
+    /// HTTP status code; 0 where the reply does not say.
+    #[serde(default)]
     pub code: u16,
 }
 
-fn status_kind() -> String {
-    "Status".to_owned()
+/// `status` of a [`Status`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Done.
+    Success,
+    /// Refused.
+    #[default]
+    Failure,
 }
 
-fn status_api_version() -> String {
-    "v1".to_owned()
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes references")]
-fn is_zero(code: &u16) -> bool {
-    *code == 0
+impl Serialize for Status {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap as _;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("kind", "Status")?;
+        map.serialize_entry("apiVersion", "v1")?;
+        map.serialize_entry("metadata", &self.metadata)?;
+        map.serialize_entry("status", &self.status)?;
+        for (name, text) in [("message", &self.message), ("reason", &self.reason)] {
+            if !text.is_empty() {
+                map.serialize_entry(name, text)?;
+            }
+        }
+        if let Some(details) = &self.details {
+            map.serialize_entry("details", details)?;
+        }
+        if self.code != 0 {
+            map.serialize_entry("code", &self.code)?;
+        }
+        map.end()
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes references")]
@@ -59,11 +73,7 @@ fn is_zero_seconds(seconds: &i32) -> bool {
 
 /// `metadata` of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct StatusMeta {
-    /// Set only where a status answers a list-like request.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub resource_version: String,
     /// Continue token handed out with an expired one (inconsistent continuation).
     #[serde(default, rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
@@ -137,10 +147,8 @@ impl Status {
     /// A failure with code, reason and message; no details.
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
-            kind: status_kind(),
-            api_version: status_api_version(),
             metadata: StatusMeta::default(),
-            status: "Failure".to_owned(),
+            status: Outcome::Failure,
             message: message.into(),
             reason: reason.to_owned(),
             details: None,
@@ -151,38 +159,36 @@ impl Status {
     /// The answer to a deletion: `Success` with the deleted object's coordinates.
     pub fn success(details: Details) -> Self {
         Self {
-            kind: status_kind(),
-            api_version: status_api_version(),
             metadata: StatusMeta::default(),
-            status: "Success".to_owned(),
+            status: Outcome::Success,
             message: String::new(),
             reason: String::new(),
-            details: Some(details),
+            details: Some(Box::new(details)),
             code: 0,
         }
     }
 
     fn about(mut self, resource: GroupResource<'_>, name: &str) -> Self {
-        self.details = Some(Details {
+        self.details = Some(Box::new(Details {
             name: name.to_owned(),
             group: resource.group.to_owned(),
             kind: resource.resource.to_owned(),
             ..Details::default()
-        });
+        }));
         self
     }
 
     /// Replaces the details.
     #[must_use]
     pub fn with_details(mut self, details: Details) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 
     /// Adds a cause, creating the details where there are none.
     #[must_use]
     pub fn with_cause(mut self, reason: &str, message: impl Into<String>, field: &str) -> Self {
-        let details = self.details.get_or_insert_with(Details::default);
+        let details = self.details.get_or_insert_default();
         details.causes.push(Cause { reason: reason.to_owned(), message: message.into(), field: field.to_owned() });
         self
     }
@@ -190,7 +196,7 @@ impl Status {
     /// Sets `retryAfterSeconds` (also sent as the `Retry-After` header).
     #[must_use]
     pub fn with_retry_after(mut self, seconds: i32) -> Self {
-        self.details.get_or_insert_with(Details::default).retry_after_seconds = seconds;
+        self.details.get_or_insert_default().retry_after_seconds = seconds;
         self
     }
 
@@ -383,7 +389,7 @@ impl Status {
 
     /// Whether this is a refusal.
     pub fn is_failure(&self) -> bool {
-        self.status != "Success"
+        self.status == Outcome::Failure
     }
 
     /// `retryAfterSeconds`, where set.

@@ -25,11 +25,14 @@ use super::store::{Compacted, Cursor, EventType, LogEntry, ResourceId, Stored, W
 use super::table::{self, accept::Transform};
 
 /// Server time between two bookmarks.
-const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
 /// A last bookmark is sent this long before a watch times out.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Events taken from the log at once.
 const BATCH: usize = 256;
+
+/// The state of an object before the first of several events, and the last event.
+type Merged = (Option<Arc<Stored>>, Arc<LogEntry>);
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -193,7 +196,7 @@ impl Watch {
 
     /// Reads everything up to `revision` and keeps only the last state of each object.
     fn coalesce(&mut self, revision: u64, context: &Context<'_>) {
-        let mut first: BTreeMap<Arc<str>, (Option<Arc<Stored>>, Arc<LogEntry>)> = BTreeMap::new();
+        let mut first: BTreeMap<Arc<str>, Merged> = BTreeMap::new();
         while let Waited::Events(entries) = self.server.store().poll_events(&mut self.cursor, BATCH, context) {
             for entry in entries {
                 let key = entry.current.key().clone();

@@ -15,7 +15,7 @@ use crate::apiserver::schema::{self, FieldValidation, Schema};
 use crate::apiserver::status::{Status, go_quote};
 use crate::apiserver::store::Stored;
 use crate::apiserver::table::accept::{self, MediaType, Negotiated, Transform};
-use crate::apiserver::table::{self, IncludeObject, Printer, Rendering};
+use crate::apiserver::table::{self, IncludeObject, Rendering};
 
 /// Largest body in bytes, as upstream limits it.
 pub(crate) const BODY_MAX: usize = 3 * 1024 * 1024;
@@ -108,13 +108,11 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
                     let found = go_type(value);
                     Some(format!("json: cannot unmarshal {found} into Go struct field .{go} of type string"))
                 };
-                match wrong("apiVersion", "apiVersion").or_else(|| wrong("kind", "kind")) {
-                    Some(error) => error,
-                    None => {
-                        let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-                        return Ok((text("kind"), text("apiVersion")));
-                    }
-                }
+                let Some(error) = wrong("apiVersion", "apiVersion").or_else(|| wrong("kind", "kind")) else {
+                    let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+                    return Ok((text("kind"), text("apiVersion")));
+                };
+                error
             }
             other => format!("json: cannot unmarshal {} into Go value of type {GO_TYPE_META}", go_type(other)),
         },
@@ -172,7 +170,9 @@ impl Scope<'_> {
             return Err(wrong(&format!("strict decoding error: {}", strict.join(", "))));
         }
         if options.field_validation == FieldValidation::Warn {
-            strict.into_iter().for_each(|warning| self.warn(warning));
+            for warning in strict {
+                self.warn(warning);
+            }
         }
         set_type_meta(&mut object, wanted, &own_version);
         Ok(object)
@@ -216,14 +216,6 @@ impl Scope<'_> {
     pub(crate) fn rendering(&self, version: &'static str) -> Result<Rendering, Status> {
         let include = IncludeObject::parse(self.query.get("includeObject")).map_err(Status::bad_request)?;
         Ok(Rendering { include, version, now: self.server.clock().now() })
-    }
-
-    /// The columns of the kind's table.
-    pub(crate) fn printer(&self) -> Printer {
-        match &self.kind.custom {
-            Some(custom) => custom.printer.clone(),
-            None => table::printer(&self.kind.group, &self.kind.plural),
-        }
     }
 
     /// The reply that shows one object.

@@ -107,9 +107,8 @@ impl Scope<'_> {
     fn delete_in(&self, namespace: &str, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
         loop {
             let current = self.server.get(&self.resource, namespace, name).ok_or_else(|| self.not_found(name))?;
-            match self.try_delete(&current, options)? {
-                Some(deleted) => return Ok(deleted),
-                None => continue,
+            if let Some(deleted) = self.try_delete(&current, options)? {
+                return Ok(deleted);
             }
         }
     }

@@ -181,8 +181,7 @@ impl Scope<'_> {
         }
         let token = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": format!("{start}\0")});
         let mut status = Status::expired(INCONSISTENT_CONTINUE);
-        status.metadata =
-            StatusMeta { continue_token: base64_url(token.to_string().as_bytes()), ..StatusMeta::default() };
+        status.metadata = StatusMeta { continue_token: base64_url(token.to_string().as_bytes()) };
         status
     }
 
@@ -245,7 +244,7 @@ impl Scope<'_> {
     fn watch_timeout(&self, options: &ListOptions) -> Duration {
         match options.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0) {
             Some(seconds) => Duration::from_secs(seconds),
-            None => Duration::from_secs(WATCH_TIMEOUT_MIN + self.server.ids().next() % WATCH_TIMEOUT_MIN),
+            None => Duration::from_secs(WATCH_TIMEOUT_MIN + self.server.ids().number() % WATCH_TIMEOUT_MIN),
         }
     }
 }

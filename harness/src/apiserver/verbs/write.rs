@@ -12,7 +12,7 @@ use crate::apiserver::lifecycle;
 use crate::apiserver::managedfields;
 use crate::apiserver::server::draft;
 use crate::apiserver::status::{GroupResource, Status};
-use crate::apiserver::store::{CommitError, Committed, EventType, Stored};
+use crate::apiserver::store::{CommitError, EventType, Stored};
 
 /// What a write left behind.
 pub(crate) enum Written {
@@ -109,13 +109,11 @@ impl Scope<'_> {
         let name = lifecycle::metadata_text(&object, "name").to_owned();
         let exists = |existing: &Stored| self.already_exists(existing, &name, generated);
         if dry_run {
-            return match self.server.get(&self.resource, &self.path.namespace, &name) {
-                Some(existing) => Err(exists(&existing)),
-                None => {
-                    lifecycle::metadata_mut(&mut object).remove("resourceVersion");
-                    Ok(Written::Shown { object, created: true })
-                }
-            };
+            if let Some(existing) = self.server.get(&self.resource, &self.path.namespace, &name) {
+                return Err(exists(&existing));
+            }
+            lifecycle::metadata_mut(&mut object).remove("resourceVersion");
+            return Ok(Written::Shown { object, created: true });
         }
         match self.server.store().create(&self.resource, draft(&self.kind, object)) {
             Ok(committed) => {
@@ -181,7 +179,16 @@ impl Scope<'_> {
             let new = transform(Some(&old))?;
             let new = self.prepare_update(part, new, &old, current.revision())?;
             if part != Part::Status && lifecycle::ends_deletion(&new, &old) {
-                return self.finish_deletion(new, &current, rules.dry_run);
+                if !rules.dry_run {
+                    let removed = self.server.store().delete(&self.resource, current.key(), current.revision());
+                    match removed {
+                        Ok(committed) => self.record(EventType::Deleted, &committed),
+                        Err(CommitError::NotFound) => {}
+                        Err(CommitError::Changed(_) | CommitError::Exists(_)) => continue,
+                    }
+                }
+                // The last finalizer has gone, and the object with it: the reply shows what the update would have left.
+                return Ok(Written::Shown { object: new, created: false });
             }
             if rules.dry_run {
                 return Ok(Written::Shown { object: new, created: false });
@@ -278,18 +285,6 @@ impl Scope<'_> {
         let grouped = if self.is_custom() || group == "apiextensions.k8s.io" { group } else { "" };
         let parts = ["/registry", grouped, prefix, &self.path.namespace, &self.path.name];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
-    }
-
-    /// The last finalizer has gone: the object goes, and the reply shows what the update would have left.
-    fn finish_deletion(&self, object: Value, current: &Stored, dry_run: bool) -> Result<Written, Status> {
-        if !dry_run && let Ok(committed) = self.remove(current) {
-            self.record(EventType::Deleted, &committed);
-        }
-        Ok(Written::Shown { object, created: false })
-    }
-
-    pub(crate) fn remove(&self, current: &Stored) -> Result<Committed, CommitError> {
-        self.server.store().delete(&self.resource, current.key(), current.revision())
     }
 
     fn refuse_invalid(&self, object: &Value, errors: &ErrorList) -> Result<(), Status> {
