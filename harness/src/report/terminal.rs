@@ -134,7 +134,7 @@ impl<W: Write> Terminal<W> {
         let tally = self.outcome(verdict, &tally(&report.fixtures));
         writeln!(
             self.out,
-            "\n{tally} of {} fixtures · {} of virtual time in {:.2} s (median {:.1} ms per fixture)",
+            "\n{tally} of {} · {} of virtual time in {:.2} s (median {:.1} ms per fixture)",
             report.fixtures.len(),
             hours(report.virtual_millis),
             report.wall_millis as f64 / 1000.0,
@@ -152,8 +152,9 @@ impl<W: Write> Reporter for Terminal<W> {
                     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}");
                     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
                 }
-                let plural = if jobs == 1 { "" } else { "s" };
-                writeln!(self.out, "{fixtures} fixtures in {suites} suites, {jobs} job{plural}\n")
+                let many = |count, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+                let parts = [many(fixtures, "fixture"), many(suites, "suite"), many(jobs, "job")];
+                writeln!(self.out, "{}\n", parts.join(", "))
             }
             Event::Finished(fixture) => {
                 if let Some(bar) = &self.bar {
@@ -206,7 +207,7 @@ mod tests {
         }
         terminal.event(Event::Ended(&report)).expect("memory can be written");
         insta::assert_snapshot!(String::from_utf8(out).expect("UTF-8"), @r"
-        3 fixtures in 2 suites, 2 jobs
+        3 fixtures, 2 suites, 2 jobs
 
         ✗ podgc            1 failed                                 2 min of virtual time
         ✓ ttl              1 passed, 1 skipped                      2 min of virtual time
@@ -225,7 +226,7 @@ mod tests {
 
         1 skipped: needs faults
 
-        1 passed, 1 failed, 1 skipped of 3 fixtures · 4 min of virtual time in 1.23 s (median 1.5 ms per fixture)
+        1 passed, 1 failed, 1 skipped of 3 · 4 min of virtual time in 1.23 s (median 1.5 ms per fixture)
         ");
     }
 }

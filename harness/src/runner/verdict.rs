@@ -20,6 +20,8 @@ pub struct Judged {
     pub report: FixtureReport,
     /// The whole transcript as text.
     pub transcript: String,
+    /// The record itself, unredacted.
+    pub entries: Vec<Entry>,
 }
 
 /// A report about `fixture` with this outcome and nothing else yet.
@@ -49,13 +51,13 @@ pub fn judge(fixture: &Fixture, gathered: &Gathered, wall: Duration) -> Judged {
     let entries = gathered.transcript.entries();
     let mut failures: Vec<Failure> = gathered.troubles.iter().map(|trouble| plain(trouble)).collect();
     failures.extend(promises(fixture, gathered, &entries));
-    report(fixture, gathered, &entries, failures, wall)
+    report(fixture, gathered, entries, failures, wall)
 }
 
 /// A run that was cut short by a panic or a hang: its promises are not judged, the world may be half way through anything.
 #[must_use]
 pub fn broken(fixture: &Fixture, gathered: &Gathered, message: &str, wall: Duration) -> Judged {
-    report(fixture, gathered, &gathered.transcript.entries(), vec![plain(message)], wall)
+    report(fixture, gathered, gathered.transcript.entries(), vec![plain(message)], wall)
 }
 
 fn plain(message: &str) -> Failure {
@@ -65,13 +67,19 @@ fn plain(message: &str) -> Failure {
 fn report(
     fixture: &Fixture,
     gathered: &Gathered,
-    entries: &[Entry],
+    entries: Vec<Entry>,
     mut failures: Vec<Failure>,
     wall: Duration,
 ) -> Judged {
-    let paragraphs = render(gathered.start, &gathered.initial, entries);
+    let paragraphs = render(gathered.start, &gathered.initial, &entries);
+    let mut shown = String::new();
     for failure in &mut failures {
-        failure.excerpt = excerpt(&paragraphs, failure.at_millis);
+        let excerpt = excerpt(&paragraphs, failure.at_millis);
+        // Several failures of one moment show it once.
+        if excerpt != shown {
+            shown.clone_from(&excerpt);
+            failure.excerpt = excerpt;
+        }
     }
     let transcript = to_text(&paragraphs);
     let failed = !failures.is_empty();
@@ -84,7 +92,7 @@ fn report(
         wall_micros: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX),
         ..blank(fixture, outcome, "")
     };
-    Judged { report, transcript }
+    Judged { report, transcript, entries }
 }
 
 /// What fixture and invariants demand of the run and did not get.

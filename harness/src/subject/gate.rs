@@ -18,7 +18,7 @@ use crate::apiserver::service::{HttpBody, InProcess};
 use crate::time::Clock;
 
 /// Requests at one moment of virtual time after which the subject counts as running away: no fixture has that many objects.
-const LIMIT_AT_ONE_MOMENT: u64 = 100_000;
+const LIMIT_AT_ONE_MOMENT: u64 = 20_000;
 
 /// Cuts a subject off. Clones cut the same subject.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,44 @@
+//! The whole suite, run again and side by side, gives the same bytes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use plumbline::fixture::{Fixture, parse};
+use plumbline::runner::suite;
+use plumbline::subject::Subject;
+use plumbline::subject::in_process::InProcess;
+
+/// Of every fixture: its id, its transcript as text, and the record itself with uids, versions and bodies.
+fn run(fixtures: &[Fixture], jobs: usize) -> Vec<(String, String, String)> {
+    let subject: Arc<dyn Subject> = Arc::new(InProcess);
+    let mut results = vec![None; fixtures.len()];
+    suite::run_all(fixtures, &subject, jobs, |index, judged| {
+        let record: Vec<String> = judged.entries.iter().map(|entry| format!("{entry:?}\n")).collect();
+        results[index] = Some((judged.report.id, judged.transcript, record.concat()));
+        true
+    });
+    results.into_iter().flatten().collect()
+}
+
+#[test]
+fn transcripts_do_not_depend_on_the_run_or_on_the_number_of_jobs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures");
+    let fixtures = parse::load(&folder).expect("good fixtures");
+    let first = run(&fixtures, 1);
+    assert_eq!(first.len(), fixtures.len());
+    for jobs in [1, 4] {
+        for (one, other) in first.iter().zip(run(&fixtures, jobs)) {
+            similar_asserts(&one.1, &other.1, &one.0, jobs);
+            similar_asserts(&one.2, &other.2, &one.0, jobs);
+        }
+    }
+}
+
+/// Shows the first lines that differ, not megabytes.
+fn similar_asserts(one: &str, other: &str, id: &str, jobs: usize) {
+    if one == other {
+        return;
+    }
+    let differing = one.lines().zip(other.lines()).find(|(one, other)| one != other);
+    panic!("{id}: with {jobs} jobs another transcript ({} and {} bytes): {differing:#?}", one.len(), other.len());
+}
