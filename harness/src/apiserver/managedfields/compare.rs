@@ -90,7 +90,14 @@ fn walk(
     };
     if !granular {
         out.leaf(left, right);
-        return Ok(());
+        if !matches!(schema.shape(ty), Shape::Any) {
+            return Ok(());
+        }
+        // Free-form values may turn from an object into something else: what was in the object goes, too.
+        let filled = |v: Option<&Value>| v.and_then(Value::as_object).is_some_and(|m| !m.is_empty());
+        if left.is_none() || right.is_none() || !(filled(left) || filled(right)) {
+            return Ok(());
+        }
     }
     let (left_map, right_map) = (left.and_then(Value::as_object), right.and_then(Value::as_object));
     let mut left_items = left_map.into_iter().flatten().peekable();

@@ -8,12 +8,14 @@
 //! json.rs       RFC 6902 (application/json-patch+json)
 //! merge.rs      RFC 7386 (application/merge-patch+json)
 //! strategic.rs  Kubernetes' own (application/strategic-merge-patch+json)
+//! shown.rs      the patched document in refusals
 //! apply.rs      server-side apply (application/apply-patch+yaml)
 //! ```
 
 pub mod apply;
 pub mod json;
 pub mod merge;
+mod shown;
 pub mod strategic;
 
 use std::fmt::Write as _;
@@ -23,6 +25,7 @@ use serde_json::{Map, Value};
 use super::field::{Error, ErrorList, Path};
 use super::schema::{Decoded, FieldValidation, Schema, decode_untyped};
 use super::status::Status;
+use shown::Touched;
 
 /// Kinds of patch that need no ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,14 +61,16 @@ pub fn apply_patch(
     match patch_type {
         PatchType::Json => {
             let (strict, operations) = json::decode(body, validation)?;
+            let touched = Touched::by_operations(&operations);
             let value = json::apply(live, operations)?;
-            finish(schema.convert(&value), strict, validation, || value.to_string())
+            finish(schema.convert(&value), strict, validation, || shown::show(schema, &value, &touched))
         }
         PatchType::Merge => {
             let (strict, patch) = merge::decode(body, validation)?;
             let mut value = live;
+            let touched = Touched::by_merge(&value, &patch);
             merge::merge(&mut value, patch);
-            finish(schema.convert(&value), strict, validation, || value.to_string())
+            finish(schema.convert(&value), strict, validation, || shown::show(schema, &value, &touched))
         }
         PatchType::Strategic => {
             if schema.is_structural() {

@@ -126,3 +126,19 @@ fn strategic_patches_refused(#[case] body: &str, #[case] code: u16, #[case] mess
     let status = patch(PatchType::Strategic, live(), body).unwrap_err();
     assert_eq!((status.code, &*status.message), (code, message));
 }
+
+#[test]
+fn refusals_show_where_the_patch_went() {
+    let live = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "1"}},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}, "status": {}});
+    let status = patch(PatchType::Merge, live.clone(), r#"{"spec":{"foo":1}}"#).unwrap_err();
+    assert_eq!(
+        status.details.unwrap().causes[0].message,
+        r#"Invalid value: "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"labels\":{\"a\":\"1\"}},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}],\"foo\":1,\"nodeName\":\"n\"},\"status\":{}}": strict decoding error: unknown field "spec.foo""#
+    );
+    let status = patch(PatchType::Json, live, r#"[{"op":"add","path":"/metadata/foo","value":1}]"#).unwrap_err();
+    assert_eq!(
+        status.details.unwrap().causes[0].message,
+        r#"Invalid value: "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"foo\":1,\"labels\":{\"a\":\"1\"},\"name\":\"p\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}],\"nodeName\":\"n\"},\"status\":{}}": strict decoding error: unknown field "metadata.foo""#
+    );
+}

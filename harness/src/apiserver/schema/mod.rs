@@ -150,6 +150,8 @@ pub struct Field {
     pub patch: PatchStrategy,
     /// Value assumed for a missing list-map key.
     pub key_default: Option<Value>,
+    /// Place in the Go struct, in which refusals print untouched parts.
+    pub order: u16,
     /// Go names of the embedded structs the field lies in, each followed by a dot (`VolumeSource.`), for decode errors.
     pub embedded: Box<str>,
 }
@@ -158,7 +160,7 @@ impl Field {
     /// An optional field with no further rules.
     fn plain(name: &str, ty: TypeRef) -> Self {
         let (emit, patch) = (Emit::OmitEmpty, PatchStrategy::default());
-        Self { name: name.into(), ty, pointer: true, emit, patch, key_default: None, embedded: "".into() }
+        Self { name: name.into(), ty, pointer: true, emit, patch, key_default: None, order: 0, embedded: "".into() }
     }
 }
 

@@ -7,11 +7,16 @@ use super::{Emit, Field, Scalar, Schema, Shape, Struct, TypeRef};
 
 impl Schema {
     /// Brings `value`, of the root type, into the form in which the server encodes it. Idempotent. Undeclared fields
-    /// and values of wrong types stay as they are ([`Schema::convert`] deals with those). Custom resources have no
-    /// such rules and stay unchanged.
+    /// and values of wrong types stay as they are ([`Schema::convert`] deals with those). Custom resources have such
+    /// rules for their metadata only.
     pub fn normalize(&self, value: &mut Value) {
         if !self.structural {
             self.normalize_at(self.root(), value);
+            return;
+        }
+        let metadata = self.root_struct().and_then(|root| root.field("metadata"));
+        if let (Some(field), Some(value)) = (metadata, value.get_mut("metadata")) {
+            self.normalize_at(field.ty, value);
         }
     }
 

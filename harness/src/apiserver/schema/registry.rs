@@ -153,6 +153,9 @@ impl Builder {
         let (atomic, body) = own_mark(body);
         let mut fields = Vec::new();
         self.read_fields(package, body, "", &mut fields);
+        for (order, field) in (0..).zip(&mut fields) {
+            field.order = order;
+        }
         fields.sort_by(|a, b| a.name.cmp(&b.name));
         Struct { fields, atomic: (atomic || marks.atomic) && !marks.granular, additional: None }
     }
@@ -185,7 +188,16 @@ impl Builder {
             None if emit == Emit::Always && !pointer => zero(&self.types[ty.0 as usize].shape),
             None => None,
         };
-        Field { name: name.into(), ty, pointer, emit, patch: marks.patch, key_default, embedded: embedded.into() }
+        Field {
+            name: name.into(),
+            ty,
+            pointer,
+            emit,
+            patch: marks.patch,
+            key_default,
+            order: 0,
+            embedded: embedded.into(),
+        }
     }
 }
 
