@@ -32,7 +32,9 @@ impl Script {
         assert_eq!(problems, []);
         let fixture = fixtures.into_iter().next().expect("one fixture");
         let mut initial = fixture.given.objects.clone();
-        initial.iter_mut().for_each(|object| time_text::resolve(object, start(), start()));
+        for object in &mut initial {
+            time_text::resolve(object, start(), start());
+        }
         let (transcript, version) = (Transcript::new(), 100);
         Self { fixture, transcript, initial, marks: vec![], replies: vec![], scrapes: vec![], version }
     }

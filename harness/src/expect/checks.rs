@@ -97,8 +97,8 @@ pub fn describe(check: &Check) -> String {
         CheckKind::Condition { target, condition } => format!("condition {} of {target}", condition.kind),
         CheckKind::Event(pattern) => format!("event {}", pattern.reason),
         CheckKind::Objects { target, labels, .. } => {
-            let labels: String = labels.iter().map(|(key, value)| format!(" {key}={value}")).collect();
-            format!("objects: {target}{labels}")
+            let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            format!("objects: {target} {}", labels.join(" ")).trim_end().to_owned()
         }
         CheckKind::Requests { pattern, .. } => format!("count: {pattern}"),
         CheckKind::Never(pattern) => format!("never: {pattern}"),
@@ -205,7 +205,7 @@ fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Res
             })
     };
     hold(matches!(found.as_slice(), [one] if good(one)), || {
-        let mut expected = format!("{status}");
+        let mut expected = status.clone();
         if let Some(reason) = &wanted.reason {
             expected = format!("{expected}, reason {reason:?}");
         }

@@ -116,7 +116,8 @@ fn compare(pattern: &Value, value: Option<&Value>, path: &str, around: Surroundi
             if let Some((name, argument)) = fields.iter().find(|(name, _)| name.starts_with('$')) {
                 return operator(name, argument, value, path, around);
             }
-            if !value.is_some_and(Value::is_object) && !(value.is_none() && fields.values().all(takes_nothing)) {
+            let empty = value.is_none() && fields.values().all(takes_nothing);
+            if !empty && !value.is_some_and(Value::is_object) {
                 return differ(pattern.to_string());
             }
             for (name, pattern) in fields {

@@ -32,7 +32,7 @@ pub fn steps(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
         };
         match &step.kind {
             StepKind::Do { reply: wanted, .. } => {
-                failures.extend(reply(index, step, wanted.as_ref(), run, &advance(end)))
+                failures.extend(reply(index, step, wanted.as_ref(), run, &advance(end)));
             }
             StepKind::Expect { checks } => {
                 let world = advance(end);

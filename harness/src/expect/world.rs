@@ -53,7 +53,9 @@ impl World {
     /// The world after `entries`.
     #[must_use]
     pub fn after(mut self, entries: &[Entry]) -> Self {
-        entries.iter().for_each(|entry| self.step(entry));
+        for entry in entries {
+            self.step(entry);
+        }
         self
     }
 

@@ -237,6 +237,3 @@ pub fn check(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
     }
     failures
 }
-
-#[cfg(test)]
-mod tests;
