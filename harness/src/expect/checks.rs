@@ -15,26 +15,26 @@ use crate::transcript::{Entry, Exchange};
 
 /// A point of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Point<'a> {
+pub(crate) struct Point<'a> {
     /// The run.
-    pub run: &'a Run<'a>,
+    pub(crate) run: &'a Run<'a>,
     /// The objects there.
-    pub world: &'a World,
+    pub(crate) world: &'a World,
     /// The entries to count requests in: from the begin of the window, or of the run, up to here.
-    pub entries: &'a [Entry],
+    pub(crate) entries: &'a [Entry],
     /// The time.
-    pub at: Duration,
+    pub(crate) at: Duration,
     /// Whether `entries` are a window, in which `quiet` looks at all of them.
-    pub window: bool,
+    pub(crate) window: bool,
 }
 
 /// How a check failed: what should have been, what was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
+pub(crate) struct Gap {
     /// What should have been.
-    pub expected: String,
+    pub(crate) expected: String,
     /// What was.
-    pub observed: String,
+    pub(crate) observed: String,
 }
 
 impl Gap {
@@ -48,7 +48,7 @@ impl Gap {
 /// # Errors
 ///
 /// How it does not.
-pub fn evaluate(check: &Check, point: Point<'_>) -> Result<(), Gap> {
+pub(crate) fn evaluate(check: &Check, point: Point<'_>) -> Result<(), Gap> {
     match &check.kind {
         CheckKind::Exists(target) => exists(target, point),
         CheckKind::Absent(target) => absent(target, point),
@@ -62,6 +62,7 @@ pub fn evaluate(check: &Check, point: Point<'_>) -> Result<(), Gap> {
             let found: Vec<&str> = point
                 .world
                 .find(target)
+                .into_iter()
                 .filter(|(_, object)| {
                     labels.iter().all(|(key, value)| object["metadata"]["labels"][key] == value.as_str())
                 })
@@ -88,7 +89,7 @@ pub fn evaluate(check: &Check, point: Point<'_>) -> Result<(), Gap> {
 }
 
 /// What a check asks, in the words of a fixture.
-pub fn describe(check: &Check) -> String {
+pub(crate) fn describe(check: &Check) -> String {
     match &check.kind {
         CheckKind::Exists(target) => format!("exists: {target}"),
         CheckKind::Absent(target) => format!("absent: {target}"),
@@ -112,11 +113,11 @@ fn hold(holds: bool, gap: impl FnOnce() -> Gap) -> Result<(), Gap> {
 }
 
 fn exists(target: &Target, point: Point<'_>) -> Result<(), Gap> {
-    hold(point.world.find(target).next().is_some(), || Gap::new(format!("{target} exists"), "it does not"))
+    hold(!point.world.find(target).is_empty(), || Gap::new(format!("{target} exists"), "it does not"))
 }
 
 fn absent(target: &Target, point: Point<'_>) -> Result<(), Gap> {
-    let found: Vec<String> = point.world.find(target).map(|(key, object)| present(&key.name, object)).collect();
+    let found: Vec<String> = point.world.find(target).iter().map(|(key, object)| present(&key.name, object)).collect();
     hold(found.is_empty(), || Gap::new(format!("no {target}"), format!("there: {}", found.join(", "))))
 }
 

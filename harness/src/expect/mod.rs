@@ -16,11 +16,13 @@ use crate::fixture::Fixture;
 use crate::invariants;
 use crate::transcript::{Entry, Exchange, Happening};
 
-pub mod checks;
+pub(crate) mod checks;
 pub mod matching;
-pub mod temporal;
-pub mod traffic;
+mod temporal;
+mod traffic;
 pub mod world;
+
+use world::World;
 
 /// What is left of a run: all that judging needs.
 #[derive(Debug, Clone, Copy)]
@@ -81,12 +83,24 @@ impl std::fmt::Display for Failure {
 
 /// Judges a run: every promise of `fixture` that was not kept, in order of the transcript.
 pub fn judge(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
-    let mut failures = temporal::steps(fixture, run);
-    failures.extend(temporal::at_the_end(fixture, run));
-    failures.extend(traffic::judge(fixture, run));
-    failures.extend(invariants::check(fixture, run));
+    let scene = Scene { fixture, run, begin: &World::new(run, &fixture.given.namespace) };
+    let mut failures = temporal::steps(scene);
+    failures.extend(temporal::at_the_end(scene));
+    failures.extend(traffic::judge(scene));
+    failures.extend(invariants::check(scene));
     failures.sort_by_key(|failure| failure.seq);
     failures
+}
+
+/// What is judged, and against what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    /// The promises.
+    pub(crate) fixture: &'a Fixture,
+    /// What happened.
+    pub(crate) run: &'a Run<'a>,
+    /// The world before the first entry.
+    pub(crate) begin: &'a World,
 }
 
 /// The requests of a piece of a transcript.

@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::checks::{Gap, Point, describe, evaluate, says};
+use super::checks::{Gap, Point, covers, describe, evaluate, says};
 use super::matching::{self, Surroundings};
 use super::world::World;
-use super::{Failure, Run};
-use crate::fixture::{Check, Fixture, ReplyPattern, Step, StepKind};
+use super::{Failure, Run, Scene, requests};
+use crate::fixture::{Check, CheckKind, ReplyPattern, Step, StepKind};
+use crate::transcript::Happening;
 
 /// Judges all steps.
-pub fn steps(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
+pub(super) fn steps(scene: Scene<'_>) -> Vec<Failure> {
+    let Scene { fixture, run, begin: first } = scene;
     let mut failures = Vec::new();
-    let mut world = World::new(run, &fixture.given.namespace);
+    let mut world = first.clone();
     let mut seen = 0;
     for (index, step) in fixture.steps.iter().enumerate() {
         let Some(&end) = run.marks.get(index) else {
@@ -53,11 +55,11 @@ pub fn steps(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
 }
 
 /// Judges `expect:`.
-pub fn at_the_end(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
+pub(super) fn at_the_end(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
     if fixture.expect.is_empty() {
         return Vec::new();
     }
-    let world = World::new(run, &fixture.given.namespace).after(run.entries);
+    let world = begin.clone().after(run.entries);
     let end = run.entries.len();
     let point = Point { run, world: &world, entries: run.entries, at: run.end, window: false };
     fixture.expect.iter().filter_map(|check| failed(check, point, end)).collect()
@@ -93,49 +95,64 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// All points of the window: its begin, after each entry, its end.
-    fn points(&self, mut world: World, mut visit: impl FnMut(Point<'_>, usize) -> bool) {
+    fn point<'w>(&'w self, world: &'w World, position: usize) -> Point<'w> {
+        let at = if position == self.begin { self.from } else { self.run.entries[position - 1].at };
+        Point { run: self.run, world, entries: &self.run.entries[self.begin..position], at, window: true }
+    }
+
+    /// A check that must hold all the time: after every change of an object. What is asked of requests can be judged
+    /// when the window is over.
+    fn always(&self, check: &Check, mut world: World) -> Option<Failure> {
+        let whole = match &check.kind {
+            CheckKind::Requests { .. } | CheckKind::Quiet | CheckKind::Metric { .. } => true,
+            CheckKind::Never(pattern) => {
+                let entries = &self.run.entries[self.begin..self.end];
+                let (entry, _) = requests(entries).find(|(entry, exchange)| covers(pattern, entry, exchange))?;
+                let gap = evaluate(check, self.point(&world, self.end)).err()?;
+                return Some(failure(check, entry.at, entry.seq, gap));
+            }
+            _ => false,
+        };
+        if whole {
+            let point = Point { at: self.to, ..self.point(&world, self.end) };
+            return evaluate(check, point).err().map(|gap| failure(check, self.to, self.end.saturating_sub(1), gap));
+        }
+        for position in self.begin..=self.end {
+            if position > self.begin {
+                let entry = &self.run.entries[position - 1];
+                if !matches!(entry.what, Happening::Change(_)) {
+                    continue;
+                }
+                world.step(entry);
+            }
+            let point = self.point(&world, position);
+            if let Err(gap) = evaluate(check, point) {
+                return Some(failure(check, point.at, position.saturating_sub(1), gap));
+            }
+        }
+        None
+    }
+
+    /// Checks that must hold together at some instant: when everything that happens at it has happened.
+    fn some_time(&self, checks: &[Check], mut world: World) -> Vec<Failure> {
+        let mut last = Vec::new();
         for position in self.begin..=self.end {
             if position > self.begin {
                 world.step(&self.run.entries[position - 1]);
             }
-            let at = match position {
-                position if position == self.begin => self.from,
-                position => self.run.entries[position - 1].at,
-            };
-            let entries = &self.run.entries[self.begin..position];
-            if visit(Point { run: self.run, world: &world, entries, at, window: true }, position) {
-                return;
+            let more =
+                |next: &crate::transcript::Entry| position > self.begin && next.at == self.run.entries[position - 1].at;
+            if self.run.entries[..self.end].get(position).is_some_and(more) {
+                continue;
+            }
+            let point = self.point(&world, position);
+            let gaps = checks.iter().filter_map(|check| Some((check, evaluate(check, point).err()?)));
+            last = gaps.map(|(check, gap)| failure(check, self.to, self.end.saturating_sub(1), gap)).collect();
+            if last.is_empty() {
+                break;
             }
         }
-    }
-
-    fn always(&self, check: &Check, world: World) -> Option<Failure> {
-        // A number of requests can only be judged when the window is over.
-        let whole = matches!(check.kind, crate::fixture::CheckKind::Requests { .. } | crate::fixture::CheckKind::Quiet);
-        let mut found = None;
-        self.points(world, |point, position| {
-            if whole && position < self.end {
-                return false;
-            }
-            found = evaluate(check, point).err().map(|gap| failure(check, point.at, position.saturating_sub(1), gap));
-            found.is_some()
-        });
-        found
-    }
-
-    fn some_time(&self, checks: &[Check], world: World) -> Vec<Failure> {
-        let mut last = Vec::new();
-        self.points(world, |point, position| {
-            last = checks
-                .iter()
-                .filter_map(|check| Some(failure(check, point.at, position, evaluate(check, point).err()?)))
-                .collect();
-            last.is_empty()
-        });
         for failure in &mut last {
-            failure.at = self.to;
-            failure.seq = self.end.saturating_sub(1);
             failure.check = format!("eventually {}", failure.check);
         }
         last

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::checks::{covers, is_event};
 use super::matching::{self, Surroundings};
 use super::world::{World, same_group};
-use super::{Failure, Run, is_subject_write, line, requests};
+use super::{Failure, Run, Scene, is_subject_write, line, requests};
 use crate::fixture::check::RequestCheck;
 use crate::fixture::parse::step_checks;
 use crate::fixture::pattern::Target;
@@ -13,10 +13,10 @@ use crate::fixture::{Check, CheckKind, Fixture};
 use crate::transcript::{Entry, Exchange};
 
 /// Judges `order`, `writes`, `only`, and that nothing else was written.
-pub fn judge(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
-    let mut failures = order(fixture, run);
-    failures.extend(writes(fixture, run));
-    failures.extend(unexplained(fixture, run));
+pub(super) fn judge(scene: Scene<'_>) -> Vec<Failure> {
+    let mut failures = order(scene);
+    failures.extend(writes(scene));
+    failures.extend(unexplained(scene));
     failures
 }
 
@@ -43,8 +43,8 @@ fn meets(
         .map_err(|mismatch| format!("{} with body.{mismatch}", line(entry, exchange)))
 }
 
-fn order(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
-    let mut world = World::new(run, &fixture.given.namespace);
+fn order(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
+    let mut world = begin.clone();
     let mut wanted = fixture.traffic.order.iter().peekable();
     let mut passed = Vec::new();
     let mut near = None;
@@ -89,9 +89,9 @@ fn is_event_write(exchange: &Exchange) -> bool {
     exchange.request.resource == "events"
 }
 
-fn writes(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
+fn writes(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
     let Some(wanted) = &fixture.traffic.writes else { return Vec::new() };
-    let mut world = World::new(run, &fixture.given.namespace);
+    let mut world = begin.clone();
     let mut wanted = wanted.iter();
     for entry in run.entries {
         world.step(entry);
@@ -152,10 +152,10 @@ fn explanation(kind: &CheckKind) -> Option<Explains<'_>> {
     }
 }
 
-fn unexplained(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
+fn unexplained(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
     let traffic = &fixture.traffic;
     let explanations = explanations(fixture);
-    let mut world = World::new(run, &fixture.given.namespace);
+    let mut world = begin.clone();
     let mut failures: Vec<Failure> = Vec::new();
     for entry in run.entries {
         world.step(entry);

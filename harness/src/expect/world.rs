@@ -91,11 +91,22 @@ impl World {
     }
 
     /// The objects `target` means.
-    pub fn find<'w>(&'w self, target: &'w Target) -> impl Iterator<Item = (&'w Key, &'w Arc<Value>)> {
-        self.objects.iter().filter(|(key, _)| {
+    pub fn find(&self, target: &Target) -> Vec<(&Key, &Arc<Value>)> {
+        let means = |key: &Key| {
             same_group(&target.resource.group, &key.group)
                 && target.covers(&target.resource.group, &key.resource, key.namespace.as_deref(), &key.name)
-        })
+        };
+        if target.is_glob() || target.name.is_empty() || target.resource.plural == "events" {
+            return self.objects.iter().filter(|(key, _)| means(key)).collect();
+        }
+        // One name: looked up, because clusters of thousands of nodes are judged at thousands of points.
+        let key = Key {
+            group: target.resource.group.to_string(),
+            resource: target.resource.plural.to_string(),
+            namespace: target.namespace.clone(),
+            name: target.name.clone(),
+        };
+        self.objects.get_key_value(&key).into_iter().collect()
     }
 
     /// The object of that key.

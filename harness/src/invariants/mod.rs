@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::expect::world::World;
-use crate::expect::{Failure, Run, line};
-use crate::fixture::{Fixture, Level};
+use crate::expect::{Failure, Scene, line};
+use crate::fixture::Level;
 use crate::transcript::{Actor, Change, Entry, Exchange, Happening};
 
 mod budgets;
@@ -135,13 +135,6 @@ pub const ALL: [Invariant; 16] = [
     ),
 ];
 
-/// A run as invariants look at it.
-#[derive(Debug)]
-struct Scene<'a> {
-    fixture: &'a Fixture,
-    run: &'a Run<'a>,
-}
-
 /// An invariant broken at an entry.
 #[derive(Debug)]
 struct Breach {
@@ -158,7 +151,7 @@ impl Breach {
 impl<'a> Scene<'a> {
     /// Requests with the world just before each.
     fn requests(&self, mut visit: impl FnMut(&'a Entry, &'a Exchange, &World) -> Option<Breach>) -> Vec<Breach> {
-        let mut world = World::new(self.run, &self.fixture.given.namespace);
+        let mut world = self.begin.clone();
         let mut breaches = Vec::new();
         for entry in self.run.entries {
             match &entry.what {
@@ -211,8 +204,8 @@ fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
 }
 
 /// Checks all invariants that concern `fixture` and are not waived; at most two breaches of each are told.
-pub fn check(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
-    let scene = Scene { fixture, run };
+pub(crate) fn check(scene: Scene<'_>) -> Vec<Failure> {
+    let fixture = scene.fixture;
     let concerns = |invariant: &&Invariant| {
         (invariant.level == Level::Core || invariant.level == fixture.level)
             && !fixture.waive.contains_key(invariant.name)

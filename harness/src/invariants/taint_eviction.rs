@@ -36,7 +36,7 @@ pub(super) fn no_early_eviction(scene: &Scene<'_>) -> Vec<Breach> {
 
 /// When the pod of that uid may be deleted at the earliest, from everything that was true before entry `before`.
 fn earliest(scene: &Scene<'_>, uid: &str, before: usize) -> Option<Duration> {
-    let mut world = World::new(scene.run, &scene.fixture.given.namespace);
+    let mut world = scene.begin.clone();
     let mut earliest = limit(&world, uid);
     for entry in scene.run.entries.iter().take_while(|entry| entry.seq < before) {
         if let Happening::Change(change) = &entry.what {
