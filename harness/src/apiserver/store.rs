@@ -10,14 +10,16 @@
 //!
 //! The lock is never held across an await; what is expensive (encoding) happens before it is taken, in [`Draft`].
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
-use bytes::Bytes;
-use serde_json::Value;
+mod object;
+#[cfg(test)]
+mod tests;
+
+pub use object::{Draft, EventType, Fields, LogEntry, Stored, key};
 
 /// Group and plural name of a stored resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,267 +40,6 @@ impl ResourceId {
 impl std::fmt::Display for ResourceId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         super::status::GroupResource::new(&self.group, &self.resource).fmt(f)
-    }
-}
-
-/// The key of an object within its resource: `namespace/name`, or `name` where there is no namespace.
-pub fn key(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
-}
-
-/// Named values of an object that field selectors look at.
-pub type Fields = Vec<(Cow<'static, str>, String)>;
-
-/// An object at rest.
-#[derive(Debug)]
-pub struct Stored {
-    key: Arc<str>,
-    revision: u64,
-    uid: Box<str>,
-    labels: Box<[(Arc<str>, Arc<str>)]>,
-    fields: Box<[(Cow<'static, str>, Arc<str>)]>,
-    /// The whole watch event, newline included.
-    event: Bytes,
-    /// Where the object begins in `event`.
-    object: u32,
-    /// Where the object's fields after kind and apiVersion begin in `event`.
-    tail: u32,
-    /// Where the digits of the resourceVersion begin in `event`.
-    digits: u32,
-}
-
-const EVENT_END: &[u8] = b"}\n";
-
-impl Stored {
-    /// `namespace/name` or `name`.
-    pub fn key(&self) -> &Arc<str> {
-        &self.key
-    }
-
-    /// Object's namespace; empty for cluster-scoped ones.
-    pub fn namespace(&self) -> &str {
-        self.key.split_once('/').map_or("", |(namespace, _)| namespace)
-    }
-
-    /// Object's name.
-    pub fn name(&self) -> &str {
-        self.key.split_once('/').map_or(&*self.key, |(_, name)| name)
-    }
-
-    /// Object's uid.
-    pub fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    /// resourceVersion.
-    pub fn revision(&self) -> u64 {
-        self.revision
-    }
-
-    /// Labels in order of their keys.
-    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.labels.iter().map(|(key, value)| (&**key, &**value))
-    }
-
-    /// The value of a label.
-    pub fn label(&self, name: &str) -> Option<&str> {
-        self.labels.binary_search_by(|(key, _)| (**key).cmp(name)).ok().map(|at| &*self.labels[at].1)
-    }
-
-    /// The value of a selectable field: `None` where the kind has no such field.
-    pub fn field(&self, name: &str) -> Option<&str> {
-        match name {
-            "metadata.name" => Some(self.name()),
-            "metadata.namespace" => Some(self.namespace()),
-            _ => self.fields.iter().find(|(field, _)| *field == name).map(|(_, value)| &**value),
-        }
-    }
-
-    /// The object as JSON, shared, not copied.
-    pub fn bytes(&self) -> Bytes {
-        self.event.slice(self.object as usize..self.event.len() - EVENT_END.len())
-    }
-
-    /// The object's fields without `{`, kind and apiVersion, but with the closing `}`: what items of typed lists show.
-    pub fn tail(&self) -> Bytes {
-        self.event.slice(self.tail as usize..self.event.len() - EVENT_END.len())
-    }
-
-    /// The watch event of the change that brought this state, newline included.
-    pub fn event(&self) -> Bytes {
-        self.event.clone()
-    }
-
-    /// The object, decoded.
-    pub fn value(&self) -> Value {
-        serde_json::from_slice(&self.event[self.object as usize..self.event.len() - EVENT_END.len()])
-            .unwrap_or(Value::Null)
-    }
-
-    /// Bytes held by this object (the shared buffer included).
-    pub fn size(&self) -> usize {
-        self.event.len()
-    }
-
-    fn around_digits(&self) -> (&[u8], &[u8]) {
-        let (start, end) = (self.digits as usize, self.event.len() - EVENT_END.len());
-        let length = self.event[start..end].iter().take_while(|b| b.is_ascii_digit()).count();
-        (&self.event[self.object as usize..start], &self.event[start + length..end])
-    }
-}
-
-/// What became of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventType {
-    /// It is new, or new to the watcher.
-    Added,
-    /// It has another content.
-    Modified,
-    /// It is gone, or gone from the watcher's sight.
-    Deleted,
-}
-
-impl EventType {
-    /// The text on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "ADDED",
-            Self::Modified => "MODIFIED",
-            Self::Deleted => "DELETED",
-        }
-    }
-
-    /// The beginning of an event of this type, up to its object.
-    pub fn prefix(self) -> &'static [u8] {
-        match self {
-            Self::Added => br#"{"type":"ADDED","object":"#,
-            Self::Modified => br#"{"type":"MODIFIED","object":"#,
-            Self::Deleted => br#"{"type":"DELETED","object":"#,
-        }
-    }
-}
-
-/// One change of one object.
-#[derive(Debug)]
-pub struct LogEntry {
-    /// What became of it.
-    pub event_type: EventType,
-    /// The state it brought; for a deletion the last state, under the resourceVersion of the deletion.
-    pub current: Arc<Stored>,
-    /// The state before; `None` where there was none.
-    pub previous: Option<Arc<Stored>>,
-}
-
-/// An object made ready to be stored: encoded but for its resourceVersion.
-#[derive(Debug)]
-pub struct Draft {
-    key: String,
-    uid: String,
-    labels: Vec<(String, String)>,
-    fields: Fields,
-    head: Vec<u8>,
-    tail_at: usize,
-    rest: Vec<u8>,
-}
-
-/// Order in which upstream prints `metadata`; the rest follows by name.
-const METADATA_ORDER: [&str; 14] = [
-    "name",
-    "generateName",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
-
-impl Draft {
-    /// Encodes `object`, whose name, namespace and uid are set. `fields` are what field selectors see.
-    pub fn new(object: &Value, fields: Fields) -> Self {
-        let empty = serde_json::Map::new();
-        let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-        let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
-        let mut labels: Vec<_> = metadata
-            .get("labels")
-            .and_then(Value::as_object)
-            .map(|labels| labels.iter().map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect())
-            .unwrap_or_default();
-        labels.sort();
-
-        let mut head = Vec::with_capacity(1024);
-        head.push(b'{');
-        for name in ["kind", "apiVersion"] {
-            if let Some(value) = object.get(name) {
-                put_member(&mut head, name, value);
-            }
-        }
-        let tail_at = head.len();
-        head.extend_from_slice(b"\"metadata\":{");
-        for name in &METADATA_ORDER[..4] {
-            if let Some(value) = metadata.get(*name) {
-                put_member(&mut head, name, value);
-            }
-        }
-        head.extend_from_slice(b"\"resourceVersion\":\"");
-
-        let mut rest = Vec::with_capacity(2048);
-        rest.extend_from_slice(b"\",");
-        for name in &METADATA_ORDER[5..] {
-            if let Some(value) = metadata.get(*name) {
-                put_member(&mut rest, name, value);
-            }
-        }
-        for (name, value) in metadata {
-            if !METADATA_ORDER.contains(&name.as_str()) {
-                put_member(&mut rest, name, value);
-            }
-        }
-        rest.pop();
-        rest.extend_from_slice(b"},");
-        if let Some(object) = object.as_object() {
-            for (name, value) in object {
-                if !matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
-                    put_member(&mut rest, name, value);
-                }
-            }
-        }
-        rest.pop();
-        rest.push(b'}');
-        Self {
-            key: key(text("namespace"), text("name")),
-            uid: text("uid").to_owned(),
-            labels,
-            fields,
-            head,
-            tail_at,
-            rest,
-        }
-    }
-
-    /// `namespace/name` or `name`.
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// Bytes of the encoded object, about.
-    pub fn size(&self) -> usize {
-        self.head.len() + self.rest.len()
-    }
-}
-
-fn put_member(out: &mut Vec<u8>, name: &str, value: &Value) {
-    // Encoding strings and values into a Vec cannot fail; an error would only leave the member out.
-    if serde_json::to_writer(&mut *out, name).is_ok() {
-        out.push(b':');
-        let _ = serde_json::to_writer(&mut *out, value);
-        out.push(b',');
     }
 }
 
@@ -510,7 +251,7 @@ impl Store {
         if let Some(existing) = shelf.objects.get(draft.key.as_str()) {
             return Err(CommitError::Exists(existing.clone()));
         }
-        let stored = Arc::new(inner.assemble(draft, EventType::Added, revision));
+        let stored = Arc::new(draft.assemble(EventType::Added, revision, &mut |word| inner.intern(word)));
         inner.commit(resource, EventType::Added, stored.clone(), None, self.limits);
         Ok(Committed { old: None, new: stored, changed: true })
     }
@@ -524,11 +265,11 @@ impl Store {
         let mut inner = self.lock();
         let old = inner.expect(resource, &draft.key, expected)?;
         let (before, after) = old.around_digits();
-        if before == draft.head && after == draft.rest {
+        if draft.is(before, after) {
             return Ok(Committed { old: Some(old.clone()), new: old, changed: false });
         }
         let revision = inner.revision + 1;
-        let stored = Arc::new(inner.assemble(draft, EventType::Modified, revision));
+        let stored = Arc::new(draft.assemble(EventType::Modified, revision, &mut |word| inner.intern(word)));
         inner.commit(resource, EventType::Modified, stored.clone(), Some(old.clone()), self.limits);
         Ok(Committed { old: Some(old), new: stored, changed: true })
     }
@@ -643,29 +384,6 @@ impl Inner {
         word
     }
 
-    fn assemble(&mut self, draft: Draft, event_type: EventType, revision: u64) -> Stored {
-        let prefix = event_type.prefix();
-        let digits = revision.to_string();
-        let mut event =
-            Vec::with_capacity(prefix.len() + draft.head.len() + digits.len() + draft.rest.len() + EVENT_END.len());
-        event.extend_from_slice(prefix);
-        event.extend_from_slice(&draft.head);
-        event.extend_from_slice(digits.as_bytes());
-        event.extend_from_slice(&draft.rest);
-        event.extend_from_slice(EVENT_END);
-        Stored {
-            key: draft.key.into(),
-            revision,
-            uid: draft.uid.into(),
-            labels: draft.labels.into_iter().map(|(k, v)| (self.intern(k), self.intern(v))).collect(),
-            fields: draft.fields.into_iter().map(|(name, value)| (name, self.intern(value))).collect(),
-            object: prefix.len() as u32,
-            tail: (prefix.len() + draft.tail_at) as u32,
-            digits: (prefix.len() + draft.head.len()) as u32,
-            event: event.into(),
-        }
-    }
-
     fn commit(
         &mut self,
         resource: &ResourceId,
@@ -758,41 +476,5 @@ impl Range<'_> {
             && self.name.is_none_or(|name| stored.name() == name)
             && self.node.is_none_or(|node| stored.field(INDEXED_FIELD) == Some(node))
             && self.after.is_none_or(|after| &*stored.key > after)
-    }
-}
-
-impl Stored {
-    /// The same object as an event of another type under another resourceVersion.
-    fn renumbered(&self, event_type: EventType, revision: u64) -> Self {
-        let prefix = event_type.prefix();
-        let (before, after) = self.around_digits();
-        let number = revision.to_string();
-        let mut event = Vec::with_capacity(prefix.len() + before.len() + number.len() + after.len() + EVENT_END.len());
-        event.extend_from_slice(prefix);
-        event.extend_from_slice(before);
-        event.extend_from_slice(number.as_bytes());
-        event.extend_from_slice(after);
-        event.extend_from_slice(EVENT_END);
-        Self {
-            key: self.key.clone(),
-            revision,
-            uid: self.uid.clone(),
-            labels: self.labels.clone(),
-            fields: self.fields.clone(),
-            object: prefix.len() as u32,
-            tail: self.tail - self.object + prefix.len() as u32,
-            digits: (prefix.len() + before.len()) as u32,
-            event: event.into(),
-        }
-    }
-
-    /// This state as an event of another type: for objects that come into or go out of a watch's selection.
-    ///
-    /// `revision` is the resourceVersion the event carries (a deletion shows the old state under the new number).
-    pub fn event_as(&self, event_type: EventType, revision: u64) -> Bytes {
-        if self.event.starts_with(event_type.prefix()) && revision == self.revision {
-            return self.event.clone();
-        }
-        self.renumbered(event_type, revision).event
     }
 }

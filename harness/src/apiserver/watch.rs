@@ -342,3 +342,6 @@ fn event(event_type: &str, object: &Value) -> Bytes {
 fn error_event(status: &Status) -> Bytes {
     event("ERROR", &status.to_value())
 }
+
+#[cfg(test)]
+mod tests;

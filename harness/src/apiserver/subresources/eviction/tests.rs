@@ -318,9 +318,27 @@ fn e_016_only_conflicts_become_429(#[case] code: u16, #[case] expected: u16) {
 }
 
 #[rstest]
-#[case::e_017_failed_sync("SyncFailed", "oops", 1, 2, "The disruption budget foo does not allow evicting pods currently because it failed sync: oops")]
-#[case::counts_come_second("bar-reason", "hoge", 2, 2, "The disruption budget foo needs 2 healthy pods and has 2 currently")]
-#[case::e_018_other_reason("bar-reason", "hoge", 3, 2, "The disruption budget foo does not allow evicting pods currently (bar-reason): hoge")]
+#[case::e_017_failed_sync(
+    "SyncFailed",
+    "oops",
+    1,
+    2,
+    "The disruption budget foo does not allow evicting pods currently because it failed sync: oops"
+)]
+#[case::counts_come_second(
+    "bar-reason",
+    "hoge",
+    2,
+    2,
+    "The disruption budget foo needs 2 healthy pods and has 2 currently"
+)]
+#[case::e_018_other_reason(
+    "bar-reason",
+    "hoge",
+    3,
+    2,
+    "The disruption budget foo does not allow evicting pods currently (bar-reason): hoge"
+)]
 #[case::no_message("bar-reason", "", 3, 2, "The disruption budget foo does not allow evicting pods currently")]
 fn causes_of_refusals(
     #[case] reason: &str,
