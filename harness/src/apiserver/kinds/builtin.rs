@@ -9,6 +9,7 @@ use super::namespace::Namespace;
 use super::node::Node;
 use super::pdb::PodDisruptionBudget;
 use super::pod::Pod;
+use super::service::Service;
 use super::workloads::{
     daemonset::DaemonSet, deployment::Deployment, replicaset::ReplicaSet, replicationcontroller::ReplicationController,
     statefulset::StatefulSet,
@@ -177,7 +178,7 @@ fn core_group() -> Vec<Builder> {
             .status()
             .hash("0/CO1lhkEBI=")
             .fields(&[("spec.clusterIP", ""), ("spec.type", "")])
-            .rules(Generic { status: true, create_on_update: true, names: NameRule::Label1035, ..Generic::NEW }),
+            .rules(Service),
     ]
 }
 

@@ -8,7 +8,8 @@
 //! | 2 | [`Strategy::admit_create`] | [`Strategy::admit_update`] | – |
 //! | 3 | [`Strategy::prepare_for_create`] | [`Strategy::prepare_for_update`] | [`Strategy::prepare_for_status_update`] |
 //! | 4 | [`validate_create`] | [`validate_update`] | [`validate_status_update`] |
-//! | 5 | [`Strategy::warnings_on_create`] | [`Strategy::warnings_on_update`] | – |
+//! | 5 | [`Strategy::begin_create`] | [`Strategy::begin_update`] | – |
+//! | 6 | [`Strategy::warnings_on_create`] | [`Strategy::warnings_on_update`] | – |
 //!
 //! Strategies are pure: they see the object, the old object and a [`Context`], never the store or the clock.
 //! Nothing here imports the production controllers.
@@ -31,6 +32,7 @@ pub mod pod;
 pub mod quantity;
 mod registry;
 pub mod selector;
+pub mod service;
 pub mod time;
 pub mod workloads;
 
@@ -286,6 +288,16 @@ pub trait Strategy: Send + Sync + Debug {
     /// Kind-specific validation on create; [`validate_create`] adds the rules for all metadata.
     fn validate(&self, _object: &Value) -> ErrorList {
         ErrorList::new()
+    }
+
+    /// Runs on a valid new object right before it is stored: gives out what the server gives out (addresses, ports).
+    fn begin_create(&self, _object: &mut Value, _ctx: &Context<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// The same for a valid update.
+    fn begin_update(&self, _new: &mut Value, _old: &Value, _ctx: &Context<'_>) -> Result<(), Status> {
+        Ok(())
     }
 
     /// Keeps what this endpoint may not change (status), bumps the generation.

@@ -95,6 +95,7 @@ impl Scope<'_> {
         }
         self.kind.strategy.prepare_for_create(object, &context);
         self.refuse_invalid(object, &kinds::validate_create(&self.kind, object))?;
+        self.kind.strategy.begin_create(object, &context)?;
         for warning in self.kind.strategy.warnings_on_create(object) {
             self.warn(warning);
         }
@@ -238,6 +239,7 @@ impl Scope<'_> {
         };
         self.refuse_invalid(&new, &errors)?;
         if part == Part::Whole {
+            strategy.begin_update(&mut new, old, &context)?;
             for warning in strategy.warnings_on_update(&new, old) {
                 self.warn(warning);
             }

@@ -1,0 +1,297 @@
+//! Validation of services, in upstream's order.
+
+use serde_json::Value;
+
+use super::{is_external, is_headless, kind_of, needs_address, spec_of};
+use crate::apiserver::field::{BadValue, ErrorList, Path};
+use crate::apiserver::kinds::selector::array;
+use crate::apiserver::kinds::{meta, names};
+
+const SPEC: Path<'static> = Path::new("spec");
+const BAD_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+
+fn list_json(spec: &Value, field: &str) -> BadValue {
+    BadValue::Raw(Value::Array(array(spec, field).to_vec()).to_string())
+}
+
+/// The address may not change once it is given out.
+pub(super) fn addresses_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    if !needs_address(kind_of(new)) || !needs_address(kind_of(old)) {
+        return;
+    }
+    let first = |service: &Value| array(spec_of(service), "clusterIPs").first().cloned();
+    let Some(before) = first(old) else { return };
+    let list = SPEC.child("clusterIPs");
+    match first(new) {
+        None => {
+            errors.invalid(&list.index(0), list_json(spec_of(new), "clusterIPs"), "primary clusterIP can not be unset")
+        }
+        Some(now) if now != before => {
+            errors.invalid(&list.index(0), list_json(spec_of(new), "clusterIPs"), "may not change once set");
+        }
+        Some(_) => {}
+    }
+}
+
+/// All but metadata.
+pub(super) fn service(service: &Value, errors: &mut ErrorList) {
+    let spec = spec_of(service);
+    let kind = kind_of(service);
+    let ports = array(spec, "ports");
+    if ports.is_empty() && !is_headless(service) && kind != "ExternalName" {
+        errors.required(&SPEC.child("ports"), "");
+    }
+    by_type(service, kind, errors);
+    let ports_path = SPEC.child("ports");
+    for (i, port) in ports.iter().enumerate() {
+        validate_port(port, &ports[..i], ports.len() > 1, &ports_path.index(i), errors);
+    }
+    if let Some(labels) = spec.get("selector").and_then(Value::as_object) {
+        meta::validate_labels(labels, &SPEC.child("selector"), errors);
+    }
+    affinity(spec, errors);
+    addresses(spec, kind, errors);
+    external_addresses(spec, errors);
+    if !matches!(kind, "ClusterIP" | "ExternalName" | "LoadBalancer" | "NodePort") {
+        let allowed = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+        errors.not_supported(&SPEC.child("type"), kind, &allowed);
+    }
+    unique_ports(ports, kind, &ports_path, errors);
+    if spec.get("allocateLoadBalancerNodePorts").is_some_and(|v| !v.is_null()) && kind != "LoadBalancer" {
+        let why = "may only be used when `type` is 'LoadBalancer'";
+        errors.forbidden(&SPEC.child("allocateLoadBalancerNodePorts"), why);
+    }
+    policies(service, spec, errors);
+}
+
+fn by_type(service: &Value, kind: &str, errors: &mut ErrorList) {
+    let spec = spec_of(service);
+    let list = SPEC.child("clusterIPs");
+    match kind {
+        "LoadBalancer" | "NodePort" if is_headless(service) => {
+            errors.invalid(&list.index(0), "None", format!("may not be set to 'None' for {kind} services"));
+        }
+        "ExternalName" => {
+            for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                if !meta::is_empty(spec.get(field)) {
+                    errors.forbidden(&SPEC.child(field), "may not be set for ExternalName services");
+                }
+            }
+            let name = meta::text(spec, "externalName");
+            let name = name.strip_suffix('.').unwrap_or(name);
+            let path = SPEC.child("externalName");
+            if name.is_empty() {
+                errors.required(&path, "");
+            } else {
+                for message in names::dns1123_subdomain(name) {
+                    errors.invalid(&path, name, message);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn number(value: &Value, field: &str) -> i64 {
+    value.get(field).and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn validate_port(port: &Value, before: &[Value], named: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let name = meta::text(port, "name");
+    if name.is_empty() {
+        if named {
+            errors.required(&path.child("name"), "");
+        }
+    } else {
+        for message in names::dns1123_label(name) {
+            errors.invalid(&path.child("name"), name, message);
+        }
+        if before.iter().any(|p| meta::text(p, "name") == name) {
+            errors.duplicate(&path.child("name"), name);
+        }
+    }
+    let own = number(port, "port");
+    if let Some(message) = names::port_number(own) {
+        errors.invalid(&path.child("port"), own, message);
+    }
+    let protocol = meta::text(port, "protocol");
+    if protocol.is_empty() {
+        errors.required(&path.child("protocol"), "");
+    } else if !matches!(protocol, "SCTP" | "TCP" | "UDP") {
+        errors.not_supported(&path.child("protocol"), protocol, &["SCTP", "TCP", "UDP"]);
+    }
+    let target_path = path.child("targetPort");
+    match port.get("targetPort") {
+        Some(Value::String(name)) => {
+            for message in names::port_name(name) {
+                errors.invalid(&target_path, name.as_str(), message);
+            }
+        }
+        target => {
+            let target = target.and_then(Value::as_i64).unwrap_or(0);
+            if let Some(message) = names::port_number(target) {
+                errors.invalid(&target_path, target, message);
+            }
+        }
+    }
+    if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
+        for message in names::qualified_name(protocol) {
+            errors.invalid(&path.child("appProtocol"), protocol, message);
+        }
+    }
+}
+
+fn affinity(spec: &Value, errors: &mut ErrorList) {
+    let affinity = meta::text(spec, "sessionAffinity");
+    if affinity.is_empty() {
+        errors.required(&SPEC.child("sessionAffinity"), "");
+    } else if !matches!(affinity, "ClientIP" | "None") {
+        errors.not_supported(&SPEC.child("sessionAffinity"), affinity, &["ClientIP", "None"]);
+    }
+    if affinity == "ClientIP" {
+        let timeout = spec.pointer("/sessionAffinityConfig/clientIP/timeoutSeconds").and_then(Value::as_i64);
+        if let Some(timeout) = timeout.filter(|t| !(1..=86_400).contains(t)) {
+            let config = SPEC.child("sessionAffinityConfig");
+            let client = config.child("clientIP");
+            let why = "must be greater than 0 and less than 86400";
+            errors.invalid(&client.child("timeoutSeconds"), timeout, why);
+        }
+    }
+}
+
+fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
+    if kind == "ExternalName" {
+        return;
+    }
+    let path = SPEC.child("clusterIPs");
+    let (single, list) = (meta::text(spec, "clusterIP"), array(spec, "clusterIPs"));
+    match (single.is_empty(), list.first()) {
+        (false, None) => errors.required(&path, ""),
+        (false, Some(first)) if first != single => {
+            errors.invalid(&path, list_json(spec, "clusterIPs"), "first value must match `clusterIP`");
+        }
+        (true, Some(_)) => {
+            let why = "must be empty when `clusterIP` is not specified";
+            errors.invalid(&path, list_json(spec, "clusterIPs"), why);
+        }
+        _ => {}
+    }
+    let families = SPEC.child("ipFamilies");
+    let all = array(spec, "ipFamilies");
+    for (i, family) in all.iter().enumerate() {
+        let family = family.as_str().unwrap_or_default();
+        if !matches!(family, "IPv4" | "IPv6") {
+            errors.not_supported(&families.index(i), family, &["IPv4", "IPv6"]);
+        }
+        if all[..i].iter().any(|f| f == family) {
+            errors.duplicate(&families.index(i), family);
+        }
+    }
+    let policy = meta::text(spec, "ipFamilyPolicy");
+    if !matches!(policy, "" | "PreferDualStack" | "RequireDualStack" | "SingleStack") {
+        let allowed = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+        errors.not_supported(&SPEC.child("ipFamilyPolicy"), policy, &allowed);
+    }
+    for (i, address) in list.iter().enumerate() {
+        let address = address.as_str().unwrap_or_default();
+        if i == 0 && address == "None" {
+            if list.len() > 1 {
+                let why = "'None' must be the first and only value";
+                errors.invalid(&path, list_json(spec, "clusterIPs"), why);
+            }
+        } else if address.parse::<std::net::IpAddr>().is_err() {
+            errors.invalid(&path.index(i), address, BAD_IP);
+        }
+    }
+    if list.len() > 2 {
+        errors.invalid(&path, list_json(spec, "clusterIPs"), "may only hold up to 2 values");
+    }
+}
+
+fn external_addresses(spec: &Value, errors: &mut ErrorList) {
+    let path = SPEC.child("externalIPs");
+    for (i, address) in array(spec, "externalIPs").iter().enumerate() {
+        let address = address.as_str().unwrap_or_default();
+        let path = path.index(i);
+        let Ok(ip) = address.parse::<std::net::IpAddr>() else {
+            errors.invalid(&path, address, BAD_IP);
+            continue;
+        };
+        if ip.is_unspecified() {
+            errors.invalid(&path, address, format!("may not be unspecified ({address})"));
+        }
+        if ip.is_loopback() {
+            errors.invalid(&path, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
+        }
+        let (link_local, link_local_multicast) = match ip {
+            std::net::IpAddr::V4(ip) => (ip.is_link_local(), ip.octets()[..3] == [224, 0, 0]),
+            std::net::IpAddr::V6(ip) => (ip.is_unicast_link_local(), ip.segments()[0] & 0xff0f == 0xff02),
+        };
+        if link_local {
+            errors.invalid(&path, address, "may not be in the link-local range (169.254.0.0/16, fe80::/10)");
+        }
+        if link_local_multicast {
+            let why = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)";
+            errors.invalid(&path, address, why);
+        }
+    }
+}
+
+fn unique_ports(ports: &[Value], kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if kind == "ClusterIP" {
+        for (i, port) in ports.iter().enumerate() {
+            if number(port, "nodePort") != 0 {
+                let why = "may not be used when `type` is 'ClusterIP'";
+                errors.forbidden(&path.index(i).child("nodePort"), why);
+            }
+        }
+    }
+    let same = |a: &Value, b: &Value, field: &str| {
+        meta::text(a, "protocol") == meta::text(b, "protocol") && number(a, field) == number(b, field)
+    };
+    for (i, port) in ports.iter().enumerate() {
+        let node_port = number(port, "nodePort");
+        if node_port != 0 && ports[..i].iter().any(|p| same(p, port, "nodePort")) {
+            errors.duplicate(&path.index(i).child("nodePort"), node_port);
+        }
+    }
+    for (i, port) in ports.iter().enumerate() {
+        if ports[..i].iter().any(|p| same(p, port, "port")) {
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
+                Value::from(meta::text(port, "protocol")),
+                number(port, "port")
+            );
+            errors.duplicate(&path.index(i), BadValue::Raw(shown));
+        }
+    }
+}
+
+fn policies(service: &Value, spec: &Value, errors: &mut ErrorList) {
+    let external = meta::text(spec, "externalTrafficPolicy");
+    let path = SPEC.child("externalTrafficPolicy");
+    if is_external(service) {
+        if external.is_empty() {
+            errors.required(&path, "");
+        } else if !matches!(external, "Cluster" | "Local") {
+            errors.not_supported(&path, external, &["Cluster", "Local"]);
+        }
+    } else if !external.is_empty() {
+        errors.invalid(&path, external, "may only be set for externally-accessible services");
+    }
+    let internal = meta::text(spec, "internalTrafficPolicy");
+    let path = SPEC.child("internalTrafficPolicy");
+    if internal.is_empty() {
+        if needs_address(kind_of(service)) {
+            errors.required(&path, "");
+        }
+    } else if !matches!(internal, "Cluster" | "Local") {
+        errors.not_supported(&path, internal, &["Cluster", "Local"]);
+    }
+    if let Some(wish) = spec.get("trafficDistribution").and_then(Value::as_str) {
+        let allowed = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+        if !allowed.contains(&wish) {
+            errors.not_supported(&SPEC.child("trafficDistribution"), wish, &allowed);
+        }
+    }
+}
