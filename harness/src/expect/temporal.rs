@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::checks::{Gap, Point, covers, describe, evaluate, says};
 use super::matching::{self, Surroundings};
 use super::world::World;
-use super::{Failure, Run, Scene, requests};
+use super::{Failure, Run, Scene, is_subject_write, requests};
 use crate::fixture::{Check, CheckKind, ReplyPattern, Step, StepKind};
 use crate::transcript::Happening;
 
@@ -104,7 +104,13 @@ impl Window<'_> {
     /// when the window is over.
     fn always(&self, check: &Check, mut world: World) -> Option<Failure> {
         let whole = match &check.kind {
-            CheckKind::Requests { .. } | CheckKind::Quiet | CheckKind::Metric { .. } => true,
+            CheckKind::Requests { .. } | CheckKind::Metric { .. } => true,
+            CheckKind::Quiet => {
+                let entries = &self.run.entries[self.begin..self.end];
+                let (entry, _) = requests(entries).find(|(entry, exchange)| is_subject_write(entry, exchange))?;
+                let gap = evaluate(check, self.point(&world, self.end)).err()?;
+                return Some(failure(check, entry.at, entry.seq, gap));
+            }
             CheckKind::Never(pattern) => {
                 let entries = &self.run.entries[self.begin..self.end];
                 let (entry, _) = requests(entries).find(|(entry, exchange)| covers(pattern, entry, exchange))?;
