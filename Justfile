@@ -1,0 +1,33 @@
+# One plain cargo line per recipe; nothing here is needed that cargo alone does not give.
+
+# format, lint and every test: what .ci/run does
+check:
+    cargo fmt --all --check && cargo clippy --workspace --all-targets --locked -- -D warnings && cargo test --workspace --locked
+
+# unit, integration and snapshot tests
+test *ARGS:
+    cargo test --workspace {{ARGS}}
+
+# every fixture, in virtual time, on the embedded API server
+suite *ARGS:
+    cargo run --release -- run {{ARGS}}
+
+# look at changed transcripts one by one and accept or reject them (needs cargo-insta)
+review:
+    cargo insta review
+
+# accept every changed transcript after you have read the diff of snapshots/
+accept:
+    INSTA_UPDATE=always cargo test -p plumbline --test snapshots
+
+# check the fixtures without running them
+lint:
+    cargo run --release -- lint
+
+# a fake API server for kubectl and friends
+serve *ARGS:
+    cargo run --release -- serve {{ARGS}}
+
+# the crate documentation
+docs:
+    cargo doc --workspace --no-deps --open
