@@ -23,7 +23,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::field::{Error, ErrorList, Path};
-use super::schema::{Decoded, FieldValidation, Schema, decode_untyped};
+use super::schema::{DecodeError, Decoded, FieldValidation, Schema, decode_untyped};
 use super::status::Status;
 use shown::Touched;
 
@@ -61,16 +61,18 @@ pub fn apply_patch(
     match patch_type {
         PatchType::Json => {
             let (strict, operations) = json::decode(body, validation)?;
-            let touched = Touched::by_operations(&operations);
+            let paths = operations.clone();
             let value = json::apply(live, operations)?;
-            finish(schema.convert(&value), strict, validation, || shown::show(schema, &value, &touched))
+            let shown = || shown::show(schema, &value, &Touched::by_operations(&paths, body));
+            finish(convert(schema, &value, shown), strict, validation, shown)
         }
         PatchType::Merge => {
             let (strict, patch) = merge::decode(body, validation)?;
             let mut value = live;
             let touched = Touched::by_merge(&value, &patch);
             merge::merge(&mut value, patch);
-            finish(schema.convert(&value), strict, validation, || shown::show(schema, &value, &touched))
+            let shown = || shown::show(schema, &value, &touched);
+            finish(convert(schema, &value, shown), strict, validation, shown)
         }
         PatchType::Strategic => {
             if schema.is_structural() {
@@ -81,6 +83,14 @@ pub fn apply_patch(
             let value = strategic::merge(schema, live, patch)?;
             finish(schema.convert_unstructured(value), strict, validation, || go_text(&shown))
         }
+    }
+}
+
+/// Decodes a patched document; complaints come in the order of its text.
+fn convert(schema: &Schema, value: &Value, shown: impl FnOnce() -> String) -> Result<Decoded, DecodeError> {
+    match schema.convert(value) {
+        Ok(decoded) if decoded.strict.is_empty() => Ok(decoded),
+        _ => schema.decode(shown().as_bytes()),
     }
 }
 
@@ -144,6 +154,10 @@ fn write_go(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("<nil>"),
         Value::String(s) => out.push_str(s),
+        // Whole floats have no fraction in Go.
+        Value::Number(n) if n.is_f64() && n.as_f64().is_some_and(|f| f.fract() == 0.0 && f.abs() < 1e21) => {
+            _ = write!(out, "{:.0}", n.as_f64().unwrap_or_default());
+        }
         Value::Bool(_) | Value::Number(_) => _ = write!(out, "{value}"),
         Value::Array(items) => {
             out.push('[');

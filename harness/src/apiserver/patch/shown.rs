@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::super::schema::{Schema, Shape, TypeRef};
+use super::super::schema::{Schema, Shape, TypeRef, json_patch_values};
 
 /// Where a patch went.
 #[derive(Debug)]
 pub(super) enum Touched {
     /// Through this object or list, into these parts.
     Through(BTreeMap<String, Touched>),
-    /// It brought this.
-    Brought,
+    /// It brought this; as it was sent, where that matters.
+    Brought(Option<String>),
 }
 
 impl Touched {
@@ -24,7 +24,7 @@ impl Touched {
         let part = |(key, value): (&String, &Value)| {
             let inside = match (value, document.get(key)) {
                 (Value::Object(patch), Some(current @ Value::Object(_))) => Self::by_merge(current, patch),
-                _ => Self::Brought,
+                _ => Self::Brought(None),
             };
             (key.clone(), inside)
         };
@@ -32,9 +32,10 @@ impl Touched {
     }
 
     /// Where the operations of a JSON patch go.
-    pub(super) fn by_operations(operations: &[Value]) -> Self {
+    pub(super) fn by_operations(operations: &[Value], body: &[u8]) -> Self {
+        let sent = json_patch_values(body);
         let mut root = Self::Through(BTreeMap::new());
-        for operation in operations {
+        for (at, operation) in operations.iter().enumerate() {
             for name in ["from", "path"] {
                 let Some(path) = operation.get(name).and_then(Value::as_str) else { continue };
                 let mut node = &mut root;
@@ -47,7 +48,11 @@ impl Touched {
                         break;
                     }
                     let key = segment.replace("~1", "/").replace("~0", "~");
-                    let fresh = if brings { Self::Brought } else { Self::Through(BTreeMap::new()) };
+                    let fresh = if brings {
+                        Self::Brought(sent.get(at).cloned().flatten())
+                    } else {
+                        Self::Through(BTreeMap::new())
+                    };
                     node = parts.entry(key).or_insert(fresh);
                 }
             }
@@ -67,6 +72,10 @@ pub(super) fn show(schema: &Schema, document: &Value, touched: &Touched) -> Stri
 }
 
 fn write(out: &mut String, schema: &Schema, ty: Option<TypeRef>, value: &Value, touched: Option<&Touched>) {
+    if let Some(Touched::Brought(Some(sent))) = touched {
+        out.push_str(sent);
+        return;
+    }
     let part = |key: &str| match touched {
         Some(Touched::Through(parts)) => parts.get(key),
         other => other,

@@ -5,7 +5,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use serde_json::{Map, Number, Value};
 
-use super::json::{Reader, SyntaxError, Token};
+use super::json::{Reader, SyntaxError, Token, operation_values};
 use super::{Field, List, ListTopology, Scalar, Schema, Shape, Struct, Type, TypeRef, leaf};
 use crate::apiserver::status::go_quote;
 
@@ -85,6 +85,11 @@ pub fn decode_json_patch(text: &[u8]) -> Result<Decoded, DecodeError> {
     Decoder::new(text, Some(&OPERATIONS)).run(TypeRef(0))
 }
 
+/// The `value`s of a JSON patch's operations as they were sent (fields in their order), for showing them.
+pub(crate) fn json_patch_values(text: &[u8]) -> Vec<Option<String>> {
+    operation_values(text).unwrap_or_default()
+}
+
 struct Decoder<'a> {
     reader: Reader<'a>,
     schema: Option<&'a Schema>,
@@ -140,6 +145,26 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// A value of a wrong type. Types that decode themselves end the decoding with their complaint.
+    fn misfit(&mut self, shape: &Shape, found: &str, go: &str) {
+        match shape {
+            Shape::Scalar(Scalar::IntOrString) => self.self_decoder_error(found, "int32"),
+            Shape::Scalar(Scalar::Time | Scalar::MicroTime | Scalar::Duration) => {
+                self.self_decoder_error(found, "string");
+            }
+            _ => self.type_error(found, go),
+        }
+    }
+
+    fn self_decoder_error(&mut self, found: &str, go: &str) {
+        let before = self.saved.take();
+        self.type_error(found, go);
+        if self.fatal.is_none() {
+            self.fatal = self.saved.take();
+        }
+        self.saved = before;
+    }
+
     fn type_error(&mut self, found: &str, go: &str) {
         if self.saved.is_none() && self.fatal.is_none() {
             self.saved = Some(if self.fields.is_empty() {
@@ -193,7 +218,7 @@ impl<'a> Decoder<'a> {
                     Token::Number => "number",
                     _ => "bool",
                 };
-                self.type_error(found, go_target(shape, &described.go));
+                self.misfit(shape, found, &described.go);
                 Ok(Value::Null)
             }
         }
@@ -296,9 +321,9 @@ impl<'a> Decoder<'a> {
                 match leaf::from_number(scalar, text) {
                     Ok(value) => return Ok(value),
                     Err(leaf::Bad::Type) if matches!(scalar, Scalar::Int { .. } | Scalar::IntOrString) => {
-                        self.type_error(&format!("number {text}"), go_target(&Shape::Scalar(scalar), go));
+                        self.misfit(&Shape::Scalar(scalar), &format!("number {text}"), go);
                     }
-                    Err(leaf::Bad::Type) => self.type_error("number", go_target(&Shape::Scalar(scalar), go)),
+                    Err(leaf::Bad::Type) => self.misfit(&Shape::Scalar(scalar), "number", go),
                     Err(leaf::Bad::Value(message)) => self.fatal_error(message),
                 }
             }
@@ -310,7 +335,7 @@ impl<'a> Decoder<'a> {
                 if scalar == Scalar::Quantity {
                     self.fatal_error(leaf::QUANTITY_FORMAT.to_owned());
                 } else {
-                    self.type_error("bool", go_target(&Shape::Scalar(scalar), go));
+                    self.misfit(&Shape::Scalar(scalar), "bool", go);
                 }
             }
         }
@@ -361,15 +386,6 @@ impl<'a> Decoder<'a> {
                 Ok(Value::Null)
             }
         }
-    }
-}
-
-/// The type that Go names when a value does not fit: types that decode themselves name what they read into.
-fn go_target<'a>(shape: &Shape, go: &'a str) -> &'a str {
-    match shape {
-        Shape::Scalar(Scalar::IntOrString) => "int32",
-        Shape::Scalar(Scalar::Time | Scalar::MicroTime | Scalar::Duration) => "string",
-        _ => go,
     }
 }
 

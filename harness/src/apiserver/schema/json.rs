@@ -300,6 +300,50 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The `value`s of a JSON patch's operations as they were sent, without spaces, for showing them.
+pub(super) fn operation_values(text: &[u8]) -> Result<Vec<Option<String>>> {
+    let mut reader = Reader::new(text);
+    let mut out = Vec::new();
+    if reader.peek()? != Token::Array {
+        return Ok(out);
+    }
+    reader.enter()?;
+    let mut first = true;
+    while reader.item(&mut first)? {
+        let mut value = None;
+        if reader.peek()? != Token::Object {
+            reader.skip()?;
+            continue;
+        }
+        reader.enter()?;
+        let mut first = true;
+        while let Some(key) = reader.key(&mut first)? {
+            reader.peek()?;
+            let start = reader.at;
+            reader.skip()?;
+            if key == "value" {
+                value = Some(without_spaces(&text[start..reader.at]));
+            }
+        }
+        out.push(value);
+    }
+    Ok(out)
+}
+
+fn without_spaces(text: &[u8]) -> String {
+    let (mut quoted, mut escaped) = (false, false);
+    let kept = text.iter().copied().filter(|&c| {
+        if quoted {
+            quoted = escaped || c != b'"';
+            escaped = !escaped && c == b'\\';
+            return true;
+        }
+        quoted = c == b'"';
+        !matches!(c, b' ' | b'\t' | b'\n' | b'\r')
+    });
+    String::from_utf8_lossy(&kept.collect::<Vec<u8>>()).into_owned()
+}
+
 /// The byte as Go quotes it.
 fn quote_char(c: u8) -> String {
     match c {

@@ -90,9 +90,23 @@ fn parse_time(text: &str, layout: &str) -> Result<Timestamp, Bad> {
             return refuse(text.get(to..).unwrap_or_default(), separator);
         }
     }
+    let number = |from: usize| text.get(from..from + 2).and_then(|d| d.parse::<u8>().ok()).unwrap_or_default();
+    for (what, value, range) in [
+        ("month", number(5), 1..=12),
+        ("hour", number(11), 0..=23),
+        ("minute", number(14), 0..=59),
+        ("second", number(17), 0..=59),
+    ] {
+        if !range.contains(&value) {
+            return Err(Bad::Value(format!("parsing time {}: {what} out of range", quote(text))));
+        }
+    }
     match text.parse::<Timestamp>() {
         Ok(time) => Ok(time),
         Err(_) if text.len() == 19 => refuse("", "Z07:00"),
+        Err(_) if text.ends_with('Z') && text.get(19..) == Some("Z") => {
+            Err(Bad::Value(format!("parsing time {}: day out of range", quote(text))))
+        }
         Err(_) => refuse(text.get(19..).unwrap_or_default(), "Z07:00"),
     }
 }

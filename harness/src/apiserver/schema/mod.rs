@@ -31,6 +31,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+pub(crate) use decode::json_patch_values;
 pub use decode::{DecodeError, Decoded, decode_json_patch, decode_untyped};
 pub use quantity::{Quantity, QuantityError};
 pub use registry::{builtin, builtin_names};
