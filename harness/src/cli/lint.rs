@@ -40,6 +40,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     if !problems.is_empty() {
         return Err(Error::BadFixtures(Problems(problems)));
     }
-    writeln!(io::stdout().lock(), "{count} fixtures are well formed")?;
+    let are = if count == 1 { "fixture is" } else { "fixtures are" };
+    writeln!(io::stdout().lock(), "{count} {are} well formed")?;
     Ok(Exit::Ok)
 }
