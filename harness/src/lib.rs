@@ -1,4 +1,31 @@
 //! Plumbline: integration harness and conformance suite for Kubernetes' disruption-class controllers.
+//!
+//! Three nouns. A [`cluster`] is where things run: here the API server of [`apiserver`], in this process, in virtual time.
+//! A [`subject`] is what is tested: the controllers, seen from outside. A [`fixture`] is one promise of theirs, with the world it
+//! starts from, the steps, and what must be seen.
+//!
+//! ```text
+//! fixtures/*.yaml ─► fixture ─► plan ─► runner ──steps──► apiserver ◄──requests── subject
+//!                                                            │ writes
+//!                                                        transcript ─► expect, invariants ─► report ─► terminal, JSON, JUnit
+//!                                                            └───────► snapshot ─► snapshots/*.snap
+//! ```
+//!
+//! | module | does |
+//! |---|---|
+//! | [`time`] | one clock; `settle`: the exact moment at which every task waits |
+//! | [`fixture`], [`plan`] | reads fixtures strictly; decides what runs and says why the rest does not |
+//! | [`apiserver`], [`cluster`] | the fake Kubernetes API, and the place that fixtures see |
+//! | [`subject`] | launches, crashes and stops what is tested |
+//! | [`runner`] | one fixture from seed to end; many side by side |
+//! | [`transcript`] | the server's record of everything, and its form for people |
+//! | [`expect`], [`invariants`] | judge a run, afterwards and purely from the transcript |
+//! | [`report`], [`snapshot`] | tell about it |
+//! | [`cli`], [`exit`] | the program |
+//!
+//! Absences that matter: the judge (`expect`, `invariants`, `apiserver`) shares no code with the judged, only
+//! `subject/in_process.rs` knows the controllers' crate; nothing but `time` reads a clock or sleeps; no order depends on a
+//! hash, a thread or a random number.
 
 pub mod apiserver;
 pub mod cli;

@@ -32,7 +32,9 @@ impl Group {
         for (fixture, judged) in self.fixtures.iter().zip(judged) {
             if let Some(row) = &fixture.row {
                 let gap = if out.is_empty() { "" } else { "\n" };
-                out.push_str(&format!("{gap}## {}\n", row.id));
+                for part in [gap, "## ", &row.id, "\n"] {
+                    out.push_str(part);
+                }
             }
             out.push_str(if judged.transcript.is_empty() { "(nobody wrote anything)\n" } else { &judged.transcript });
         }

@@ -204,7 +204,13 @@ fn explain_shows_promise_steps_and_transcript() {
     let output = plumbline(&root, &["explain", "podgc/good"]);
     assert_eq!(code(&output), 0);
     let text = out(&output);
-    for part in ["promise   A pod of", "rules     BR-24-03", "by: 80s, eventually", "PATCH  pods/a/status 200", "outcome   passed"] {
+    for part in [
+        "promise   A pod of",
+        "rules     BR-24-03",
+        "by: 80s, eventually",
+        "PATCH  pods/a/status 200",
+        "outcome   passed",
+    ] {
         assert!(text.contains(part), "{part:?} is missing in:\n{text}");
     }
     assert_eq!(code(&plumbline(&root, &["explain", "podgc/bad"])), 100);

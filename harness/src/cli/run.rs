@@ -48,7 +48,7 @@ enum Format {
     Human,
     /// One JSON document (apiVersion plumbline/v1)
     Json,
-    /// JUnit XML
+    /// `JUnit` XML
     Junit,
 }
 

@@ -1,4 +1,4 @@
-//! The run as JUnit XML, one suite per folder of fixtures.
+//! The run as `JUnit` XML, one suite per folder of fixtures.
 
 use std::io::{self, Write};
 use std::time::Duration;

@@ -55,7 +55,9 @@ impl Caller<'_> {
     async fn call(&self, method: Method, mut path: String, body: Option<(&'static str, Value)>) -> Answer {
         for (key, value) in &self.request.query {
             path.push(if path.contains('?') { '&' } else { '?' });
-            path.push_str(&format!("{}={}", escape(key), escape(value)));
+            for part in [escape(key), "=".to_owned(), escape(value)] {
+                path.push_str(&part);
+            }
         }
         let user_agent = format!("plumbline/{} {}", env!("CARGO_PKG_VERSION"), self.request.actor);
         self.cluster.send(Call { method, path, body, user_agent }).await
@@ -99,7 +101,8 @@ fn path(target: &Target, with_name: bool) -> String {
         format!("/apis/{}/{}", resource.group, resource.version)
     };
     if let Some(namespace) = target.namespace.as_deref().filter(|_| resource.namespaced) {
-        path.push_str(&format!("/namespaces/{}", escape(namespace)));
+        path.push_str("/namespaces/");
+        path.push_str(&escape(namespace));
     }
     path.push('/');
     path.push_str(&resource.plural);

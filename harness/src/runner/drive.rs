@@ -113,7 +113,9 @@ impl<'a> World<'a> {
         let given = &self.fixture.given;
         let mut objects = given.objects.clone();
         let now = self.clock.now();
-        objects.iter_mut().for_each(|object| time_text::resolve(object, now, now));
+        for object in &mut objects {
+            time_text::resolve(object, now, now);
+        }
         let initial =
             self.cluster.seed(objects).map_err(|error| format!("unable to plant the given objects: {error}"))?;
         self.evidence.update(|gathered| gathered.initial = initial);

@@ -15,7 +15,7 @@ use crate::subject::Subject;
 use crate::time::Stopwatch;
 
 /// Wall time after which a fixture counts as hanging. The slowest take a fraction of a second.
-const WALL_LIMIT: Duration = Duration::from_secs(60);
+const WALL_LIMIT: Duration = Duration::from_mins(1);
 
 /// How to run.
 #[derive(Clone, Copy, Debug)]

@@ -21,7 +21,7 @@ use crate::fixture::Controller;
 use crate::time::Clock;
 
 /// How long stopping may take, in virtual time: more than the controllers' own limits together.
-const STOP_LIMIT: Duration = Duration::from_secs(60);
+const STOP_LIMIT: Duration = Duration::from_mins(1);
 
 /// The controllers of `plumbline-controllers`.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,6 +1,6 @@
 //! How an object changed, in few lines: leaves grouped by their parent, list items by their merge key, conditions in one line.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
@@ -62,8 +62,8 @@ impl Diff<'_> {
     }
 
     fn fields(&mut self, path: &str, old: &Map<String, Value>, new: &Map<String, Value>) {
-        let keys: BTreeMap<&String, ()> = old.keys().chain(new.keys()).map(|key| (key, ())).collect();
-        for key in keys.into_keys() {
+        let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        for key in keys {
             let child = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
             self.walk(&child, old.get(key).unwrap_or(&Value::Null), new.get(key).unwrap_or(&Value::Null));
         }

@@ -40,7 +40,7 @@ impl Redactions {
         for entry in entries {
             match &entry.what {
                 Happening::Change(change) => {
-                    [&change.old, &change.new].into_iter().flatten().for_each(|object| learn(object))
+                    [&change.old, &change.new].into_iter().flatten().for_each(|object| learn(object));
                 }
                 Happening::Request(exchange) => {
                     let body = exchange.reply.as_ref().and_then(|reply| reply.body.as_deref());
@@ -196,6 +196,6 @@ mod tests {
     #[test]
     fn seconds_keep_what_counts() {
         assert_eq!(at(Duration::from_millis(39_990)), "t=+39.99s");
-        assert_eq!(at(Duration::from_secs(120)), "t=+120s");
+        assert_eq!(at(Duration::from_secs(121)), "t=+121s");
     }
 }

@@ -281,7 +281,9 @@ fn details(exchange: &Exchange, changes: &[&Change], names: &Redactions) -> Vec<
         };
         if !own && change.kind != ChangeKind::Added {
             let object = object_of(change);
-            lines.iter_mut().for_each(|line| line.insert_str(0, &format!("{object} ")));
+            for line in &mut lines {
+                line.insert_str(0, &format!("{object} "));
+            }
         }
         out.append(&mut lines);
     }
