@@ -233,8 +233,7 @@ fn api_version(version: &str) -> String {
 
 /// The description of a field of a type, from the OpenAPI schema of the built-in types.
 fn field_description(kind: &str, field: &str) -> String {
-    let _ = (kind, field);
-    String::new()
+    super::openapi::description(kind, field)
 }
 
 #[cfg(test)]

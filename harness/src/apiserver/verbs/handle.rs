@@ -15,6 +15,7 @@ use super::write::{Part, Written};
 use crate::apiserver::crd;
 use crate::apiserver::discovery;
 use crate::apiserver::faults::Verdict;
+use crate::apiserver::openapi;
 use crate::apiserver::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
 use crate::apiserver::server::{ApiServer, Record};
 use crate::apiserver::status::{Details, Status};
@@ -108,6 +109,9 @@ async fn serve(
     }
     let registry = server.registry();
     if let Some(reply) = discovery::respond(&registry, request) {
+        return reply;
+    }
+    if let Some(reply) = openapi::respond(&registry, request) {
         return reply;
     }
     let Target::Resource(path) = target else { return discovery::page_not_found() };
