@@ -23,6 +23,7 @@ mod loops;
 pub mod managedfields;
 pub mod openapi;
 pub mod patch;
+pub mod protobuf;
 pub mod request;
 pub mod schema;
 pub mod selectors;

@@ -52,7 +52,11 @@ fn documents(registry: &Registry) -> Vec<(String, &str, &str)> {
     let mut found = Vec::new();
     for group in registry.groups() {
         for version in registry.versions(group) {
-            let name = if group.is_empty() { format!("api/{}", version.version) } else { format!("apis/{group}/{}", version.version) };
+            let name = if group.is_empty() {
+                format!("api/{}", version.version)
+            } else {
+                format!("apis/{group}/{}", version.version)
+            };
             found.push((name, group, version.version));
         }
     }
@@ -104,7 +108,10 @@ fn info() -> Value {
 }
 
 fn group_document(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Value {
-    let mut roots = vec!["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions".to_owned(), "io.k8s.apimachinery.pkg.apis.meta.v1.Status".to_owned()];
+    let mut roots = vec![
+        "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions".to_owned(),
+        "io.k8s.apimachinery.pkg.apis.meta.v1.Status".to_owned(),
+    ];
     let mut schemas = serde_json::Map::new();
     for kind in kinds {
         if let Some(own) = &kind.custom {
@@ -200,10 +207,17 @@ mod tests {
         let (code, document) = get(url);
         assert_eq!(code, 200);
         let budget = &document["components"]["schemas"]["io.k8s.api.policy.v1.PodDisruptionBudget"];
-        assert_eq!(budget["x-kubernetes-group-version-kind"], json!([{"group": "policy", "kind": "PodDisruptionBudget", "version": "v1"}]));
-        assert_eq!(budget["properties"]["spec"]["allOf"][0]["$ref"], "#/components/schemas/io.k8s.api.policy.v1.PodDisruptionBudgetSpec");
+        assert_eq!(
+            budget["x-kubernetes-group-version-kind"],
+            json!([{"group": "policy", "kind": "PodDisruptionBudget", "version": "v1"}])
+        );
+        assert_eq!(
+            budget["properties"]["spec"]["allOf"][0]["$ref"],
+            "#/components/schemas/io.k8s.api.policy.v1.PodDisruptionBudgetSpec"
+        );
         let patch = &document["paths"]["/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{name}"]["patch"];
-        let names: Vec<&str> = patch["parameters"].as_array().unwrap().iter().filter_map(|p| p["name"].as_str()).collect();
+        let names: Vec<&str> =
+            patch["parameters"].as_array().unwrap().iter().filter_map(|p| p["name"].as_str()).collect();
         assert!(names.contains(&"fieldValidation") && names.contains(&"dryRun"), "{names:?}");
         assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "PodDisruptionBudget");
     }

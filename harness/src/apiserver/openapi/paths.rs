@@ -131,7 +131,8 @@ impl Operation {
     fn parameters(&self) -> Vec<Value> {
         let dry_run = || query("dryRun", "string", "Directives of a dry run; All means that nothing is stored");
         let manager = || query("fieldManager", "string", "The name under which the fields in this request are owned");
-        let validation = || query("fieldValidation", "string", "What unknown and duplicate fields lead to: Ignore, Warn or Strict");
+        let validation =
+            || query("fieldValidation", "string", "What unknown and duplicate fields lead to: Ignore, Warn or Strict");
         match self.action.as_str() {
             "post" | "put" => vec![dry_run(), manager(), validation()],
             "patch" => {
@@ -162,7 +163,8 @@ impl Operation {
 
     fn render(&self) -> Value {
         let content = json!({"application/json": {"schema": reference(&self.body)}, "application/yaml": {"schema": reference(&self.body)}});
-        let mut responses = json!({"200": {"description": "OK", "content": content}, "401": {"description": "Unauthorized"}});
+        let mut responses =
+            json!({"200": {"description": "OK", "content": content}, "401": {"description": "Unauthorized"}});
         if self.action == "post" {
             responses["201"] = json!({"description": "Created", "content": content});
         }

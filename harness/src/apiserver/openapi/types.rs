@@ -28,7 +28,8 @@ macro_rules! know {
 /// The description of a field (type without `io.k8s.`).
 pub fn description(kind: &str, field: &str) -> String {
     let schema = TYPES.get(&format!("io.k8s.{kind}"));
-    let text = schema.and_then(|schema| schema.pointer(&format!("/properties/{field}/description"))).and_then(Value::as_str);
+    let text =
+        schema.and_then(|schema| schema.pointer(&format!("/properties/{field}/description"))).and_then(Value::as_str);
     text.unwrap_or_default().to_owned()
 }
 
@@ -48,7 +49,9 @@ pub(super) fn closure(roots: Vec<String>) -> BTreeMap<&'static str, &'static Val
 fn references(schema: &Value, into: &mut Vec<String>) {
     match schema {
         Value::Object(fields) => {
-            if let Some(name) = fields.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix(PREFIX)) {
+            if let Some(name) =
+                fields.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix(PREFIX))
+            {
                 into.push(name.to_owned());
             }
             fields.values().for_each(|value| references(value, into));
@@ -64,8 +67,14 @@ fn all() -> BTreeMap<String, Value> {
     let mut generator = SchemaGenerator::new(settings);
     learn(&mut generator);
     let mut types: BTreeMap<String, Value> = generator.take_definitions(false).into_iter().collect();
-    types.insert("io.k8s.apimachinery.pkg.util.intstr.IntOrString".to_owned(), one_of(&types, "util.intstr.IntOrString", "integer"));
-    types.insert("io.k8s.apimachinery.pkg.api.resource.Quantity".to_owned(), one_of(&types, "api.resource.Quantity", "number"));
+    types.insert(
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString".to_owned(),
+        one_of(&types, "util.intstr.IntOrString", "integer"),
+    );
+    types.insert(
+        "io.k8s.apimachinery.pkg.api.resource.Quantity".to_owned(),
+        one_of(&types, "api.resource.Quantity", "number"),
+    );
     for (name, schema) in &mut types {
         wrap_references(schema);
         enrich(name, schema);
@@ -75,7 +84,12 @@ fn all() -> BTreeMap<String, Value> {
         if let Some(schema) = types.get_mut(kind.schema.as_ref()) {
             schema["x-kubernetes-group-version-kind"] = gvk(&kind.kind);
         }
-        let list = list(&kind.kind, &kind.schema, &gvk(&kind.list_kind), types.get("io.k8s.apimachinery.pkg.apis.meta.v1.Status"));
+        let list = list(
+            &kind.kind,
+            &kind.schema,
+            &gvk(&kind.list_kind),
+            types.get("io.k8s.apimachinery.pkg.apis.meta.v1.Status"),
+        );
         types.insert(format!("{}List", kind.schema), list);
     }
     for (name, group, version, kind) in [
@@ -97,7 +111,9 @@ fn one_of(types: &BTreeMap<String, Value>, name: &str, other: &str) -> Value {
     let known = types.get(&format!("io.k8s.apimachinery.pkg.{name}"));
     let description = known.and_then(|schema| schema.get("description")).cloned().unwrap_or_default();
     match other {
-        "integer" => json!({"description": description, "format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}),
+        "integer" => {
+            json!({"description": description, "format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
+        }
         other => json!({"description": description, "oneOf": [{"type": "string"}, {"type": other}]}),
     }
 }
@@ -138,7 +154,9 @@ fn wrap_references(schema: &mut Value) {
 /// Adds list types, merge keys and defaults.
 fn enrich(name: &str, schema: &mut Value) {
     let Some(types) = schema::builtin(name) else { return };
-    let (Some(own), Some(properties)) = (types.root_struct(), schema.get_mut("properties").and_then(Value::as_object_mut)) else {
+    let (Some(own), Some(properties)) =
+        (types.root_struct(), schema.get_mut("properties").and_then(Value::as_object_mut))
+    else {
         return;
     };
     for (field_name, property) in properties {
@@ -169,7 +187,8 @@ fn enrich(name: &str, schema: &mut Value) {
         }
         if let (Some(default), Some(property)) = (&field.key_default, Some(&mut *property)) {
             property.insert("default".to_owned(), default.clone());
-        } else if matches!(types.shape(field.ty), Shape::Struct(_)) && !field.pointer && property.contains_key("allOf") {
+        } else if matches!(types.shape(field.ty), Shape::Struct(_)) && !field.pointer && property.contains_key("allOf")
+        {
             property.insert("default".to_owned(), json!({}));
         }
     }

@@ -16,6 +16,7 @@ use crate::apiserver::crd;
 use crate::apiserver::discovery;
 use crate::apiserver::faults::Verdict;
 use crate::apiserver::openapi;
+use crate::apiserver::protobuf;
 use crate::apiserver::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
 use crate::apiserver::server::{ApiServer, Record};
 use crate::apiserver::status::{Details, Status};
@@ -23,7 +24,8 @@ use crate::apiserver::watch::{Watch, too_old};
 use crate::transcript::{self, Actor};
 
 /// Answers a request.
-pub async fn handle(server: &ApiServer, request: ApiRequest) -> Reply {
+pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
+    read_protobuf(&mut request);
     let target = Target::parse(&request.path);
     let actor = Actor::from_user_agent(request.user_agent());
     let arrived = describe(&request, &target);
@@ -37,6 +39,20 @@ pub async fn handle(server: &ApiServer, request: ApiRequest) -> Reply {
         server.transcript().reply(number, describe_reply(server, &reply, fault, lost));
     }
     reply
+}
+
+/// Puts a protobuf body into JSON, for everything that follows; one that cannot be read is refused later.
+fn read_protobuf(request: &mut ApiRequest) {
+    if request.body.is_empty() || !request.header(CONTENT_TYPE).starts_with(protobuf::MEDIA_TYPE) {
+        return;
+    }
+    match protobuf::to_json(&request.body) {
+        Ok(json) => {
+            request.body = json.into();
+            request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        Err(error) => tracing::info!(path = request.path, %error, "unable to read a protobuf body"),
+    }
 }
 
 /// Serves a request as the faults' verdict wants it; says whether the client never sees the reply.
