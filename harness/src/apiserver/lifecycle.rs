@@ -390,7 +390,12 @@ fn orphans(kind: &Kind, finalizers: &[String], options: &DeleteOptions) -> bool 
             _ => {}
         }
     }
-    kind.strategy.orphans_by_default()
+    orphans_by_default(kind)
+}
+
+/// Kinds whose dependents stay when a deletion names no policy.
+pub fn orphans_by_default(kind: &Kind) -> bool {
+    (kind.group == "batch" && kind.plural == "jobs") || kind.strategy.orphans_by_default()
 }
 
 fn deletes_dependents(finalizers: &[String], options: &DeleteOptions) -> bool {

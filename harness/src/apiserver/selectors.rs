@@ -412,7 +412,7 @@ impl FieldSelector {
             }
             let known = match term.field.as_str() {
                 "metadata.name" => true,
-                "metadata.namespace" => kind.namespaced || !has_own_labels(kind),
+                "metadata.namespace" => kind.namespaced || kind.selectable.is_empty(),
                 field => kind.selectable.iter().any(|known| known.label == field),
             };
             if !known {
@@ -452,7 +452,7 @@ impl FieldSelector {
 
 /// Kinds with field labels of their own answer unknown ones differently from those with the two general labels.
 fn has_own_labels(kind: &Kind) -> bool {
-    !kind.selectable.is_empty()
+    !kind.selectable.is_empty() || kind.custom.is_some()
 }
 
 fn split_terms(text: &str) -> Vec<&str> {

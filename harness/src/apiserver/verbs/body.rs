@@ -145,6 +145,14 @@ impl Scope<'_> {
             Format::Yaml => yaml_to_json(body).map_err(|why| unrecognized(wanted, &why, body))?.into(),
         };
         let (kind, api_version) = type_meta(&text).map_err(|why| unrecognized(wanted, &why, body))?;
+        if self.is_custom() && schema.as_ref().is_some_and(|schema| schema.is_structural()) {
+            // Objects of custom kinds have to say what they are.
+            let missing = if kind.is_empty() { Some("Kind") } else { api_version.is_empty().then_some("apiVersion") };
+            if let Some(missing) = missing {
+                let shown = String::from_utf8_lossy(&text);
+                return Err(unrecognized(wanted, &format!("Object '{missing}' is missing in '{shown}'"), body));
+            }
+        }
         let api_version = if api_version.is_empty() { own_version.clone() } else { api_version };
         let kind = if kind.is_empty() { wanted.to_owned() } else { kind };
         let version = api_version.rsplit_once('/').map_or(api_version.as_str(), |(_, version)| version);
@@ -263,7 +271,11 @@ impl Scope<'_> {
         }
         let values: Vec<Value> = items.iter().map(|stored| self.value(stored)).collect();
         let value = match negotiated.transform {
-            None => self.list_value(&metadata, values),
+            None => {
+                let mut metadata = metadata;
+                self.complete_list(&mut metadata);
+                self.list_value(&metadata, values)
+            }
             Some((Transform::Table, version)) => {
                 let printer = table::printer_of(&self.kind);
                 table::table_of_list(&printer, metadata, &values, &self.rendering(version)?)
@@ -292,6 +304,8 @@ impl Scope<'_> {
 
     /// A list as its pieces: nothing is decoded, nothing is copied but what joins the items.
     fn concatenate(&self, metadata: &Value, items: &[Arc<Stored>]) -> Reply {
+        let mut metadata = metadata.clone();
+        self.complete_list(&mut metadata);
         let head = format!(
             "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
             json!(self.kind.list_kind),
@@ -314,6 +328,13 @@ impl Scope<'_> {
         }
         body.extend_from_slice(b"]}");
         Reply::json(200, body)
+    }
+
+    /// Lists of custom resources always say whether they go on.
+    fn complete_list(&self, metadata: &mut Value) {
+        if let Some(metadata) = metadata.as_object_mut().filter(|_| self.is_custom()) {
+            metadata.entry("continue").or_insert_with(|| "".into());
+        }
     }
 
     /// Items of typed lists do not repeat kind and apiVersion; those of custom resources do.

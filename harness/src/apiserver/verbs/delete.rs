@@ -5,12 +5,15 @@ use serde_json::{Value, json};
 use super::body::{Format, Shown, format_of, type_meta, yaml_to_json};
 use super::options::{DeleteOptions, ListOptions};
 use super::scope::Scope;
+use crate::apiserver::crd;
 use crate::apiserver::kinds;
 use crate::apiserver::lifecycle::{self, Deletion};
 use crate::apiserver::request::Reply;
 use crate::apiserver::server::draft;
 use crate::apiserver::status::{Details, Status, go_quote};
 use crate::apiserver::store::{CommitError, EventType, Stored};
+
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// What became of the object.
 pub(crate) struct Deleted {
@@ -25,6 +28,13 @@ impl Scope<'_> {
     pub(crate) fn delete(&self) -> Result<Reply, Status> {
         let negotiated = self.negotiate()?;
         let options = self.delete_options()?;
+        if self.kind.group == "batch"
+            && self.kind.plural == "jobs"
+            && options.propagation.is_none()
+            && options.orphan_dependents.is_none()
+        {
+            self.warn(JOB_WARNING);
+        }
         let deleted = self.delete_object(&self.path.name, &options)?;
         let marked = !deleted.gone && options.orphan_dependents == Some(false);
         let code = if marked { 202 } else { 200 };
@@ -122,6 +132,9 @@ impl Scope<'_> {
         {
             return Ok(outcome);
         }
+        if let Some(outcome) = self.terminate_definition(current, options, now)? {
+            return Ok(outcome);
+        }
         let deletion = lifecycle::before_delete(&self.kind, &mut object, options, now)?;
         if deletion == Deletion::Pending {
             return Ok(Some(Deleted { object, gone: false }));
@@ -194,6 +207,47 @@ impl Scope<'_> {
         lifecycle::metadata_mut(&mut object).insert("deletionTimestamp".to_owned(), lifecycle::rfc3339(now).into());
         if let Some(status) = kinds::meta::object_at(&mut object, "status") {
             status.insert("phase".to_owned(), "Terminating".into());
+        }
+        lifecycle::set_gc_finalizers(&self.kind, &mut object, options);
+        if options.dry_run {
+            return Ok(Some(Some(Deleted { object, gone: false })));
+        }
+        match self.server.store().update(&self.resource, current.revision(), draft(&self.kind, object)) {
+            Ok(committed) => {
+                self.record(EventType::Modified, &committed);
+                Ok(Some(Some(Deleted { object: self.value(&committed.new), gone: false })))
+            }
+            Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => Ok(Some(None)),
+        }
+    }
+
+    /// The first step of a definition's end: it is marked, and its custom resources go before it does.
+    #[expect(clippy::option_option, reason = "as for namespaces")]
+    fn terminate_definition(
+        &self,
+        current: &Stored,
+        options: &DeleteOptions,
+        now: jiff::Timestamp,
+    ) -> Result<Option<Option<Deleted>>, Status> {
+        if self.kind.group != crd::GROUP || self.kind.plural != crd::RESOURCE {
+            return Ok(None);
+        }
+        let mut object = self.value(current);
+        if lifecycle::is_terminating(&object) {
+            return Ok(None);
+        }
+        self.namespace_preconditions(current, options)?;
+        let moment = lifecycle::rfc3339(now);
+        lifecycle::metadata_mut(&mut object).insert("deletionTimestamp".to_owned(), moment.as_str().into());
+        if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+            conditions.retain(|condition| condition["type"] != "Terminating");
+            conditions.push(json!({
+                "type": "Terminating",
+                "status": "True",
+                "lastTransitionTime": moment,
+                "reason": "InstanceDeletionPending",
+                "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+            }));
         }
         lifecycle::set_gc_finalizers(&self.kind, &mut object, options);
         if options.dry_run {

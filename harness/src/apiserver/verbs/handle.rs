@@ -15,6 +15,7 @@ use super::write::{Part, Written};
 use crate::apiserver::crd;
 use crate::apiserver::discovery;
 use crate::apiserver::faults::Verdict;
+use crate::apiserver::kinds::Registry;
 use crate::apiserver::openapi;
 use crate::apiserver::protobuf;
 use crate::apiserver::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
@@ -133,16 +134,18 @@ async fn serve(
     let Target::Resource(path) = target else { return discovery::page_not_found() };
     if !registry.has_version(&path.group, &path.version) {
         tracing::info!(path = request.path, "no such group and version");
-        // A group of a definition answers for itself; a built-in one answers for all its versions.
-        let custom = |group: &str| registry.kinds().any(|kind| kind.group == group && kind.custom.is_some());
-        return if registry.versions(&path.group).is_empty() || custom(&path.group) {
+        return if registry.versions(&path.group).is_empty() || is_custom_group(&registry, &path.group) {
             discovery::page_not_found()
         } else {
             Status::unknown_resource().into()
         };
     }
     let Some(kind) = registry.lookup(&path.group, &path.version, &path.resource).cloned() else {
-        return Status::unknown_resource().into();
+        return if is_custom_group(&registry, &path.group) {
+            discovery::page_not_found()
+        } else {
+            Status::unknown_resource().into()
+        };
     };
     let scope = Scope::new(server, kind, path.clone(), request, caller);
     let mut reply = scope.dispatch(break_after).await.unwrap_or_else(Reply::from);
@@ -155,6 +158,11 @@ async fn serve(
         crd::settle(server).await;
     }
     reply
+}
+
+/// Whether the group comes from definitions: what it does not have is then nobody's, and answered with a plain 404.
+fn is_custom_group(registry: &Registry, group: &str) -> bool {
+    registry.kinds().any(|kind| kind.group == group && kind.custom.is_some())
 }
 
 /// Paths under `/plumbline`: what only this server has.
@@ -314,8 +322,11 @@ impl Scope<'_> {
     pub(crate) fn check_patch_type(&self) -> Result<(), Status> {
         let content_type = self.request.header(CONTENT_TYPE);
         let content_type = content_type.split(';').next().unwrap_or_default().trim();
-        let strategic = content_type == "application/strategic-merge-patch+json";
-        if PATCH_TYPES.contains(&content_type) && !(strategic && self.is_custom()) {
+        if self.is_custom() {
+            let types: Vec<&str> = PATCH_TYPES.into_iter().filter(|name| !name.contains("strategic")).collect();
+            return if types.contains(&content_type) { Ok(()) } else { Err(Status::unsupported_media_type(&types)) };
+        }
+        if PATCH_TYPES.contains(&content_type) {
             return Ok(());
         }
         Err(Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type")

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::body::yaml_to_json;
+use super::options::go_type;
 use super::scope::Scope;
 use crate::apiserver::managedfields::{self, Write};
+use crate::apiserver::patch::{self, apply::Apply};
 use crate::apiserver::schema::{self, Schema};
 use crate::apiserver::status::Status;
 use crate::apiserver::subresources::scale::ScalePaths;
@@ -55,11 +58,21 @@ impl Scope<'_> {
         Write { manager, api_version, subresource, reset, now: self.server.clock().now() }
     }
 
-    /// The object after server-side apply of the body.
+    /// The object after server-side apply of the body, defaulted.
     pub(crate) fn applied(&self, old: Option<&Value>, manager: &str, force: bool) -> Result<Value, Status> {
+        let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+        let text = yaml_to_json(&self.request.body).map_err(refuse)?;
+        let config: Value = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
+        if !config.is_object() {
+            let found = go_type(&config);
+            return Err(refuse(format!(
+                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            )));
+        }
         let api_version = self.kind.api_version();
-        let write = self.ownership(manager, &api_version);
-        tracing::info!(?write, force, exists = old.is_some(), "server-side apply has no module yet");
-        Err(Status::internal("server-side apply comes with the apply module"))
+        let request = Apply { write: self.ownership(manager, &api_version), force, kind: &self.kind.kind };
+        let mut applied = patch::apply::apply(&self.schema(), old, config, &request)?;
+        self.kind.strategy.default(&mut applied);
+        Ok(applied)
     }
 }

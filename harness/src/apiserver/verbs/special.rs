@@ -127,8 +127,10 @@ impl Scope<'_> {
             let wanted = wanted(&self.scale_of(old)?)?;
             let mut new = old.clone();
             self.set_scale(&mut new, &wanted)?;
-            let mut new = self.manage(Some(old), new, &manager);
-            forget_times_of_scales(&mut new);
+            if self.replicas_are_owned(old) {
+                new = self.manage(Some(old), new, &manager);
+                forget_times_of_scales(&mut new);
+            }
             Ok(new)
         })?;
         let shown = match &written {
@@ -171,6 +173,15 @@ impl Scope<'_> {
             Ok(patched.value)
         };
         Ok((options, Box::new(patch)))
+    }
+
+    /// Whether anybody owns the field behind the Scale: if not, scaling gains no ownership either.
+    fn replicas_are_owned(&self, object: &Value) -> bool {
+        let path = self.scale_paths().map_or_else(|| ".spec.replicas".to_owned(), |paths| paths.spec_replicas);
+        let pointer: String =
+            path.split('.').filter(|step| !step.is_empty()).map(|step| format!("/f:{step}")).collect();
+        let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+        entries.is_some_and(|entries| entries.iter().any(|entry| entry["fieldsV1"].pointer(&pointer).is_some()))
     }
 
     fn scale_of(&self, object: &Value) -> Result<Value, Status> {
