@@ -7,7 +7,6 @@ use super::Error;
 use super::select::{Folder, Select};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
-use crate::report::Outcome;
 use crate::runner::suite;
 use crate::runner::verdict::Judged;
 use crate::subject::Subject;
@@ -45,7 +44,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut exit = Exit::Ok;
     for (fixture, judged) in shown.iter().zip(judged.into_iter().flatten()) {
-        if judged.report.outcome == Outcome::Fail {
+        if judged.report.has_failed() {
             exit = Exit::FixturesFailed;
         }
         explain(fixture, &judged, &mut out)?;

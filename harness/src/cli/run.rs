@@ -66,9 +66,9 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
 
 /// What a report means to the shell.
 fn exit(report: &RunReport) -> Exit {
-    if report.count(Outcome::Fail) > 0 {
+    if report.has_failed() {
         Exit::FixturesFailed
-    } else if report.count(Outcome::Pass) + report.count(Outcome::Flaky) == 0 {
+    } else if [Outcome::Pass, Outcome::Flaky, Outcome::Fail].iter().all(|outcome| report.count(*outcome) == 0) {
         Exit::NothingSelected
     } else {
         Exit::Ok

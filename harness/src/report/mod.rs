@@ -101,6 +101,12 @@ impl RunReport {
         self.counts.get(&outcome).copied().unwrap_or_default()
     }
 
+    /// Whether a promise was broken that counts: provisional ones are reported and count for nothing.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.fixtures.iter().any(FixtureReport::has_failed)
+    }
+
     /// Median wall time of the fixtures that ran, in microseconds.
     #[must_use]
     pub fn median_wall_micros(&self) -> u64 {
@@ -176,6 +182,14 @@ pub struct FixtureReport {
     pub virtual_millis: u64,
     /// Wall time that it took, in microseconds. Differs from run to run.
     pub wall_micros: u64,
+}
+
+impl FixtureReport {
+    /// Whether a promise was broken that counts.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.outcome == Outcome::Fail && self.level != "provisional"
+    }
 }
 
 /// One thing that was not as promised.
@@ -291,6 +305,10 @@ pub(crate) mod tests {
             (1, 1, 0)
         );
         assert_eq!(tally(&report.fixtures), "1 passed, 1 failed, 1 skipped");
+        assert!(report.has_failed());
+        let provisional = |fixture: FixtureReport| FixtureReport { level: "provisional".to_owned(), ..fixture };
+        let fixtures = report.fixtures.iter().cloned().map(provisional).collect();
+        assert!(!RunReport::new("in-process", "embedded", 0, fixtures).has_failed());
         assert_eq!((report.virtual_millis, report.median_wall_micros()), (240_000, 1500));
     }
 }

@@ -61,7 +61,7 @@ pub fn run(
         if written.is_ok() {
             written = reporter.event(Event::Finished(&report));
         }
-        if report.outcome == Outcome::Fail {
+        if report.has_failed() {
             first_failure.get_or_insert_with(|| report.id.clone());
         }
         results[index] = Some(report);
@@ -94,20 +94,22 @@ pub fn run_all(
             if let Err(error) = drive::run(fixture, &*subject, evidence) {
                 evidence.update(|gathered| gathered.troubles.push(format!("unable to make a runtime: {error}")));
             }
-            verdict::judge(fixture, &evidence.gathered(), stopwatch.elapsed())
+            let mut judged = verdict::judge(fixture, &evidence.gathered());
+            judged.report.wall_micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
+            judged
         }
     };
     isolate::run_each(fixtures.len(), jobs, WALL_LIMIT, work, |index, ended| {
-        let broken = |message: &str, wall| {
+        let broken = |message: &str| {
             let (fixture, evidence) = &shared[index];
-            verdict::broken(fixture, &evidence.gathered(), message, wall)
+            verdict::broken(fixture, &evidence.gathered(), message)
         };
         let judged = match ended {
             Ended::With(judged) => judged,
-            Ended::Panicked(text) => broken(&format!("the fixture's run panicked: {text}"), Duration::ZERO),
+            Ended::Panicked(text) => broken(&format!("the fixture's run panicked: {text}")),
             Ended::Hung(limit) => {
                 let seconds = limit.as_secs();
-                broken(&format!("hangs: no end after {seconds} s of wall time; its thread was left behind"), limit)
+                broken(&format!("hangs: no end after {seconds} s of wall time; its thread was left behind"))
             }
         };
         done(index, judged)

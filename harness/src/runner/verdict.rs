@@ -47,30 +47,24 @@ pub fn blank(fixture: &Fixture, outcome: Outcome, reason: impl Into<String>) -> 
 
 /// Judges what was `gathered` of a run that came to its end.
 #[must_use]
-pub fn judge(fixture: &Fixture, gathered: &Gathered, wall: Duration) -> Judged {
+pub fn judge(fixture: &Fixture, gathered: &Gathered) -> Judged {
     let entries = gathered.transcript.entries();
     let mut failures: Vec<Failure> = gathered.troubles.iter().map(|trouble| plain(trouble)).collect();
     failures.extend(promises(fixture, gathered, &entries));
-    report(fixture, gathered, entries, failures, wall)
+    report(fixture, gathered, entries, failures)
 }
 
 /// A run that was cut short by a panic or a hang: its promises are not judged, the world may be half way through anything.
 #[must_use]
-pub fn broken(fixture: &Fixture, gathered: &Gathered, message: &str, wall: Duration) -> Judged {
-    report(fixture, gathered, gathered.transcript.entries(), vec![plain(message)], wall)
+pub fn broken(fixture: &Fixture, gathered: &Gathered, message: &str) -> Judged {
+    report(fixture, gathered, gathered.transcript.entries(), vec![plain(message)])
 }
 
 fn plain(message: &str) -> Failure {
     Failure { message: message.to_owned(), ..Failure::default() }
 }
 
-fn report(
-    fixture: &Fixture,
-    gathered: &Gathered,
-    entries: Vec<Entry>,
-    mut failures: Vec<Failure>,
-    wall: Duration,
-) -> Judged {
+fn report(fixture: &Fixture, gathered: &Gathered, entries: Vec<Entry>, mut failures: Vec<Failure>) -> Judged {
     let paragraphs = render(gathered.start, &gathered.initial, &entries);
     let mut shown = String::new();
     for failure in &mut failures {
@@ -89,7 +83,6 @@ fn report(
         transcript: if failed { transcript.clone() } else { String::new() },
         log: if failed { gathered.log.clone() } else { Vec::new() },
         virtual_millis: u64::try_from(gathered.end.as_millis()).unwrap_or(u64::MAX),
-        wall_micros: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX),
         ..blank(fixture, outcome, "")
     };
     Judged { report, transcript, entries }
