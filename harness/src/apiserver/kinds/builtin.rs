@@ -10,6 +10,7 @@ use super::node::Node;
 use super::pdb::PodDisruptionBudget;
 use super::pod::Pod;
 use super::service::Service;
+use super::stored::{self, PriorityClass, WithDefaults};
 use super::workloads::{
     daemonset::DaemonSet, deployment::Deployment, replicaset::ReplicaSet, replicationcontroller::ReplicationController,
     statefulset::StatefulSet,
@@ -58,7 +59,10 @@ fn core_group() -> Vec<Builder> {
         resource("", "v1", "endpoints", "Endpoints", "io.k8s.api.core.v1.Endpoints")
             .short(&["ep"])
             .hash("fWeeMqaN/OA=")
-            .rules(Generic { create_on_update: true, ..Generic::NEW }),
+            .rules(WithDefaults {
+                warning: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+                ..WithDefaults::new(Generic { create_on_update: true, ..Generic::NEW }, stored::endpoints)
+            }),
         resource("", "v1", "events", "Event", "io.k8s.api.core.v1.Event")
             .short(&["ev"])
             .hash("r2yiGXH7wu8=")
@@ -79,7 +83,7 @@ fn core_group() -> Vec<Builder> {
         resource("", "v1", "limitranges", "LimitRange", "io.k8s.api.core.v1.LimitRange")
             .short(&["limits"])
             .hash("EBKMFVe6cwo=")
-            .rules(Generic { create_on_update: true, ..Generic::NEW }),
+            .rules(WithDefaults::new(Generic { create_on_update: true, ..Generic::NEW }, stored::limit_range)),
         resource("", "v1", "namespaces", "Namespace", "io.k8s.api.core.v1.Namespace")
             .cluster()
             .short(&["ns"])
@@ -107,13 +111,19 @@ fn core_group() -> Vec<Builder> {
         .short(&["pvc"])
         .status()
         .hash("QWTyNDq0dC4=")
-        .rules(Generic { status: true, ..Generic::NEW }),
+        .rules(WithDefaults {
+            finalizer: "kubernetes.io/pvc-protection",
+            ..WithDefaults::new(Generic { status: true, ..Generic::NEW }, stored::claim)
+        }),
         resource("", "v1", "persistentvolumes", "PersistentVolume", "io.k8s.api.core.v1.PersistentVolume")
             .cluster()
             .short(&["pv"])
             .status()
             .hash("HN/zwEC+JgM=")
-            .rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
+            .rules(WithDefaults {
+                finalizer: "kubernetes.io/pv-protection",
+                ..WithDefaults::new(Generic { status: true, namespaced: false, ..Generic::NEW }, stored::volume)
+            }),
         resource("", "v1", "pods", "Pod", "io.k8s.api.core.v1.Pod")
             .short(&["po"])
             .categories(&["all"])
@@ -140,9 +150,9 @@ fn core_group() -> Vec<Builder> {
                 ("status.nominatedNodeName", ""),
             ])
             .rules(Pod),
-        resource("", "v1", "podtemplates", "PodTemplate", "io.k8s.api.core.v1.PodTemplate")
-            .hash("LIXB2x4IFpk=")
-            .rules(Generic { generation: Generation::Content, ..Generic::NEW }),
+        resource("", "v1", "podtemplates", "PodTemplate", "io.k8s.api.core.v1.PodTemplate").hash("LIXB2x4IFpk=").rules(
+            WithDefaults::new(Generic { generation: Generation::Content, ..Generic::NEW }, stored::pod_template),
+        ),
         resource(
             "",
             "v1",
@@ -170,7 +180,7 @@ fn core_group() -> Vec<Builder> {
             .short(&["sa"])
             .sub("token", "authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY)
             .hash("pbx9ZvyFpBE=")
-            .rules(Generic::NEW),
+            .rules(Generic { revalidates: true, ..Generic::NEW }),
         resource("", "v1", "services", "Service", "io.k8s.api.core.v1.Service")
             .short(&["svc"])
             .categories(&["all"])
@@ -334,7 +344,7 @@ fn autoscaling_group() -> Vec<Builder> {
         .categories(&["all"])
         .status()
         .hash("qwQve8ut294=")
-        .rules(Generic { status: true, ..Generic::NEW }),
+        .rules(WithDefaults::new(Generic { status: true, ..Generic::NEW }, stored::autoscaler)),
         resource(
             "autoscaling",
             "v1",
@@ -357,13 +367,19 @@ fn batch_group() -> Vec<Builder> {
             .categories(&["all"])
             .status()
             .hash("sd5LIXh4Fjs=")
-            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+            .rules(WithDefaults::new(
+                Generic { generation: Generation::Spec, status: true, ..Generic::NEW },
+                stored::cron_job,
+            )),
         resource("batch", "v1", "jobs", "Job", "io.k8s.api.batch.v1.Job")
             .categories(&["all"])
             .status()
             .hash("mudhfqk/qZY=")
             .fields(&[("status.successful", "0")])
-            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+            .rules(WithDefaults {
+                orphans: true,
+                ..WithDefaults::new(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }, stored::job)
+            }),
     ]
 }
 
@@ -396,7 +412,10 @@ fn networking_group() -> Vec<Builder> {
             .short(&["ing"])
             .status()
             .hash("39NQlfNR+bo=")
-            .rules(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }),
+            .rules(WithDefaults::new(
+                Generic { generation: Generation::Spec, status: true, ..Generic::NEW },
+                stored::ingress,
+            )),
         resource("networking.k8s.io", "v1", "ipaddresses", "IPAddress", "io.k8s.api.networking.v1.IPAddress")
             .cluster()
             .short(&["ip"])
@@ -411,7 +430,7 @@ fn networking_group() -> Vec<Builder> {
         )
         .short(&["netpol"])
         .hash("YpfwF18m1G8=")
-        .rules(Generic { generation: Generation::Spec, ..Generic::NEW }),
+        .rules(WithDefaults::new(Generic { generation: Generation::Spec, ..Generic::NEW }, stored::network_policy)),
         resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", "io.k8s.api.networking.v1.ServiceCIDR")
             .cluster()
             .status()
@@ -447,19 +466,20 @@ fn rbac_group() -> Vec<Builder> {
         )
         .cluster()
         .hash("48tpQ8gZHFc=")
-        .rules(Generic {
-            create_on_update: true,
-            names: NameRule::PathSegment,
-            namespaced: false,
-            ..Generic::NEW
-        }),
+        .rules(WithDefaults::new(
+            Generic { create_on_update: true, names: NameRule::PathSegment, namespaced: false, ..Generic::NEW },
+            stored::role_binding,
+        )),
         resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", "io.k8s.api.rbac.v1.ClusterRole")
             .cluster()
             .hash("bYE5ZWDrJ44=")
             .rules(Generic { create_on_update: true, names: NameRule::PathSegment, namespaced: false, ..Generic::NEW }),
         resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", "io.k8s.api.rbac.v1.RoleBinding")
             .hash("eGsCzGH6b1g=")
-            .rules(Generic { create_on_update: true, names: NameRule::PathSegment, ..Generic::NEW }),
+            .rules(WithDefaults::new(
+                Generic { create_on_update: true, names: NameRule::PathSegment, ..Generic::NEW },
+                stored::role_binding,
+            )),
         resource("rbac.authorization.k8s.io", "v1", "roles", "Role", "io.k8s.api.rbac.v1.Role")
             .hash("7FuwZcIIItM=")
             .rules(Generic { create_on_update: true, names: NameRule::PathSegment, ..Generic::NEW }),
@@ -471,7 +491,7 @@ fn storage_group() -> Vec<Builder> {
         resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", "io.k8s.api.storage.v1.CSIDriver")
             .cluster()
             .hash("hL6j/rwBV5w=")
-            .rules(Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW }),
+            .rules(Generic { unconditional: false, namespaced: false, ..Generic::NEW }),
         resource("storage.k8s.io", "v1", "csinodes", "CSINode", "io.k8s.api.storage.v1.CSINode")
             .cluster()
             .hash("Pe62DkZtjuo=")
@@ -489,7 +509,7 @@ fn storage_group() -> Vec<Builder> {
             .cluster()
             .short(&["sc"])
             .hash("K+m6uJwbjGY=")
-            .rules(Generic { namespaced: false, ..Generic::NEW }),
+            .rules(WithDefaults::new(Generic { namespaced: false, ..Generic::NEW }, stored::storage_class)),
         resource(
             "storage.k8s.io",
             "v1",
@@ -648,7 +668,7 @@ fn scheduling_group() -> Vec<Builder> {
         .cluster()
         .short(&["pc"])
         .hash("1QwjyaZjj3Y=")
-        .rules(Generic { generation: Generation::Fixed, namespaced: false, ..Generic::NEW }),
+        .rules(PriorityClass),
     ]
 }
 
@@ -673,7 +693,10 @@ fn discovery_group() -> Vec<Builder> {
     vec![
         resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", "io.k8s.api.discovery.v1.EndpointSlice")
             .hash("qgS0xkrxYAI=")
-            .rules(Generic { generation: Generation::Content, ..Generic::NEW }),
+            .rules(WithDefaults::new(
+                Generic { generation: Generation::Content, ..Generic::NEW },
+                stored::endpoint_slice,
+            )),
     ]
 }
 

@@ -34,6 +34,8 @@ pub struct Generic {
     pub names: NameRule,
     /// Whether the kind lives in namespaces.
     pub namespaced: bool,
+    /// Whether updates run the rules for creations again (it shows in the number of causes).
+    pub revalidates: bool,
 }
 
 impl Generic {
@@ -45,6 +47,7 @@ impl Generic {
         create_on_update: false,
         names: NameRule::Subdomain,
         namespaced: true,
+        revalidates: false,
     };
 }
 
@@ -69,6 +72,18 @@ impl Strategy for Generic {
         if changed(self.generation, new, old) {
             meta::set_generation(new, meta::generation(old) + 1);
         }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = meta::validate_update(new, old, &Path::new("metadata"));
+        if self.revalidates {
+            errors.append(self.validate(new));
+        }
+        errors
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        meta::validate_update(new, old, &Path::new("metadata"))
     }
 
     fn allow_create_on_update(&self) -> bool {

@@ -13,6 +13,9 @@ impl Strategy for Lease {
     fn default(&self, object: &mut Value) {
         if let Some(spec) = meta::object_at(object, "spec") {
             time::normalize_micros(spec, &["acquireTime", "renewTime"]);
+            // Behind a feature gate that is off by default.
+            spec.remove("strategy");
+            spec.remove("preferredHolder");
         }
     }
 

@@ -33,6 +33,7 @@ pub mod quantity;
 mod registry;
 pub mod selector;
 pub mod service;
+pub mod stored;
 pub mod time;
 pub mod workloads;
 

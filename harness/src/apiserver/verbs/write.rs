@@ -293,7 +293,7 @@ impl Scope<'_> {
         if errors.is_empty() {
             return Ok(());
         }
-        Err(Status::invalid(&self.kind.group, &self.kind.kind, meta::name(object), errors))
+        Err(Status::invalid(&self.kind.storage.group, &self.kind.kind, meta::name(object), errors))
     }
 
     fn dedup_owners(&self, object: &mut Value, after_admission: bool) {

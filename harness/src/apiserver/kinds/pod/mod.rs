@@ -11,6 +11,7 @@ mod resources;
 mod scheduling;
 pub(super) mod validation;
 mod volumes;
+pub(super) mod warnings;
 
 use serde_json::{Map, Value, json};
 
@@ -98,14 +99,16 @@ impl Strategy for Pod {
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        let mut warnings = Vec::new();
         let messages = names::dns1123_label(meta::name(object));
-        if messages.is_empty() {
-            return Vec::new();
+        if !messages.is_empty() {
+            warnings.push(format!(
+                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [{}]",
+                messages.join(" ")
+            ));
         }
-        vec![format!(
-            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [{}]",
-            messages.join(" ")
-        )]
+        warnings.extend(warnings::about(object, ""));
+        warnings
     }
 
     fn grace_period(&self, object: &Value, wanted: Option<i64>) -> Option<i64> {

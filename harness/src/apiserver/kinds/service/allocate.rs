@@ -137,6 +137,20 @@ pub(super) fn for_new(service: &mut Value, ctx: &Context<'_>) -> Result<(), Stat
     Ok(())
 }
 
+/// Refuses families that the cluster does not have: upstream looks at them before anything else.
+pub(super) fn check_families(service: &Value) -> Result<(), Status> {
+    let headless = is_headless(service) || meta::text(spec_of(service), "clusterIP") == "None";
+    let both = headless && meta::is_empty(spec_of(service).get("selector"));
+    let policy = meta::text(spec_of(service), "ipFamilyPolicy");
+    if policy != "RequireDualStack" || both || !needs_address(kind_of(service)) {
+        return Ok(());
+    }
+    let path = Path::new("spec");
+    let why = "this cluster is not configured for dual-stack services";
+    let error = Error::invalid(&path.child("ipFamilyPolicy"), policy, why);
+    Err(Status::invalid("", "Service", meta::name(service), &ErrorList::from(error)))
+}
+
 fn families(service: &mut Value) -> Result<(), Error> {
     let headless = is_headless(service);
     let selects = !meta::is_empty(spec_of(service).get("selector"));

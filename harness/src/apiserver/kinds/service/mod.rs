@@ -122,6 +122,21 @@ impl Strategy for Service {
         errors
     }
 
+    fn admit_create(&self, object: &mut Value, _ctx: &Context<'_>) -> Result<(), Status> {
+        allocate::check_families(object)
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        if array(spec_of(object), "externalIPs").is_empty() {
+            return Vec::new();
+        }
+        vec!["spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned()]
+    }
+
+    fn warnings_on_update(&self, new: &Value, _old: &Value) -> Vec<String> {
+        self.warnings_on_create(new)
+    }
+
     fn begin_create(&self, object: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
         allocate::for_new(object, ctx)
     }

@@ -82,6 +82,17 @@ impl Strategy for DaemonSet {
         super::collision_count(new, old, &mut errors);
         errors
     }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        super::warnings(object, false)
+    }
+
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        if template_generation(new) == template_generation(old) {
+            return Vec::new();
+        }
+        super::warnings(new, false)
+    }
 }
 
 fn template_generation(object: &Value) -> i64 {

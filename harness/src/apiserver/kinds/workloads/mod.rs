@@ -182,14 +182,21 @@ fn immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// The warning for names that are no DNS labels, given by kinds that name pods after themselves.
-fn name_warnings(object: &Value) -> Vec<String> {
-    let messages = names::dns1123_label(meta::name(object));
-    if messages.is_empty() {
-        return Vec::new();
+/// The warnings about the template, and (for kinds that name pods' hosts after themselves) about the name.
+fn warnings(object: &Value, about_name: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let messages = if about_name { names::dns1123_label(meta::name(object)) } else { Vec::new() };
+    if !messages.is_empty() {
+        warnings.push(format!(
+            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [{}]",
+            messages.join(" ")
+        ));
     }
-    vec![format!(
-        "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [{}]",
-        messages.join(" ")
-    )]
+    warnings.extend(pod::warnings::about(spec(object).get("template").unwrap_or(&Value::Null), "spec.template"));
+    warnings
+}
+
+/// The warnings about the template of an update, if it raised the generation.
+fn update_warnings(new: &Value, old: &Value) -> Vec<String> {
+    if meta::generation(new) == meta::generation(old) { Vec::new() } else { warnings(new, false) }
 }

@@ -47,7 +47,11 @@ impl Strategy for ReplicaSet {
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {
-        super::name_warnings(object)
+        super::warnings(object, true)
+    }
+
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        super::update_warnings(new, old)
     }
 }
 

@@ -59,11 +59,15 @@ impl Strategy for ReplicationController {
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {
-        super::name_warnings(object)
+        super::warnings(object, true)
+    }
+
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        super::update_warnings(new, old)
     }
 
     fn orphans_by_default(&self) -> bool {
-        false
+        true
     }
 }
 

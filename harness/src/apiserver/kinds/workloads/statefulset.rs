@@ -89,17 +89,22 @@ impl Strategy for StatefulSet {
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {
-        if super::number(spec(object), "revisionHistoryLimit") >= 0 {
-            return Vec::new();
-        }
-        let text =
-            "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
-        vec![text.to_owned()]
+        let mut warnings = super::warnings(object, false);
+        warnings.extend(history_warning(object));
+        warnings
     }
 
-    fn warnings_on_update(&self, new: &Value, _old: &Value) -> Vec<String> {
-        self.warnings_on_create(new)
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        let mut warnings = super::update_warnings(new, old);
+        warnings.extend(history_warning(new));
+        warnings
     }
+}
+
+fn history_warning(object: &Value) -> Option<String> {
+    let text =
+        "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
+    (super::number(spec(object), "revisionHistoryLimit") < 0).then(|| text.to_owned())
 }
 
 fn update_strategy(spec: &mut Map<String, Value>) {
