@@ -10,7 +10,7 @@ use super::node::Node;
 use super::pdb::PodDisruptionBudget;
 use super::pod::Pod;
 use super::service::Service;
-use super::stored::{self, PriorityClass, WithDefaults};
+use super::stored::{self, Job, PriorityClass, WithDefaults};
 use super::workloads::{
     daemonset::DaemonSet, deployment::Deployment, replicaset::ReplicaSet, replicationcontroller::ReplicationController,
     statefulset::StatefulSet,
@@ -376,10 +376,7 @@ fn batch_group() -> Vec<Builder> {
             .status()
             .hash("mudhfqk/qZY=")
             .fields(&[("status.successful", "0")])
-            .rules(WithDefaults {
-                orphans: true,
-                ..WithDefaults::new(Generic { generation: Generation::Spec, status: true, ..Generic::NEW }, stored::job)
-            }),
+            .rules(Job),
     ]
 }
 

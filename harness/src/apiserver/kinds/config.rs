@@ -1,4 +1,4 @@
-//! Core `v1` ConfigMap and Secret.
+//! Core `v1` `ConfigMap` and Secret.
 
 use serde_json::{Map, Value};
 
@@ -92,17 +92,17 @@ impl Strategy for Secret {
     fn default(&self, object: &mut Value) {
         let Some(map) = object.as_object_mut() else { return };
         let plain = map.remove("stringData");
-        if let Some(Value::Object(plain)) = plain {
-            if let Some(data) = meta::object_at(object, "data") {
-                for (key, value) in plain {
-                    data.insert(key, base64(value.as_str().unwrap_or_default().as_bytes()).into());
-                }
+        if let Some(Value::Object(plain)) = plain
+            && let Some(data) = meta::object_at(object, "data")
+        {
+            for (key, value) in plain {
+                data.insert(key, base64(value.as_str().unwrap_or_default().as_bytes()).into());
             }
         }
-        if let Some(map) = object.as_object_mut() {
-            if meta::is_empty(map.get("type")) {
-                map.insert("type".to_owned(), "Opaque".into());
-            }
+        if let Some(map) = object.as_object_mut()
+            && meta::is_empty(map.get("type"))
+        {
+            map.insert("type".to_owned(), "Opaque".into());
         }
         drop_empty(object, &["data"]);
     }
@@ -156,16 +156,12 @@ fn validate_type(object: &Value, errors: &mut ErrorList) {
                 }
             }
         }
-        "kubernetes.io/basic-auth" => {
-            if !data.contains_key("username") && !data.contains_key("password") {
-                errors.required(&path.key("username"), "");
-                errors.required(&path.key("password"), "");
-            }
+        "kubernetes.io/basic-auth" if !data.contains_key("username") && !data.contains_key("password") => {
+            errors.required(&path.key("username"), "");
+            errors.required(&path.key("password"), "");
         }
-        "kubernetes.io/ssh-auth" => {
-            if data.get("ssh-privatekey").is_none_or(|v| meta::is_empty(Some(v))) {
-                errors.required(&path.key("ssh-privatekey"), "");
-            }
+        "kubernetes.io/ssh-auth" if data.get("ssh-privatekey").is_none_or(|v| meta::is_empty(Some(v))) => {
+            errors.required(&path.key("ssh-privatekey"), "");
         }
         "kubernetes.io/dockerconfigjson" | "kubernetes.io/dockercfg" => {
             let key = if kind.ends_with("json") { ".dockerconfigjson" } else { ".dockercfg" };
@@ -190,11 +186,10 @@ fn json_problem(bytes: &[u8]) -> Option<String> {
     }
     let text = String::from_utf8_lossy(bytes);
     match text.trim_start().chars().next() {
-        None => Some("unexpected end of JSON input".to_owned()),
         Some(c) if !matches!(c, '{' | '[' | '"' | '0'..='9' | '-' | 't' | 'f' | 'n') => {
             Some(format!("invalid character '{c}' looking for beginning of value"))
         }
-        Some(_) => Some("unexpected end of JSON input".to_owned()),
+        None | Some(_) => Some("unexpected end of JSON input".to_owned()),
     }
 }
 

@@ -163,16 +163,19 @@ impl<'a> Path<'a> {
     }
 
     /// The field `name` below this one. An empty path takes the place of its child.
+    #[must_use]
     pub const fn child(&'a self, name: &'a str) -> Path<'a> {
         Path { parent: Some(self), step: Step::Name(name) }
     }
 
     /// The `index`-th item of this list.
+    #[must_use]
     pub const fn index(&'a self, index: usize) -> Path<'a> {
         Path { parent: Some(self), step: Step::Index(index) }
     }
 
     /// The entry `key` of this map.
+    #[must_use]
     pub const fn key(&'a self, key: &'a str) -> Path<'a> {
         Path { parent: Some(self), step: Step::Key(key) }
     }

@@ -20,6 +20,7 @@ pub enum Generation {
 }
 
 /// Rules of a stored kind without code of its own.
+#[expect(clippy::struct_excessive_bools, reason = "each is one of upstream's independent strategy methods")]
 #[derive(Debug, Clone, Copy)]
 pub struct Generic {
     /// Which changes count.
@@ -101,10 +102,10 @@ impl Strategy for Generic {
 
 /// Removes what a client may not say about the state of a new object; an empty status stays where one is always shown.
 pub fn drop_status(object: &mut Value) {
-    if let Some(map) = object.as_object_mut() {
-        if map.contains_key("status") {
-            map.insert("status".to_owned(), Value::Object(serde_json::Map::new()));
-        }
+    if let Some(map) = object.as_object_mut()
+        && map.contains_key("status")
+    {
+        map.insert("status".to_owned(), Value::Object(serde_json::Map::new()));
     }
 }
 

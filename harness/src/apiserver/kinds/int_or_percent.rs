@@ -19,10 +19,10 @@ pub fn validate_positive(value: &Value, path: &Path<'_>, errors: &mut ErrorList)
 
 /// A percentage must not be above 100.
 pub fn validate_at_most_100_percent(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    if let Some(text) = value.as_str() {
-        if percent(text).is_some_and(|p| p > 100) {
-            errors.invalid(path, text, "must not be greater than 100%");
-        }
+    if let Some(text) = value.as_str()
+        && percent(text).is_some_and(|p| p > 100)
+    {
+        errors.invalid(path, text, "must not be greater than 100%");
     }
 }
 

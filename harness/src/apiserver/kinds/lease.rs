@@ -43,10 +43,10 @@ impl Strategy for Lease {
 fn validate_spec(object: &Value, errors: &mut ErrorList) {
     let Some(spec) = object.get("spec") else { return };
     let path = Path::new("spec");
-    if let Some(seconds) = spec.get("leaseDurationSeconds").and_then(Value::as_i64) {
-        if seconds <= 0 {
-            errors.invalid(&path.child("leaseDurationSeconds"), seconds, meta::POSITIVE);
-        }
+    if let Some(seconds) = spec.get("leaseDurationSeconds").and_then(Value::as_i64)
+        && seconds <= 0
+    {
+        errors.invalid(&path.child("leaseDurationSeconds"), seconds, meta::POSITIVE);
     }
     meta::non_negative(spec.get("leaseTransitions"), &path.child("leaseTransitions"), errors);
 }

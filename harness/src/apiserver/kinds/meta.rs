@@ -1,6 +1,7 @@
 //! Rules for `metadata`, the same for all kinds, and small helpers that strategies share.
 
 use serde_json::{Map, Value};
+use std::fmt::Write;
 
 use super::field::{BadValue, ErrorList, Path};
 use super::{NameRule, names};
@@ -162,7 +163,7 @@ pub fn selector_json(selector: Option<&Value>) -> String {
                     Value::from(text(e, "operator"))
                 );
                 if let Some(values) = e.get("values").filter(|v| !is_empty(Some(v))) {
-                    out.push_str(&format!(",\"values\":{values}"));
+                    let _ = write!(out, ",\"values\":{values}");
                 }
                 out.push('}');
                 out

@@ -190,7 +190,7 @@ pub fn label_value(value: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a key of a ConfigMap or Secret.
+/// What is wrong with a key of a `ConfigMap` or Secret.
 pub fn config_map_key(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
@@ -269,10 +269,8 @@ pub fn percent(value: &str) -> Vec<String> {
 
 /// What is wrong with a segment of a URL path.
 pub fn path_segment(value: &str, prefix: bool) -> Vec<String> {
-    if !prefix {
-        if value == "." || value == ".." {
-            return vec![format!("may not be '{value}'")];
-        }
+    if !prefix && (value == "." || value == "..") {
+        return vec![format!("may not be '{value}'")];
     }
     ["/", "%"].iter().filter(|c| value.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
 }

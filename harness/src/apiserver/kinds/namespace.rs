@@ -19,10 +19,10 @@ impl Strategy for Namespace {
     fn default(&self, object: &mut Value) {
         label(object);
         meta::object_at(object, "spec");
-        if let Some(status) = meta::object_at(object, "status") {
-            if meta::is_empty(status.get("phase")) {
-                status.insert("phase".to_owned(), "Active".into());
-            }
+        if let Some(status) = meta::object_at(object, "status")
+            && meta::is_empty(status.get("phase"))
+        {
+            status.insert("phase".to_owned(), "Active".into());
         }
     }
 
@@ -36,10 +36,10 @@ impl Strategy for Namespace {
         if finalizers.is_null() {
             *finalizers = json!([]);
         }
-        if let Some(finalizers) = finalizers.as_array_mut() {
-            if finalizers.iter().all(|f| f != KUBERNETES) {
-                finalizers.push(KUBERNETES.into());
-            }
+        if let Some(finalizers) = finalizers.as_array_mut()
+            && finalizers.iter().all(|f| f != KUBERNETES)
+        {
+            finalizers.push(KUBERNETES.into());
         }
     }
 

@@ -43,10 +43,10 @@ impl Strategy for Node {
         let Some(status) = meta::object_at(object, "status") else { return };
         defaults::quantities(status, "capacity");
         defaults::quantities(status, "allocatable");
-        if meta::is_empty(status.get("allocatable")) {
-            if let Some(capacity) = status.get("capacity").filter(|c| !meta::is_empty(Some(c))).cloned() {
-                status.insert("allocatable".to_owned(), capacity);
-            }
+        if meta::is_empty(status.get("allocatable"))
+            && let Some(capacity) = status.get("capacity").filter(|c| !meta::is_empty(Some(c))).cloned()
+        {
+            status.insert("allocatable".to_owned(), capacity);
         }
         for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(condition) = condition.as_object_mut() {

@@ -1,4 +1,4 @@
-//! `policy/v1` PodDisruptionBudget.
+//! `policy/v1` `PodDisruptionBudget`.
 
 use serde_json::{Value, json};
 

@@ -20,14 +20,12 @@ pub struct WithDefaults {
     pub finalizer: &'static str,
     /// Warning for every write; empty for none.
     pub warning: &'static str,
-    /// Whether dependents are orphaned when a deletion names no policy.
-    pub orphans: bool,
 }
 
 impl WithDefaults {
     /// Only defaults.
     pub const fn new(rules: Generic, default: fn(&mut Map<String, Value>)) -> Self {
-        Self { rules, default, finalizer: "", warning: "", orphans: false }
+        Self { rules, default, finalizer: "", warning: "" }
     }
 }
 
@@ -44,10 +42,10 @@ impl Strategy for WithDefaults {
         }
         let Some(metadata) = meta::object_at(object, "metadata") else { return Ok(()) };
         let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
-        if let Some(finalizers) = finalizers.as_array_mut() {
-            if finalizers.iter().all(|f| f != self.finalizer) {
-                finalizers.push(self.finalizer.into());
-            }
+        if let Some(finalizers) = finalizers.as_array_mut()
+            && finalizers.iter().all(|f| f != self.finalizer)
+        {
+            finalizers.push(self.finalizer.into());
         }
         Ok(())
     }
@@ -88,10 +86,6 @@ impl Strategy for WithDefaults {
     fn name_rule(&self) -> NameRule {
         self.rules.names
     }
-
-    fn orphans_by_default(&self) -> bool {
-        self.orphans
-    }
 }
 
 fn value_default(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
@@ -119,7 +113,7 @@ fn at<'a>(map: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<St
     inner(map, field)
 }
 
-/// PersistentVolumeClaim.
+/// `PersistentVolumeClaim`.
 pub(super) fn claim(map: &mut Map<String, Value>) {
     if let Some(spec) = at(map, "spec") {
         pod_defaults::claim_spec(spec);
@@ -129,7 +123,7 @@ pub(super) fn claim(map: &mut Map<String, Value>) {
     }
 }
 
-/// PersistentVolume.
+/// `PersistentVolume`.
 pub(super) fn volume(map: &mut Map<String, Value>) {
     if let Some(spec) = at(map, "spec") {
         text_default(spec, "persistentVolumeReclaimPolicy", "Retain");
@@ -143,7 +137,7 @@ pub(super) fn volume(map: &mut Map<String, Value>) {
     }
 }
 
-/// PodTemplate.
+/// `PodTemplate`.
 pub(super) fn pod_template(map: &mut Map<String, Value>) {
     if let Some(template) = map.get_mut("template") {
         pod_defaults::template(template);
@@ -156,8 +150,7 @@ fn job_template(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Job.
-pub(super) fn job(map: &mut Map<String, Value>) {
+fn job(map: &mut Map<String, Value>) {
     let Some(spec) = at(map, "spec") else { return };
     if spec.get("completions").is_none_or(Value::is_null) && spec.get("parallelism").is_none_or(Value::is_null) {
         spec.insert("completions".to_owned(), 1.into());
@@ -169,9 +162,80 @@ pub(super) fn job(map: &mut Map<String, Value>) {
     value_default(spec, "manualSelector", false);
     value_default(spec, "podReplacementPolicy", "TerminatingOrFailed");
     job_template(spec);
+    let labels = spec.get("template").and_then(|t| t.pointer("/metadata/labels")).cloned();
+    if let (Some(labels), Some(metadata)) = (labels, at(map, "metadata"))
+        && meta::is_empty(metadata.get("labels"))
+    {
+        metadata.insert("labels".to_owned(), labels);
+    }
 }
 
-/// CronJob.
+/// `batch/v1` Job: a selector by the job's own uid, which its pods carry as a label.
+#[derive(Debug, Clone, Copy)]
+pub struct Job;
+
+const JOB: Generic = Generic { generation: Generation::Spec, status: true, ..Generic::NEW };
+
+impl Strategy for Job {
+    fn default(&self, object: &mut Value) {
+        if let Some(map) = object.as_object_mut() {
+            job(map);
+        }
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, ctx: &Context<'_>) {
+        JOB.prepare_for_create(object, ctx);
+        if object.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
+            return;
+        }
+        let metadata = object.get("metadata").unwrap_or(&Value::Null);
+        let (uid, name) = (meta::text(metadata, "uid").to_owned(), meta::text(metadata, "name").to_owned());
+        let own = metadata.get("labels").cloned();
+        let template = object.pointer("/spec/template/metadata/labels").cloned();
+        let shared = own.is_some() && own == template;
+        let labels = [
+            ("batch.kubernetes.io/controller-uid", uid.as_str()),
+            ("batch.kubernetes.io/job-name", name.as_str()),
+            ("controller-uid", uid.as_str()),
+            ("job-name", name.as_str()),
+        ];
+        let add = |target: &mut Value| {
+            let Some(map) = meta::object_at(target, "labels") else { return };
+            for (key, value) in labels {
+                map.insert(key.to_owned(), value.into());
+            }
+        };
+        if let Some(metadata) = object.pointer_mut("/spec/template/metadata") {
+            add(metadata);
+        }
+        if let Some(metadata) = object.get_mut("metadata").filter(|_| shared) {
+            // Upstream defaults the job's labels to the very map of the template.
+            add(metadata);
+        }
+        if let Some(spec) = meta::object_at(object, "spec") {
+            let selector = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+            spec.entry("selector").or_insert(selector);
+        }
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        JOB.validate(object)
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        JOB.prepare_for_update(new, old, ctx);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        JOB.validate_update(new, old)
+    }
+
+    fn orphans_by_default(&self) -> bool {
+        true
+    }
+}
+
+/// `CronJob`.
 pub(super) fn cron_job(map: &mut Map<String, Value>) {
     let Some(spec) = at(map, "spec") else { return };
     text_default(spec, "concurrencyPolicy", "Allow");
@@ -192,7 +256,7 @@ pub(super) fn endpoints(map: &mut Map<String, Value>) {
     }
 }
 
-/// EndpointSlice.
+/// `EndpointSlice`.
 pub(super) fn endpoint_slice(map: &mut Map<String, Value>) {
     for port in each(map, "ports") {
         value_default(port, "name", "");
@@ -200,13 +264,13 @@ pub(super) fn endpoint_slice(map: &mut Map<String, Value>) {
     }
 }
 
-/// StorageClass.
+/// `StorageClass`.
 pub(super) fn storage_class(map: &mut Map<String, Value>) {
     text_default(map, "reclaimPolicy", "Delete");
     text_default(map, "volumeBindingMode", "Immediate");
 }
 
-/// RoleBinding and ClusterRoleBinding.
+/// `RoleBinding` and `ClusterRoleBinding`.
 pub(super) fn role_binding(map: &mut Map<String, Value>) {
     if let Some(role) = inner(map, "roleRef") {
         text_default(role, "apiGroup", "rbac.authorization.k8s.io");
@@ -218,7 +282,7 @@ pub(super) fn role_binding(map: &mut Map<String, Value>) {
     }
 }
 
-/// NetworkPolicy.
+/// `NetworkPolicy`.
 pub(super) fn network_policy(map: &mut Map<String, Value>) {
     let Some(spec) = at(map, "spec") else { return };
     if meta::is_empty(spec.get("policyTypes")) {
@@ -241,7 +305,7 @@ pub(super) fn ingress(map: &mut Map<String, Value>) {
     }
 }
 
-/// LimitRange: limits and requests of containers from each other and from the bounds.
+/// `LimitRange`: limits and requests of containers from each other and from the bounds.
 pub(super) fn limit_range(map: &mut Map<String, Value>) {
     let Some(spec) = at(map, "spec") else { return };
     for limit in each(spec, "limits") {
@@ -263,7 +327,7 @@ pub(super) fn limit_range(map: &mut Map<String, Value>) {
     }
 }
 
-/// HorizontalPodAutoscaler v2.
+/// `HorizontalPodAutoscaler` v2.
 pub(super) fn autoscaler(map: &mut Map<String, Value>) {
     if let Some(spec) = at(map, "spec") {
         value_default(spec, "minReplicas", 1);
@@ -278,7 +342,7 @@ pub(super) fn autoscaler(map: &mut Map<String, Value>) {
     }
 }
 
-/// `scheduling.k8s.io/v1` PriorityClass.
+/// `scheduling.k8s.io/v1` `PriorityClass`.
 #[derive(Debug, Clone, Copy)]
 pub struct PriorityClass;
 

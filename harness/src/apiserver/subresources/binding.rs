@@ -64,13 +64,13 @@ pub fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), Status> 
     for field in ["annotations", "labels"] {
         merge(pod, binding, field);
     }
-    if meta::object_at(pod, "status").is_some() {
-        if let Some(status) = pod.get_mut("status") {
-            if let Some(map) = status.as_object_mut() {
-                map.remove("nominatedNodeName");
-            }
-            conditions::upsert_pod_condition(status, "PodScheduled", "True", "", "", now);
+    if meta::object_at(pod, "status").is_some()
+        && let Some(status) = pod.get_mut("status")
+    {
+        if let Some(map) = status.as_object_mut() {
+            map.remove("nominatedNodeName");
         }
+        conditions::upsert_pod_condition(status, "PodScheduled", "True", "", "", now);
     }
     Ok(())
 }

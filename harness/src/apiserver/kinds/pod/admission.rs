@@ -47,21 +47,21 @@ pub(super) fn priority(pod: &mut Value, ctx: &Context<'_>) -> Result<(), Status>
     let computed = compute(pod, ctx)?;
     let Some(spec) = meta::object_at(pod, "spec") else { return Ok(()) };
     let refuse = |why: String| Err(Status::forbidden(GroupResource::new("", "pods"), &name, &why));
-    if let Some(given) = spec.get("priority").and_then(Value::as_i64) {
-        if given != computed.value {
-            return refuse(format!(
-                "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
-                computed.value
-            ));
-        }
+    if let Some(given) = spec.get("priority").and_then(Value::as_i64)
+        && given != computed.value
+    {
+        return refuse(format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
+            computed.value
+        ));
     }
-    if let Some(given) = spec.get("preemptionPolicy").and_then(Value::as_str).filter(|p| !p.is_empty()) {
-        if given != computed.preemption {
-            return refuse(format!(
-                "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
-                computed.preemption
-            ));
-        }
+    if let Some(given) = spec.get("preemptionPolicy").and_then(Value::as_str).filter(|p| !p.is_empty())
+        && given != computed.preemption
+    {
+        return refuse(format!(
+            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
+            computed.preemption
+        ));
     }
     if !computed.name.is_empty() {
         spec.insert("priorityClassName".to_owned(), computed.name.into());
@@ -121,10 +121,10 @@ pub(super) fn keep_priority(new: &mut Value, old: &Value) {
     let before = old.get("spec").unwrap_or(&empty);
     let Some(spec) = meta::object_at(new, "spec") else { return };
     for field in ["priority", "preemptionPolicy"] {
-        if spec.get(field).is_none_or(Value::is_null) {
-            if let Some(value) = before.get(field) {
-                spec.insert(field.to_owned(), value.clone());
-            }
+        if spec.get(field).is_none_or(Value::is_null)
+            && let Some(value) = before.get(field)
+        {
+            spec.insert(field.to_owned(), value.clone());
         }
     }
 }

@@ -366,10 +366,10 @@ fn security_context(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["runAsUser", "runAsGroup"] {
         id(context.get(field), &path.child(field), errors);
     }
-    if let Some(mount) = given(context, "procMount").and_then(Value::as_str) {
-        if !matches!(mount, "Default" | "Unmasked") {
-            errors.not_supported(&path.child("procMount"), mount, &["Default", "Unmasked"]);
-        }
+    if let Some(mount) = given(context, "procMount").and_then(Value::as_str)
+        && !matches!(mount, "Default" | "Unmasked")
+    {
+        errors.not_supported(&path.child("procMount"), mount, &["Default", "Unmasked"]);
     }
     profile(context, "seccompProfile", path, errors);
     if context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false)) {
@@ -395,7 +395,7 @@ pub(super) fn id(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// A seccomp or AppArmor profile.
+/// A seccomp or `AppArmor` profile.
 pub(super) fn profile(context: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(profile) = given(context, field) else { return };
     let path = path.child(field);

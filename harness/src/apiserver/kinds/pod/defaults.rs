@@ -57,6 +57,9 @@ pub(in crate::apiserver::kinds) fn pod(object: &mut Value) {
     }
     pod_level_requests(spec);
     value_default(spec, "enableServiceLinks", true);
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|s| s < 0) {
+        spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+    }
     if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
         for field in ["containers", "initContainers"] {
             for container in each(spec, field) {
@@ -92,11 +95,11 @@ fn pod_spec(spec: &mut Object) {
     value_default(spec, "terminationGracePeriodSeconds", 30);
     text_default(spec, "schedulerName", "default-scheduler");
     drop_false(spec, &["hostNetwork", "hostPID", "hostIPC"]);
-    if let Some(account) = spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")).cloned() {
-        if !meta::is_empty(Some(&account)) {
-            spec.insert("serviceAccountName".to_owned(), account.clone());
-            spec.insert("serviceAccount".to_owned(), account);
-        }
+    if let Some(account) = spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")).cloned()
+        && !meta::is_empty(Some(&account))
+    {
+        spec.insert("serviceAccountName".to_owned(), account.clone());
+        spec.insert("serviceAccount".to_owned(), account);
     }
     for field in ["containers", "initContainers", "ephemeralContainers"] {
         for container in each(spec, field) {
@@ -166,10 +169,10 @@ fn container_defaults(container: &mut Object) {
 
 fn divisor(selector: &mut Object) {
     value_default(selector, "divisor", "0");
-    if let Some(text) = selector.get("divisor").map(quantity_text) {
-        if let Some(quantity) = Quantity::parse(&text) {
-            selector.insert("divisor".to_owned(), quantity.to_string().into());
-        }
+    if let Some(text) = selector.get("divisor").map(quantity_text)
+        && let Some(quantity) = Quantity::parse(&text)
+    {
+        selector.insert("divisor".to_owned(), quantity.to_string().into());
     }
 }
 
@@ -328,10 +331,10 @@ fn volume_defaults(volume: &mut Object) {
         let latest = image_is_latest(image.get("reference").and_then(Value::as_str).unwrap_or_default());
         text_default(image, "pullPolicy", if latest { "Always" } else { "IfNotPresent" });
     }
-    if let Some(disk) = inner(volume, "emptyDir") {
-        if let Some(quantity) = disk.get("sizeLimit").map(quantity_text).and_then(|t| Quantity::parse(&t)) {
-            disk.insert("sizeLimit".to_owned(), quantity.to_string().into());
-        }
+    if let Some(disk) = inner(volume, "emptyDir")
+        && let Some(quantity) = disk.get("sizeLimit").map(quantity_text).and_then(|t| Quantity::parse(&t))
+    {
+        disk.insert("sizeLimit".to_owned(), quantity.to_string().into());
     }
     if let Some(claim) = inner(volume, "ephemeral").and_then(|e| inner(e, "volumeClaimTemplate")) {
         value_default(claim, "metadata", json!({}));

@@ -122,9 +122,9 @@ fn longest(
 ) -> Block {
     let mut best = Block { a: a_low, b: b_low, size: 0 };
     let mut lengths: BTreeMap<usize, usize> = BTreeMap::new();
-    for i in a_low..a_high {
+    for (i, line) in a.iter().enumerate().take(a_high).skip(a_low) {
         let mut next = BTreeMap::new();
-        for &j in places.get(a[i].as_str()).into_iter().flatten() {
+        for &j in places.get(line.as_str()).into_iter().flatten() {
             if j < b_low {
                 continue;
             }

@@ -104,7 +104,6 @@ impl Printer<'_> {
             ("n" | "i", None) => self.out.push('0'),
             ("b", None) => self.out.push_str("false"),
             ("q", None) => self.out.push_str("\"0\""),
-            (_, None) => self.out.push_str("null"),
             ("*", Some(value)) => self.structure(name, value, depth),
             ("+", Some(Value::Array(items))) if !items.is_empty() => {
                 self.list(items, depth, |printer, item, depth| printer.structure(name, item, depth));
@@ -112,7 +111,7 @@ impl Printer<'_> {
             ("L", Some(Value::Array(items))) if !items.is_empty() => {
                 self.list(items, depth, |printer, item, _| printer.out.push_str(&go_json(item)));
             }
-            ("+" | "L", Some(_)) => self.out.push_str("null"),
+            (_, None) | ("+" | "L", Some(_)) => self.out.push_str("null"),
             ("M", Some(Value::Object(map))) if map.is_empty() => self.out.push_str("null"),
             ("M", Some(Value::Object(map))) => {
                 let entries: Vec<(String, Value)> = map.iter().map(|(k, v)| (k.clone(), v.clone())).collect();

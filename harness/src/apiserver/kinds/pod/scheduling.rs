@@ -281,10 +281,10 @@ pub(super) fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut ErrorL
             }
         }
         for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            if let Some(policy) = given(constraint, field).and_then(Value::as_str) {
-                if !matches!(policy, "Honor" | "Ignore") {
-                    errors.not_supported(&path.child(field), policy, &["Honor", "Ignore"]);
-                }
+            if let Some(policy) = given(constraint, field).and_then(Value::as_str)
+                && !matches!(policy, "Honor" | "Ignore")
+            {
+                errors.not_supported(&path.child(field), policy, &["Honor", "Ignore"]);
             }
         }
         errors.append(selector::validate(given(constraint, "labelSelector"), false, &path.child("labelSelector")));

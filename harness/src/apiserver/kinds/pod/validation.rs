@@ -143,11 +143,11 @@ fn names_in_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             checked(name, names::dns1123_subdomain(name), &path.child(field), errors);
         }
     }
-    if let Some(seconds) = given(spec, "activeDeadlineSeconds").and_then(Value::as_i64) {
-        if !(1..=MAX_INT32).contains(&seconds) {
-            let why = names::inclusive_range(1, MAX_INT32);
-            errors.invalid(&path.child("activeDeadlineSeconds"), seconds, why);
-        }
+    if let Some(seconds) = given(spec, "activeDeadlineSeconds").and_then(Value::as_i64)
+        && !(1..=MAX_INT32).contains(&seconds)
+    {
+        let why = names::inclusive_range(1, MAX_INT32);
+        errors.invalid(&path.child("activeDeadlineSeconds"), seconds, why);
     }
     for field in ["hostname", "subdomain"] {
         let name = meta::text(spec, field);
@@ -228,17 +228,17 @@ fn security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let why = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.invalid(&path.child("shareProcessNamespace"), true, why);
     }
-    if let Some(policy) = given(context, "fsGroupChangePolicy").and_then(Value::as_str) {
-        if !matches!(policy, "Always" | "OnRootMismatch") {
-            errors.not_supported(&path.child("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
-        }
+    if let Some(policy) = given(context, "fsGroupChangePolicy").and_then(Value::as_str)
+        && !matches!(policy, "Always" | "OnRootMismatch")
+    {
+        errors.not_supported(&path.child("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
     }
     containers::profile(context, "seccompProfile", path, errors);
     containers::profile(context, "appArmorProfile", path, errors);
-    if let Some(policy) = given(context, "supplementalGroupsPolicy").and_then(Value::as_str) {
-        if !matches!(policy, "Merge" | "Strict") {
-            errors.not_supported(&path.child("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
-        }
+    if let Some(policy) = given(context, "supplementalGroupsPolicy").and_then(Value::as_str)
+        && !matches!(policy, "Merge" | "Strict")
+    {
+        errors.not_supported(&path.child("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
     }
 }
 

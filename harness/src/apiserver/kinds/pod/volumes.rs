@@ -140,10 +140,8 @@ fn one(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         }
         "gitRepo" => required_text(source, "repository", path, errors),
         "csi" => required_text(source, "driver", path, errors),
-        "ephemeral" => {
-            if given(source, "volumeClaimTemplate").is_none() {
-                errors.required(&path.child("volumeClaimTemplate"), "");
-            }
+        "ephemeral" if given(source, "volumeClaimTemplate").is_none() => {
+            errors.required(&path.child("volumeClaimTemplate"), "");
         }
         "projected" => projected(source, path, errors),
         _ => {}
@@ -199,10 +197,10 @@ fn projected(source: &Value, all: &Path<'_>, errors: &mut ErrorList) {
 
 /// A file mode.
 pub(super) fn mode(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
-    if let Some(mode) = value.and_then(Value::as_i64) {
-        if !(0..=0o777).contains(&mode) {
-            errors.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
-        }
+    if let Some(mode) = value.and_then(Value::as_i64)
+        && !(0..=0o777).contains(&mode)
+    {
+        errors.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
     }
 }
 

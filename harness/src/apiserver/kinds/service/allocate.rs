@@ -32,9 +32,7 @@ pub(super) fn normalize_update(new: &mut Value, old: &Value) {
     if now.is_empty() && !before.is_empty() && same_list {
         spec.remove("clusterIPs");
         spec.remove("clusterIP");
-    } else if !now.is_empty() && now != before && same_list {
-        spec.insert("clusterIPs".to_owned(), json!([now]));
-    } else if !now.is_empty() && meta::is_empty(spec.get("clusterIPs")) {
+    } else if !now.is_empty() && ((now != before && same_list) || meta::is_empty(spec.get("clusterIPs"))) {
         spec.insert("clusterIPs".to_owned(), json!([now]));
     }
 }
@@ -62,10 +60,10 @@ pub(super) fn drop_for_type(new: &mut Value, old: &Value) {
         let before = array(spec_of(old), "ports");
         let ports = new.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
         for (port, old) in ports.into_iter().flatten().zip(before) {
-            if port.get("nodePort") == old.get("nodePort") {
-                if let Some(port) = port.as_object_mut() {
-                    port.remove("nodePort");
-                }
+            if port.get("nodePort") == old.get("nodePort")
+                && let Some(port) = port.as_object_mut()
+            {
+                port.remove("nodePort");
             }
         }
     }
@@ -92,10 +90,10 @@ pub(super) fn carry_over(new: &mut Value, old: &Value) {
     let Some(spec) = meta::object_at(new, "spec") else { return };
     if addressed {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            if meta::is_empty(spec.get(field)) {
-                if let Some(value) = before.get(field) {
-                    spec.insert(field.to_owned(), value.clone());
-                }
+            if meta::is_empty(spec.get(field))
+                && let Some(value) = before.get(field)
+            {
+                spec.insert(field.to_owned(), value.clone());
             }
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn addresses_update(new: &Value, old: &Value, errors: &mut ErrorList)
     let list = SPEC.child("clusterIPs");
     match first(new) {
         None => {
-            errors.invalid(&list.index(0), list_json(spec_of(new), "clusterIPs"), "primary clusterIP can not be unset")
+            errors.invalid(&list.index(0), list_json(spec_of(new), "clusterIPs"), "primary clusterIP can not be unset");
         }
         Some(now) if now != before => {
             errors.invalid(&list.index(0), list_json(spec_of(new), "clusterIPs"), "may not change once set");

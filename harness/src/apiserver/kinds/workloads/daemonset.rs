@@ -158,7 +158,7 @@ fn validate_rolling(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     match (int_or_percent::value(Some(unavailable)) != 0, int_or_percent::value(Some(surge)) != 0) {
         (true, true) => {
-            errors.invalid(&path.child("maxSurge"), surge, "may not be set when maxUnavailable is non-zero")
+            errors.invalid(&path.child("maxSurge"), surge, "may not be set when maxUnavailable is non-zero");
         }
         (false, false) => errors.required(&path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"),
         _ => {}

@@ -1,4 +1,4 @@
-//! Core `v1` ReplicationController.
+//! Core `v1` `ReplicationController`.
 
 use serde_json::{Value, json};
 
@@ -25,10 +25,10 @@ impl Strategy for ReplicationController {
         if meta::is_empty(spec.get("selector")) {
             spec.insert("selector".to_owned(), labels.clone());
         }
-        if let Some(metadata) = meta::object_at(object, "metadata") {
-            if meta::is_empty(metadata.get("labels")) {
-                metadata.insert("labels".to_owned(), labels);
-            }
+        if let Some(metadata) = meta::object_at(object, "metadata")
+            && meta::is_empty(metadata.get("labels"))
+        {
+            metadata.insert("labels".to_owned(), labels);
         }
     }
 

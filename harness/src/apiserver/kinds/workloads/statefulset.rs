@@ -114,12 +114,12 @@ fn update_strategy(spec: &mut Map<String, Value>) {
         strategy.insert("type".to_owned(), "RollingUpdate".into());
         value_default(strategy, "rollingUpdate", json!({}));
     }
-    if strategy.get("type") == Some(&Value::from("RollingUpdate")) {
-        if let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut) {
-            value_default(rolling, "partition", 0);
-            // Behind a feature gate that is off by default.
-            rolling.remove("maxUnavailable");
-        }
+    if strategy.get("type") == Some(&Value::from("RollingUpdate"))
+        && let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut)
+    {
+        value_default(rolling, "partition", 0);
+        // Behind a feature gate that is off by default.
+        rolling.remove("maxUnavailable");
     }
 }
 
