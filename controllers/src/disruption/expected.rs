@@ -27,6 +27,8 @@ pub fn needs_scales(spec: &PdbSpec) -> bool {
 /// `pods` is the number of selected pods, `scales` the wanted replicas of their distinct owners,
 /// `rounding` goes for a percentage in `maxUnavailable`; one in `minAvailable` always goes up.
 /// A budget with neither field expects nothing and so allows nothing (D-100).
+/// A negative `minAvailable` stays negative: the server then refuses the status and the fail-safe allows
+/// nothing (D-102). Counting it as 0 would allow everything.
 ///
 /// # Errors
 /// A text that is no percentage.
@@ -46,12 +48,13 @@ pub fn expected(
         None => Ok(Expected::default()),
         Some(IntOrPercent::Int(count)) => Ok(Expected {
             expected_pods: i32::try_from(pods).unwrap_or(i32::MAX),
-            desired_healthy: clamp(i64::from(*count)),
+            desired_healthy: *count,
             saturated: false,
         }),
         Some(percentage) => {
             let (expected_pods, saturated) = total(scales);
-            let desired_healthy = clamp(percentage.scaled(i64::from(expected_pods), Rounding::Up)?);
+            let wanted = percentage.scaled(i64::from(expected_pods), Rounding::Up)?;
+            let desired_healthy = i32::try_from(wanted).unwrap_or(i32::MAX);
             Ok(Expected { expected_pods, desired_healthy, saturated })
         }
     }
