@@ -139,7 +139,9 @@ fn list(kind: &str, schema: &str, gvk: &Value, like: Option<&Value>) -> Value {
 fn wrap_references(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
+            // A property may be called `$ref` as well: then its value is a schema.
             if fields.len() > 1
+                && fields.get("$ref").is_some_and(Value::is_string)
                 && let Some(target) = fields.remove("$ref")
             {
                 fields.insert("allOf".to_owned(), json!([{"$ref": target}]));
@@ -154,6 +156,18 @@ fn wrap_references(schema: &mut Value) {
 /// Adds list types, merge keys and defaults.
 fn enrich(name: &str, schema: &mut Value) {
     let Some(types) = schema::builtin(name) else { return };
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        // `k8s-openapi` counts metadata among the required fields of every kind.
+        required.retain(|field| field != "metadata");
+        if required.is_empty()
+            && let Some(fields) = schema.as_object_mut()
+        {
+            fields.remove("required");
+        }
+    }
+    if types.root_struct().is_some_and(|own| own.atomic) {
+        schema["x-kubernetes-map-type"] = json!("atomic");
+    }
     let (Some(own), Some(properties)) =
         (types.root_struct(), schema.get_mut("properties").and_then(Value::as_object_mut))
     else {
@@ -173,14 +187,14 @@ fn enrich(name: &str, schema: &mut Value) {
                 ListTopology::Set => set("list-type", json!("set")),
                 ListTopology::Atomic => set("list-type", json!("atomic")),
             },
-            Shape::Struct(of) if of.atomic => set("map-type", json!("atomic")),
             Shape::Map(of) if of.atomic => set("map-type", json!("atomic")),
             _ => {}
         }
         if let Some(key) = &field.patch.merge_key {
             set("patch-merge-key", json!(key));
         }
-        let words = [("merge", field.patch.merge), ("retainKeys", field.patch.retain_keys)];
+        let words =
+            [("merge", field.patch.merge), ("replace", field.patch.replace), ("retainKeys", field.patch.retain_keys)];
         let strategy: Vec<&str> = words.iter().filter(|(_, on)| *on).map(|(word, _)| *word).collect();
         if !strategy.is_empty() {
             set("patch-strategy", json!(strategy.join(",")));
