@@ -355,7 +355,7 @@ pub(super) const PRIORITY_CLASSES: &[Column] = &[
     .wide(),
 ];
 
-/// The columns of `horizontalpodautoscalers`, without the reading of single metrics.
+/// The columns of `horizontalpodautoscalers`.
 pub(super) const HORIZONTAL_POD_AUTOSCALERS: &[Column] = &[
     NAME,
     Column::string(
@@ -368,7 +368,7 @@ pub(super) const HORIZONTAL_POD_AUTOSCALERS: &[Column] = &[
     Column::string(
         "Targets",
         About::Field("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "metrics"),
-        Cell::Custom(|_, _| json!(NONE)),
+        Cell::Custom(|hpa, _| json!(targets(hpa))),
     ),
     Column::string(
         "MinPods",
@@ -387,6 +387,58 @@ pub(super) const HORIZONTAL_POD_AUTOSCALERS: &[Column] = &[
     ),
     AGE,
 ];
+
+const METRICS_SHOWN: usize = 2;
+const UNKNOWN: &str = "<unknown>";
+
+/// Current and wanted value of each metric. The stored form is `autoscaling/v2`.
+fn targets(hpa: &Value) -> String {
+    let specs = items(hpa, "/spec/metrics");
+    if specs.is_empty() {
+        return NONE.to_owned();
+    }
+    let statuses = items(hpa, "/status/currentMetrics");
+    let mut shown: Vec<String> = specs
+        .iter()
+        .enumerate()
+        .map(|(index, spec)| target(spec, statuses.get(index).unwrap_or(&Value::Null)))
+        .collect();
+    let more = shown.len().saturating_sub(METRICS_SHOWN);
+    shown.truncate(METRICS_SHOWN);
+    let list = shown.join(", ");
+    if more > 0 { format!("{list} + {more} more...") } else { list }
+}
+
+fn target(spec: &Value, status: &Value) -> String {
+    let source = match text(spec, "/type") {
+        "External" => "external",
+        "Pods" => "pods",
+        "Object" => "object",
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
+        _ => return "<unknown type>".to_owned(),
+    };
+    let wanted = |field: &str| text(spec, &format!("/{source}/target/{field}"));
+    let current = |field: &str| text_or(status, &format!("/{source}/current/{field}"), UNKNOWN);
+    let percent = |value: Option<&Value>, absent: &str| {
+        value.and_then(Value::as_i64).map_or_else(|| absent.to_owned(), |percent| format!("{percent}%"))
+    };
+    let of_resource = matches!(source, "resource" | "containerResource");
+    let name = text(spec, &format!("/{source}/name"));
+    match (wanted("averageValue"), of_resource) {
+        ("", true) => {
+            let now = percent(status.pointer(&format!("/{source}/current/averageUtilization")), UNKNOWN);
+            format!(
+                "{name}: {now}/{}",
+                percent(spec.pointer(&format!("/{source}/target/averageUtilization")), "<auto>")
+            )
+        }
+        (average, true) => format!("{name}: {}/{average}", current("averageValue")),
+        ("", false) => format!("{}/{}", current("value"), wanted("value")),
+        (average, false) if source == "pods" => format!("{}/{average}", current("averageValue")),
+        (average, false) => format!("{}/{average} (avg)", current("averageValue")),
+    }
+}
 
 /// The columns of `csinodes`.
 pub(super) const CSI_NODES: &[Column] = &[
@@ -458,6 +510,17 @@ mod tests {
     #[case(&["1", "2", "3", "4", "5"], "1,2,3 + 2 more...")]
     fn three_are_shown(#[case] all: &[&str], #[case] shown: &str) {
         assert_eq!(some_of(all.iter().map(|&text| text.to_owned()).collect()), shown);
+    }
+
+    #[rstest]
+    #[case(json!({}), "<none>")]
+    #[case(json!({"spec": {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}]}}),
+        "cpu: <unknown>/80%")]
+    #[case(json!({"spec": {"metrics": [{"type": "Pods", "pods": {"target": {"averageValue": "5"}}}, {"type": "External",
+        "external": {"target": {"value": "9"}}}, {"type": "Object"}]}, "status": {"currentMetrics": [{"pods": {"current":
+        {"averageValue": "3"}}}]}}), "3/5, <unknown>/9 + 1 more...")]
+    fn autoscaling_targets(#[case] hpa: Value, #[case] shown: &str) {
+        assert_eq!(targets(&hpa), shown);
     }
 
     #[test]

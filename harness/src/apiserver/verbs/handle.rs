@@ -15,6 +15,7 @@ use super::write::{Part, Written};
 use crate::apiserver::crd;
 use crate::apiserver::discovery;
 use crate::apiserver::faults::Verdict;
+use crate::apiserver::kinds::Kind;
 use crate::apiserver::kinds::Registry;
 use crate::apiserver::openapi;
 use crate::apiserver::protobuf;
@@ -152,6 +153,9 @@ async fn serve(
     for warning in scope.take_warnings() {
         reply.warn(&warning);
     }
+    if let Some(warning) = deprecation(&scope.kind) {
+        reply.warn(warning);
+    }
     let definition = path.group == crd::GROUP && path.resource == crd::RESOURCE;
     let ours = request.user_agent() == crd::USER_AGENT;
     if !ours && request.method != Method::GET && (definition || crd::is_ending(server, &scope.kind)) {
@@ -163,6 +167,15 @@ async fn serve(
 /// Whether the group comes from definitions: what it does not have is then nobody's, and answered with a plain 404.
 fn is_custom_group(registry: &Registry, group: &str) -> bool {
     registry.kinds().any(|kind| kind.group == group && kind.custom.is_some())
+}
+
+/// What clients of a deprecated kind are told with every answer.
+fn deprecation(kind: &Kind) -> Option<&'static str> {
+    match (&*kind.group, &*kind.plural) {
+        ("", "endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
+    }
 }
 
 /// Paths under `/plumbline`: what only this server has.

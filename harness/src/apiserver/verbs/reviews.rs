@@ -76,9 +76,22 @@ fn check_access(review: &Value, group: &str) -> Result<(), Status> {
 }
 
 fn rules() -> Value {
+    let create =
+        |group: &str, resources: &[&str]| json!({"verbs": ["create"], "apiGroups": [group], "resources": resources});
+    let get = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
     json!({
-        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "resourceRules": [
+            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+            create("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
+            create("authentication.k8s.io", &["selfsubjectreviews"]),
+        ],
+        "nonResourceRules": [
+            get(&["/.well-known", "/.well-known/*"]),
+            {"verbs": ["*"], "nonResourceURLs": ["*"]},
+            get(&["/healthz", "/livez", "/readyz", "/version", "/version/"]),
+            get(&["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version",
+                "/version/"]),
+        ],
         "incomplete": false,
     })
 }
