@@ -1,7 +1,7 @@
 //! Custom resources: definitions are accepted and established, their kinds served, their objects defaulted and validated.
 //!
 //! - [`CustomKind`]: what a served version of a definition adds to its [`Kind`]
-//! - `definition`: the rules of CustomResourceDefinition objects themselves
+//! - `definition`: the rules of `CustomResourceDefinition` objects themselves
 //! - `names`: which names a definition gets, and its conditions
 //! - `strategy`, `defaults`, `validate`: the rules of the custom resources
 //! - `serve`: definitions → registry, status and clean-up

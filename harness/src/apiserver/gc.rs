@@ -41,7 +41,9 @@ pub async fn collect_garbage(server: ApiServer) {
                 }
                 Change::Event(event) => collector.graph.insert(&resource, &event.current),
             };
-            touched.into_iter().for_each(|uid| collector.enqueue(uid));
+            for uid in touched {
+                collector.enqueue(uid);
+            }
         }
         collector.work().await;
     }

@@ -57,13 +57,12 @@ impl Feed {
         self.add_resources();
         let mut changes = Vec::new();
         for (resource, slot) in &mut self.cursors {
-            let cursor = match slot {
-                Some(cursor) => cursor,
-                None => {
-                    let (objects, _, cursor) = self.server.store().list_and_watch(resource, Range::default());
-                    changes.push((resource.clone(), Change::All(objects)));
-                    slot.insert(cursor)
-                }
+            let cursor = if let Some(cursor) = slot {
+                cursor
+            } else {
+                let (objects, _, cursor) = self.server.store().list_and_watch(resource, Range::default());
+                changes.push((resource.clone(), Change::All(objects)));
+                slot.insert(cursor)
             };
             match self.server.store().poll_events(cursor, BATCH, context) {
                 Waited::Events(events) => {

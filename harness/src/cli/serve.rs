@@ -163,7 +163,9 @@ fn arm(server: &ApiServer, args: &Args) -> Result<(), String> {
         let text = read(path)?;
         let rules: Vec<faults::RuleSpec> =
             serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        rules.into_iter().for_each(|rule| server.faults().arm(rule.into()));
+        for rule in rules {
+            server.faults().arm(rule.into());
+        }
     }
     // The last rule: requests that no other rule takes are late.
     if let Some(by) = args.latency {
@@ -193,7 +195,7 @@ async fn run_loops(server: ApiServer, args: &Args) {
             tracing::error!(%error, "a loop ended; the server goes on without it");
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -34,7 +34,9 @@ fn default_value(schema: &Value, value: &mut Value, root: bool) {
         }
         Value::Array(list) => {
             if let Some(items) = schema.get("items") {
-                list.iter_mut().for_each(|item| default_value(items, item, false));
+                for item in list {
+                    default_value(items, item, false);
+                }
             }
         }
         _ => {}

@@ -1,4 +1,4 @@
-//! The rules of CustomResourceDefinition objects: defaults, validation, immutable fields. PURE.
+//! The rules of `CustomResourceDefinition` objects: defaults, validation, immutable fields. PURE.
 
 use serde_json::{Value, json};
 

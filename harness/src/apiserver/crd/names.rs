@@ -88,6 +88,9 @@ pub(super) fn set(conditions: &mut Vec<Value>, kind: &str, status: &str, reason:
 
 type Conflict = (&'static str, String);
 
+/// A name's field, the reason of its conflict, and who has the name already.
+type Rule<'a> = (&'static str, &'static str, &'a dyn Fn(&str) -> bool);
+
 /// The names that the definition may have, and the last conflict.
 fn accept(definition: &Value, rivals: &[&Value]) -> (Value, Option<Conflict>) {
     let wanted = &definition["spec"]["names"];
@@ -106,7 +109,7 @@ fn accept(definition: &Value, rivals: &[&Value]) -> (Value, Option<Conflict>) {
         |name: &str| rivals.iter().any(|rival| text(rival, "kind") == name || text(rival, "listKind") == name);
     let in_use = |name: &str| format!("{name:?} is already in use");
 
-    let rules: [(&str, &'static str, &dyn Fn(&str) -> bool); 4] = [
+    let rules: [Rule<'_>; 4] = [
         ("plural", "PluralConflict", &taken_resource),
         ("singular", "SingularConflict", &taken_resource),
         ("kind", "KindConflict", &taken_kind),

@@ -159,7 +159,9 @@ impl Validator {
         if all.iter().any(|own| !own.is_empty()) {
             let none = if all.iter().all(|own| !own.is_empty()) { ". None validated" } else { "" };
             errors.invalid(&path(name), "", format!("{name} in body must validate all the schemas (allOf){none}"));
-            all.into_iter().for_each(|own| errors.append(own));
+            for own in all {
+                errors.append(own);
+            }
         }
         if let Some(forbidden) = schema.get("not").filter(|not| not.is_object()) {
             let mut own = ErrorList::new();

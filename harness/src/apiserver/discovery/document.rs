@@ -15,6 +15,7 @@ pub(super) struct RootPaths {
 /// `GET /version`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names on the wire")]
 pub(super) struct Version {
     major: &'static str,
     minor: &'static str,

@@ -105,10 +105,7 @@ impl Graph {
     /// Takes in an object; returns whom to look at because of it.
     pub(super) fn insert(&mut self, resource: &ResourceId, stored: &Stored) -> Vec<String> {
         let Some(node) = Node::read(resource, stored) else {
-            return match self.nodes.contains_key(stored.uid()) {
-                true => self.forget(stored.uid()),
-                false => Vec::new(),
-            };
+            return self.forget(stored.uid());
         };
         let mut touched = self.forget(&node.uid);
         for owner in &node.owners {
