@@ -23,6 +23,7 @@ pub mod field;
 pub mod generic;
 pub mod int_or_percent;
 pub mod lease;
+mod limits;
 pub mod meta;
 pub mod names;
 pub mod namespace;
@@ -42,7 +43,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use field::{ErrorList, Path};
 pub use registry::{Registry, VersionInfo};
@@ -253,6 +254,16 @@ impl Lookup for NoLookup {
     }
 }
 
+/// The zone and region labels of a node: pods that are bound to it get them, too.
+pub fn topology_labels(lookup: &dyn Lookup, node: &str) -> Map<String, Value> {
+    let node = if node.is_empty() { None } else { lookup.get("", "nodes", "", node) };
+    let labels = node.as_ref().and_then(|n| n.pointer("/metadata/labels"));
+    ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"]
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), labels?.get(key)?.clone())))
+        .collect()
+}
+
 /// How an object's name must look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameRule {
@@ -391,9 +402,21 @@ pub fn validate_status_update(kind: &Kind, new: &Value, old: &Value) -> ErrorLis
     errors
 }
 
+/// Everything that is wrong with a write to a namespace's `/finalize`.
+pub fn validate_finalize(new: &Value, old: &Value) -> ErrorList {
+    let path = Path::new("metadata");
+    let mut errors = meta::validate(new, false, NameRule::PathSegment, &path);
+    errors.append(meta::validate_update(new, old, &path));
+    errors.append(namespace::validate_finalize(new, old));
+    errors
+}
+
 fn common_update_errors(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
     let path = Path::new("metadata");
     let mut errors = meta::validate(new, kind.namespaced, NameRule::PathSegment, &path);
     errors.append(meta::validate_update(new, old, &path));
     errors
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::apiserver::field::{ErrorList, Path};
-use crate::apiserver::kinds::{conditions, meta, selector};
+use crate::apiserver::kinds::{Lookup, conditions, meta, selector, topology_labels};
 use crate::apiserver::status::{GroupResource, Status};
 
 /// Everything that is wrong with a Binding.
@@ -32,6 +32,19 @@ pub fn check(binding: &Value, name: Option<&str>) -> Result<(), Status> {
     match validate(binding).aggregate() {
         Some(message) => Err(Status::failure(500, "", message)),
         None => Ok(()),
+    }
+}
+
+/// `PodTopologyLabels` admission: the pod will be in the node's zone and region, so it gets their labels.
+pub fn admit(binding: &mut Value, lookup: &dyn Lookup) {
+    let node = binding.get("target").map_or("", |t| meta::text(t, "name")).to_owned();
+    let labels = topology_labels(lookup, &node);
+    if labels.is_empty() {
+        return;
+    }
+    let Some(metadata) = binding.get_mut("metadata") else { return };
+    if let Some(own) = meta::object_at(metadata, "labels") {
+        own.extend(labels);
     }
 }
 

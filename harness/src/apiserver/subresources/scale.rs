@@ -134,12 +134,9 @@ fn check_uid(kind: &Kind, object: &Value, uid: &str) -> Result<(), Status> {
     if uid.is_empty() || uid == actual {
         return Ok(());
     }
-    let (namespace, name) = (object.get("metadata").map_or("", |m| meta::text(m, "namespace")), meta::name(object));
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{}/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}",
-        kind.plural
-    );
-    Err(Status::conflict(GroupResource::new(&kind.group, &kind.plural), name, &why))
+    let resource = format!("{}/scale", kind.plural);
+    let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}");
+    Err(Status::conflict(GroupResource::new(&kind.group, &resource), meta::name(object), &why))
 }
 
 fn steps(path: &str) -> impl Iterator<Item = &str> {

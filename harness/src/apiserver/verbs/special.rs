@@ -95,6 +95,7 @@ impl Scope<'_> {
         let mut body = self.decode_as(&["v1"], "Binding")?;
         lifecycle::ensure_namespace(&mut body, &self.path.namespace)?;
         binding::check(&body, name)?;
+        binding::admit(&mut body, self.server);
         let pod_name = lifecycle::metadata_text(&body, "name").to_owned();
         let pods = self.on("", "v1", "pods", &self.path.namespace, &pod_name)?;
         let now = lifecycle::rfc3339(self.server.clock().now());

@@ -234,7 +234,8 @@ impl Scope<'_> {
         }
         lifecycle::after_strategy(&mut new, old);
         let errors = match part {
-            Part::Whole | Part::Finalize => kinds::validate_update(&self.kind, &new, old),
+            Part::Whole => kinds::validate_update(&self.kind, &new, old),
+            Part::Finalize => kinds::validate_finalize(&new, old),
             Part::Status => kinds::validate_status_update(&self.kind, &new, old),
         };
         self.refuse_invalid(&new, &errors)?;

@@ -115,6 +115,19 @@ pub(super) fn runtime_class(pod: &Value, ctx: &Context<'_>) -> Result<(), Status
     Err(Status::forbidden(GroupResource::new("", "pods"), meta::name(pod), &why))
 }
 
+/// `PodTopologyLabels` for pods that are created on their node.
+pub(super) fn topology(pod: &mut Value, ctx: &Context<'_>) {
+    let node = pod.get("spec").map_or("", |s| meta::text(s, "nodeName")).to_owned();
+    let labels = crate::apiserver::kinds::topology_labels(ctx.lookup, &node);
+    if labels.is_empty() {
+        return;
+    }
+    let Some(metadata) = pod.get_mut("metadata") else { return };
+    if let Some(own) = meta::object_at(metadata, "labels") {
+        own.extend(labels);
+    }
+}
+
 /// `Priority` on update: what was computed on create stays when an update leaves it out.
 pub(super) fn keep_priority(new: &mut Value, old: &Value) {
     let empty = Value::Null;

@@ -33,7 +33,8 @@ impl Strategy for Pod {
         admission::priority(object, ctx)?;
         admission::runtime_class(object, ctx)?;
         admission::tolerations(object);
-        Ok(())
+        admission::topology(object, ctx);
+        super::limits::admit(object, ctx)
     }
 
     fn admit_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) -> Result<(), Status> {
