@@ -108,7 +108,7 @@ fn check(pod: &Value, limit: &Value, broken: &mut Vec<String>) {
             let Some(parsed) = Quantity::parse(&least) else { continue };
             match (of("requests", name), of("limits", name)) {
                 (None, _) => {
-                    broken.push(format!("minimum {name} usage per Container is {least}.  No request is specified"))
+                    broken.push(format!("minimum {name} usage per Container is {least}.  No request is specified"));
                 }
                 (Some((text, request)), _) if request < parsed => {
                     broken.push(format!("minimum {name} usage per Container is {least}, but request is {text}"));
@@ -124,7 +124,7 @@ fn check(pod: &Value, limit: &Value, broken: &mut Vec<String>) {
             let Some(parsed) = Quantity::parse(&most) else { continue };
             match (of("limits", name), of("requests", name)) {
                 (None, _) => {
-                    broken.push(format!("maximum {name} usage per Container is {most}.  No limit is specified"))
+                    broken.push(format!("maximum {name} usage per Container is {most}.  No limit is specified"));
                 }
                 (Some((text, given)), _) if given > parsed => {
                     broken.push(format!("maximum {name} usage per Container is {most}, but limit is {text}"));

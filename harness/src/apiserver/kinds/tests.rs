@@ -9,8 +9,7 @@ use super::*;
 /// A kind by plural name, whatever its group.
 fn kind(plural: &str) -> Arc<Kind> {
     let registry = Registry::builtin();
-    let found = registry.kinds().find(|k| k.plural == plural).expect("served").clone();
-    found
+    Arc::clone(registry.kinds().find(|k| k.plural == plural).expect("served"))
 }
 
 fn context() -> Context<'static> {
