@@ -72,7 +72,7 @@ impl ApiServer {
         };
         let server = Self { shared: Arc::new(shared) };
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-            server.seed_namespace(name);
+            server.seed_namespace(name, true);
         }
         server
     }
@@ -166,7 +166,7 @@ impl ApiServer {
             let namespace = lifecycle::metadata_text(&object, "namespace").to_owned();
             let namespace = if namespace.is_empty() { "default" } else { &namespace };
             lifecycle::metadata_mut(&mut object).insert("namespace".to_owned(), namespace.into());
-            self.seed_namespace(namespace);
+            self.seed_namespace(namespace, false);
         }
         kind.strategy.default(&mut object);
         let is_definition = kind.group == crd::GROUP && kind.plural == crd::RESOURCE;
@@ -194,18 +194,29 @@ impl ApiServer {
         Ok(())
     }
 
-    fn seed_namespace(&self, name: &str) {
+    /// A namespace for what is seeded into it, or (`own`) one that the server itself makes at its start.
+    fn seed_namespace(&self, name: &str, own: bool) {
         let resource = ResourceId::new("", "namespaces");
         if self.get(&resource, "", name).is_some() {
             return;
         }
-        let object = serde_json::json!({
+        let mut object = serde_json::json!({
             "kind": "Namespace",
             "apiVersion": "v1",
             "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
             "spec": {"finalizers": ["kubernetes"]},
             "status": {"phase": "Active"},
         });
+        if own {
+            object["metadata"]["managedFields"] = serde_json::json!([{
+                "manager": "kube-apiserver",
+                "operation": "Update",
+                "apiVersion": "v1",
+                "time": lifecycle::rfc3339(self.clock().now()),
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}},
+            }]);
+        }
         if let Err(error) = self.seed([object]) {
             tracing::error!(name, error, "failed to seed a namespace");
         }

@@ -97,15 +97,15 @@ pub fn negotiate(accept: Option<&str>) -> Option<Negotiated> {
 }
 
 fn choose(clause: &Clause<'_>) -> Option<Negotiated> {
-    let media = [(MediaType::Json, "json"), (MediaType::Yaml, "yaml"), (MediaType::Json, "vnd.kubernetes.protobuf")]
-        .into_iter()
-        .find(|(_, subtype)| clause.allows("application", subtype))?
-        .0;
+    let served = [(MediaType::Json, "json"), (MediaType::Yaml, "yaml"), (MediaType::Json, "vnd.kubernetes.protobuf")];
+    let (media, subtype) = served.into_iter().find(|(_, subtype)| clause.allows("application", subtype))?;
     let transform = match clause.param("as") {
         "" => None,
         name => Some(transform(name, clause.param("g"), clause.param("v"))?),
     };
-    Some(Negotiated { media, transform })
+    // Tables have no form in protobuf: upstream refuses, and clients that ask so name JSON beside it.
+    let refused = subtype == "vnd.kubernetes.protobuf" && matches!(transform, Some((Transform::Table, _)));
+    (!refused).then_some(Negotiated { media, transform })
 }
 
 fn transform(name: &str, group: &str, version: &str) -> Option<(Transform, &'static str)> {

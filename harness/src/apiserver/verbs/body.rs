@@ -302,7 +302,7 @@ impl Scope<'_> {
         Ok(encode(200, &value, negotiated.media))
     }
 
-    /// A list as its pieces: nothing is decoded, nothing is copied but what joins the items.
+    /// A list as a concatenation of what is at rest; a large one is put together piece by piece as it is sent.
     fn concatenate(&self, metadata: &Value, items: &[Arc<Stored>]) -> Reply {
         let mut metadata = metadata.clone();
         self.complete_list(&mut metadata);
@@ -311,23 +311,21 @@ impl Scope<'_> {
             json!(self.kind.list_kind),
             json!(self.kind.api_version())
         );
-        let custom = self.is_custom();
         let size: usize = items.iter().map(|stored| stored.size()).sum();
-        let mut body = Vec::with_capacity(head.len() + size + 2);
-        body.extend_from_slice(head.as_bytes());
-        for (index, stored) in items.iter().enumerate() {
-            if index > 0 {
-                body.push(b',');
-            }
-            if custom {
-                body.extend_from_slice(&stored.bytes());
-            } else {
-                body.push(b'{');
-                body.extend_from_slice(&stored.tail());
-            }
+        let mut pieces = ListPieces {
+            head: head.into_bytes(),
+            items: items.to_vec(),
+            next: 0,
+            whole: self.is_custom(),
+            over: false,
+        };
+        if size < LARGE_LIST {
+            return Reply::json(200, pieces.next_piece(usize::MAX));
         }
-        body.extend_from_slice(b"]}");
-        Reply::json(200, body)
+        let mut reply = Reply::json(200, Bytes::new());
+        let pieces = std::iter::from_fn(move || (!pieces.over).then(|| Ok(pieces.next_piece(PIECE))));
+        reply.body = ReplyBody::Stream(Box::pin(futures::stream::iter(pieces)));
+        reply
     }
 
     /// Lists of custom resources always say whether they go on.
@@ -362,6 +360,47 @@ fn set_type_meta(object: &mut Value, kind: &str, api_version: &str) {
     if let Some(map) = object.as_object_mut() {
         map.insert("kind".to_owned(), kind.into());
         map.insert("apiVersion".to_owned(), api_version.into());
+    }
+}
+
+/// From this size on a list is never held as one buffer.
+const LARGE_LIST: usize = 4 << 20;
+/// Size of the pieces of a large list.
+const PIECE: usize = 256 << 10;
+
+/// The body of a list, made piece by piece.
+struct ListPieces {
+    /// What stands before the items; taken by the first piece.
+    head: Vec<u8>,
+    items: Vec<Arc<Stored>>,
+    next: usize,
+    /// Items repeat their kind and apiVersion.
+    whole: bool,
+    over: bool,
+}
+
+impl ListPieces {
+    /// The next piece, of about `size` bytes.
+    fn next_piece(&mut self, size: usize) -> Bytes {
+        let mut piece = std::mem::take(&mut self.head);
+        while let Some(stored) = self.items.get(self.next) {
+            if piece.len() >= size {
+                return piece.into();
+            }
+            if self.next > 0 {
+                piece.push(b',');
+            }
+            if self.whole {
+                piece.extend_from_slice(&stored.bytes());
+            } else {
+                piece.push(b'{');
+                piece.extend_from_slice(&stored.tail());
+            }
+            self.next += 1;
+        }
+        piece.extend_from_slice(b"]}");
+        self.over = true;
+        piece.into()
     }
 }
 
@@ -429,4 +468,31 @@ pub(crate) fn encode(code: u16, value: &Value, media: MediaType) -> Reply {
         reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
     }
     reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apiserver::store::{Draft, ResourceId, Store};
+
+    #[test]
+    fn pieces_join_to_the_list() {
+        let (store, resource) = (Store::default(), ResourceId::new("", "pods"));
+        for number in 0..20 {
+            let object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": format!("p{number}")}});
+            store.create(&resource, Draft::new(&object, Vec::new())).unwrap();
+        }
+        let (items, _) = store.list(&resource, crate::apiserver::store::Range::default());
+        let pieces =
+            || ListPieces { head: b"{\"items\":[".to_vec(), items: items.clone(), next: 0, whole: true, over: false };
+        let whole = pieces().next_piece(usize::MAX);
+        let (mut small, mut joined, mut count) = (pieces(), Vec::new(), 0);
+        while !small.over {
+            joined.extend_from_slice(&small.next_piece(200));
+            count += 1;
+        }
+        assert_eq!(joined, whole);
+        assert!(count > 5);
+        assert_eq!(serde_json::from_slice::<Value>(&whole).unwrap()["items"].as_array().unwrap().len(), 20);
+    }
 }

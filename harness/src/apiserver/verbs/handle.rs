@@ -30,10 +30,10 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     read_protobuf(&mut request);
     let target = Target::parse(&request.path);
     let actor = Actor::from_user_agent(request.user_agent());
-    let arrived = describe(&request, &target);
+    let recorded = server.config().record == Record::Everything;
+    let arrived = describe(&request, &target, recorded);
     let verdict = server.faults().judge(&arrived, &actor);
-    let number = (server.config().record == Record::Everything)
-        .then(|| server.transcript().request(server.clock().elapsed(), actor.clone(), arrived));
+    let number = recorded.then(|| server.transcript().request(server.clock().elapsed(), actor.clone(), arrived));
     let caller = Caller { actor, request: number, user_agent: request.user_agent().to_owned() };
     let fault = (!matches!(verdict, Verdict::Pass)).then(|| verdict.describe());
     let (reply, lost) = judged(server, request, target, caller, verdict).await;
@@ -376,8 +376,8 @@ impl Scope<'_> {
     }
 }
 
-/// The request as the transcript tells it.
-fn describe(request: &ApiRequest, target: &Target) -> transcript::Request {
+/// The request as the transcript tells it; the body is decoded only for the record.
+fn describe(request: &ApiRequest, target: &Target, recorded: bool) -> transcript::Request {
     let query = Query::parse(&request.query);
     let none = ResourcePath::default();
     let path = match target {
@@ -397,7 +397,7 @@ fn describe(request: &ApiRequest, target: &Target) -> transcript::Request {
         query: query.pairs().to_vec(),
         user_agent: request.user_agent().to_owned(),
         content_type: set(request.header(CONTENT_TYPE)),
-        body: decode_body(request).map(Arc::new),
+        body: recorded.then(|| decode_body(request).map(Arc::new)).flatten(),
     }
 }
 

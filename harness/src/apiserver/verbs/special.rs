@@ -179,8 +179,7 @@ impl Scope<'_> {
     /// Whether anybody owns the field behind the Scale: if not, scaling gains no ownership either.
     fn replicas_are_owned(&self, object: &Value) -> bool {
         let path = self.scale_paths().map_or_else(|| ".spec.replicas".to_owned(), |paths| paths.spec_replicas);
-        let pointer: String =
-            path.split('.').filter(|step| !step.is_empty()).map(|step| format!("/f:{step}")).collect();
+        let pointer = path.replace('.', "/f:");
         let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
         entries.is_some_and(|entries| entries.iter().any(|entry| entry["fieldsV1"].pointer(&pointer).is_some()))
     }

@@ -62,10 +62,12 @@ impl Scope<'_> {
         self.dedup_owners(&mut object, false);
         let generated = lifecycle::metadata_text(&object, "name").is_empty()
             && !lifecycle::metadata_text(&object, "generateName").is_empty();
-        let attempts = if generated { lifecycle::GENERATE_NAME_ATTEMPTS } else { 1 };
         let manager = self.manager(&options.field_manager);
+        if !generated {
+            return self.create_object(object, &manager, options.dry_run);
+        }
         let mut last = None;
-        for _ in 0..attempts {
+        for _ in 0..lifecycle::GENERATE_NAME_ATTEMPTS {
             match self.create_object(object.clone(), &manager, options.dry_run) {
                 Err(status) if status.reason == "AlreadyExists" => last = Some(status),
                 result => return result,
