@@ -371,6 +371,26 @@ mod tests {
         assert_eq!(to_json(body), Err(error));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_body_makes_it_panic(raw in proptest::collection::vec(proptest::num::u8::ANY, 0..300), kind in 0..4_usize) {
+            let kind = ["Pod", "Deployment", "PodDisruptionBudget", "DeleteOptions"][kind];
+            let group = ["v1", "apps/v1", "policy/v1", "v1"][["Pod", "Deployment", "PodDisruptionBudget", "DeleteOptions"]
+                .iter().position(|known| *known == kind).unwrap()];
+            let types = [bytes(1, group.as_bytes()), bytes(2, kind.as_bytes())].concat();
+            let mut body = [MAGIC.to_vec(), bytes(1, &types), vec![0x12]].concat();
+            let mut length = raw.len();
+            while length >= 0x80 {
+                body.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+                length >>= 7;
+            }
+            body.push(u8::try_from(length).unwrap());
+            body.extend(&raw);
+            let _ = to_json(&body);
+            let _ = to_json(&raw);
+        }
+    }
+
     #[test]
     fn unknown_kinds_are_named() {
         let error = to_json(&envelope("x/v1", "Thing", b"")).unwrap_err();

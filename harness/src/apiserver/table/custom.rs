@@ -243,6 +243,15 @@ mod tests {
         assert_eq!(JsonPath::parse(path), None);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_path_makes_it_panic(path in "[.a-z\\[\\]*0-9'?()@=!\"\\\\{}$-]{0,40}") {
+            if let Some(path) = JsonPath::parse(&path) {
+                path.first(&json!({"a": [{"b": 1}, 2], "c": {"d": "e"}}));
+            }
+        }
+    }
+
     #[rstest]
     #[case("string", json!(5), json!("5"))]
     #[case("string", json!("five"), json!("five"))]
