@@ -139,6 +139,11 @@ fn check_uid(kind: &Kind, object: &Value, uid: &str) -> Result<(), Status> {
     Err(Status::conflict(GroupResource::new(&kind.group, &resource), meta::name(object), &why))
 }
 
+/// Puts the wanted replicas where `paths` says.
+pub fn set_replicas(object: &mut Value, paths: &ScalePaths, replicas: Value) {
+    store(object, &paths.spec_replicas, replicas);
+}
+
 fn steps(path: &str) -> impl Iterator<Item = &str> {
     path.split('.').filter(|s| !s.is_empty())
 }

@@ -60,6 +60,11 @@ impl Scope<'_> {
 
     /// The object after server-side apply of the body, defaulted.
     pub(crate) fn applied(&self, old: Option<&Value>, manager: &str, force: bool) -> Result<Value, Status> {
+        self.apply_config(old, self.applied_config()?, manager, force)
+    }
+
+    /// The body of a server-side apply: YAML or JSON, an object.
+    pub(crate) fn applied_config(&self) -> Result<Value, Status> {
         let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
         let text = yaml_to_json(&self.request.body).map_err(refuse)?;
         let config: Value = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
@@ -69,6 +74,17 @@ impl Scope<'_> {
                 "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
             )));
         }
+        Ok(config)
+    }
+
+    /// The object after server-side apply of `config`, defaulted.
+    pub(crate) fn apply_config(
+        &self,
+        old: Option<&Value>,
+        config: Value,
+        manager: &str,
+        force: bool,
+    ) -> Result<Value, Status> {
         let api_version = self.kind.api_version();
         let request = Apply { write: self.ownership(manager, &api_version), force, kind: &self.kind.kind };
         let mut applied = patch::apply::apply(&self.schema(), old, config, &request)?;

@@ -120,6 +120,10 @@ impl Scope<'_> {
                 _ => Ok(encode(200, &shown, negotiated.media)),
             };
         }
+        if verb == "patch" && self.request.header(CONTENT_TYPE).starts_with("application/apply-patch") {
+            let shown = self.apply_scale()?;
+            return Ok(encode(200, &shown, negotiated.media));
+        }
         let (options, wanted) = self.wanted_scale(verb)?;
         let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
         let manager = self.manager(&options.field_manager);
@@ -141,6 +145,41 @@ impl Scope<'_> {
         Ok(encode(200, &shown, negotiated.media))
     }
 
+    /// Server-side apply of a Scale: the manager becomes an owner of the field behind `spec.replicas`, and only of it.
+    fn apply_scale(&self) -> Result<Value, Status> {
+        let options = WriteOptions::parse(&self.query, "PatchOptions", Some(true))?;
+        let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
+        let scale = self.applied_config()?;
+        let (kind, version) = (meta::text(&scale, "kind"), meta::text(&scale, "apiVersion"));
+        if kind != "Scale" || version != "autoscaling/v1" {
+            let why = format!("invalid object type: {version}, Kind={kind}");
+            return Err(Status::bad_request(why));
+        }
+        lifecycle::check_name(&scale, &self.path.name)?;
+        let paths = self.scale_paths().unwrap_or_default();
+        let mut config = json!({
+            "apiVersion": self.kind.api_version(), "kind": self.kind.kind, "metadata": {"name": self.path.name},
+        });
+        if let Some(replicas) = scale.pointer("/spec/replicas") {
+            scale::set_replicas(&mut config, &paths, replicas.clone());
+        }
+        let written = self.guaranteed_update(Part::Whole, &rules, &mut |old| {
+            let old = old.ok_or_else(|| self.not_found(&self.path.name))?;
+            let force = options.force.unwrap_or(false);
+            let mut new = self.apply_config(Some(old), config.clone(), &options.field_manager, force)?;
+            forget_times_of_scales(&mut new);
+            let errors = scale::validate(&self.scale_of(&new)?);
+            if errors.is_empty() {
+                return Ok(new);
+            }
+            Err(Status::invalid("autoscaling", "Scale", &self.path.name, &errors))
+        })?;
+        match &written {
+            Written::Stored { stored, .. } => self.scale_of(&self.value(stored)),
+            Written::Shown { object, .. } => self.scale_of(object),
+        }
+    }
+
     /// How the Scale that a request wants is made from the present one.
     #[expect(clippy::type_complexity, reason = "a closure over the request's body")]
     fn wanted_scale(
@@ -160,8 +199,7 @@ impl Scope<'_> {
         let patch_type = match content_type.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => PatchType::Json,
             "application/merge-patch+json" => PatchType::Merge,
-            "application/strategic-merge-patch+json" => PatchType::Strategic,
-            _ => return Err(Status::bad_request("server-side apply of a Scale is not served")),
+            _ => PatchType::Strategic,
         };
         let options = WriteOptions::parse(&self.query, "PatchOptions", Some(false))?;
         let validation = options.field_validation;
