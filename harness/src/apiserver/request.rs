@@ -104,10 +104,12 @@ impl Reply {
         reply
     }
 
-    /// Adds a `Warning: 299` header.
+    /// Adds a `Warning: 299` header, each text once.
     pub fn warn(&mut self, text: &str) {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\""))
+            && !self.headers.get_all(http::header::WARNING).iter().any(|present| *present == value)
+        {
             self.headers.append(http::header::WARNING, value);
         }
     }

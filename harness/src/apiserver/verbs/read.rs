@@ -33,6 +33,9 @@ impl Scope<'_> {
     /// GET of one object.
     pub(crate) fn get(&self) -> Result<Reply, Status> {
         let negotiated = self.negotiate()?;
+        if self.query.flag("export") == Some(true) {
+            return Err(Status::bad_request("the export parameter, deprecated since v1.14, is no longer supported"));
+        }
         let version = self.query.get("resourceVersion").unwrap_or_default();
         if !version.is_empty() {
             let wanted = parse_version(version).map_err(|why| Status::raw_error(bad_version(version, &why)))?;
