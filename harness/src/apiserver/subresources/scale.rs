@@ -104,7 +104,8 @@ pub fn validate(scale: &Value) -> ErrorList {
 /// 422 for an invalid Scale, 409 when its uid is another one.
 pub fn apply(kind: &Kind, object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> Result<(), Status> {
     let errors = validate(scale);
-    if !errors.is_empty() {
+    // A custom resource's own rules refuse bad replicas.
+    if paths.is_none() && !errors.is_empty() {
         return Err(Status::invalid("autoscaling", "Scale", meta::name(object), &errors));
     }
     let metadata = scale.get("metadata").unwrap_or(&Value::Null);

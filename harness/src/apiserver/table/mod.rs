@@ -123,7 +123,7 @@ fn built_in(group: &str, plural: &str) -> &'static [Column] {
     }
 }
 
-const NAME_AND_CREATION: &[Column] = &[column::NAME, column::CREATED_AT];
+static NAME_AND_CREATION: &[Column] = &[column::NAME, column::CREATED_AT];
 
 impl Printer {
     fn definitions(&self) -> Vec<Value> {
@@ -194,6 +194,9 @@ fn table<'a>(
     headers: bool,
 ) -> Value {
     let rows: Vec<Value> = items.into_iter().map(|object| printer.row(object, render)).collect();
+    // The converter of kinds without columns of their own leaves an empty list of rows out.
+    let plain = matches!(printer, Printer::BuiltIn(columns) if std::ptr::eq(*columns, NAME_AND_CREATION));
+    let rows = if rows.is_empty() && plain { Value::Null } else { Value::Array(rows) };
     json!({
         "kind": "Table",
         "apiVersion": api_version(render.version),
@@ -292,6 +295,9 @@ mod tests {
 
     #[test]
     fn kinds_without_columns_show_their_creation() {
+        let nothing =
+            table_of_list(&printer("rbac.authorization.k8s.io", "roles"), json!({}), [], &render(IncludeObject::None));
+        assert_eq!(nothing["rows"], Value::Null);
         let role = json!({"metadata": {"name": "r", "creationTimestamp": "2026-01-01T00:00:00Z"}});
         let table =
             table_of_object(&printer("rbac.authorization.k8s.io", "roles"), &role, &render(IncludeObject::None), true);

@@ -8,7 +8,7 @@ use super::cell::{NONE, condition_is_true, flag, items, number, text};
 use super::column::{AGE, About, Cell, Column, NAME};
 
 /// The columns of `pods`.
-pub(super) const COLUMNS: &[Column] = &[
+pub(super) static COLUMNS: &[Column] = &[
     NAME,
     Column::string(
         "Ready",

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::options::{WriteOptions, go_type};
 use super::scope::Scope;
 use super::write::Written;
+use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::request::{Reply, ReplyBody};
 use crate::apiserver::schema::{self, FieldValidation, Schema};
 use crate::apiserver::status::{Status, go_quote};
@@ -165,7 +166,12 @@ impl Scope<'_> {
             None => schema::decode_untyped(&text),
         };
         let decoded = decoded.map_err(|error| wrong(&error.message))?;
-        let (mut object, strict) = (decoded.value, decoded.strict);
+        let (mut object, mut strict) = (decoded.value, decoded.strict);
+        if self.is_custom() && wanted == self.kind.kind {
+            // What pruning finds comes in the order of the paths.
+            strict.sort_unstable();
+            self.check_custom_type(&object, &kind, &api_version)?;
+        }
         if kind != wanted {
             return Err(wrong(&self.foreign_kind(&kind, &api_version)));
         }
@@ -184,6 +190,22 @@ impl Scope<'_> {
         }
         set_type_meta(&mut object, wanted, &own_version);
         Ok(object)
+    }
+
+    /// Custom resources say in words of their own that a body is of another kind or version.
+    fn check_custom_type(&self, object: &Value, kind: &str, api_version: &str) -> Result<(), Status> {
+        let expected = self.kind.api_version();
+        if api_version != expected {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+            )));
+        }
+        if kind == self.kind.kind {
+            return Ok(());
+        }
+        let mut errors = ErrorList::new();
+        errors.invalid(&Path::new("kind"), kind, format!("must be {}", self.kind.kind));
+        Err(Status::invalid(&self.kind.group, kind, meta::name(object), &errors))
     }
 
     /// Why an object of another kind is refused.

@@ -351,7 +351,9 @@ impl Scope<'_> {
             return Err(Status::unknown_resource());
         }
         let Some(subresource) = self.kind.subresource(&self.path.subresource) else {
-            return Err(Status::unknown_resource());
+            // The handler of custom resources takes every path below an object for its own.
+            let custom = self.kind.custom.is_some();
+            return Err(if custom { self.not_found(&self.path.name) } else { Status::unknown_resource() });
         };
         let verb = match self.request.method {
             Method::GET => "get",

@@ -30,7 +30,10 @@ impl Scope<'_> {
         }
         let status = match &*self.kind.kind {
             "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview" => json!({"allowed": true}),
-            "SelfSubjectRulesReview" => rules(),
+            "SelfSubjectRulesReview" => {
+                review["spec"] = json!({});
+                rules()
+            }
             "SelfSubjectReview" => {
                 let now = lifecycle::rfc3339(self.server.clock().now());
                 lifecycle::metadata_mut(&mut review).insert("creationTimestamp".to_owned(), now.into());

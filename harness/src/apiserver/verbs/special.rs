@@ -129,7 +129,7 @@ impl Scope<'_> {
         let manager = self.manager(&options.field_manager);
         let written = self.guaranteed_update(Part::Whole, &rules, &mut |old| {
             let old = old.ok_or_else(|| self.not_found(&self.path.name))?;
-            let wanted = wanted(&self.scale_of(old)?)?;
+            let wanted = wanted(&self.scale_to_change(old)?)?;
             let mut new = old.clone();
             self.set_scale(&mut new, &wanted)?;
             if self.replicas_are_owned(old) {
@@ -178,6 +178,16 @@ impl Scope<'_> {
             Written::Stored { stored, .. } => self.scale_of(&self.value(stored)),
             Written::Shown { object, .. } => self.scale_of(object),
         }
+    }
+
+    /// The Scale that a write begins with: replicas that a custom resource does not have yet count as none.
+    fn scale_to_change(&self, object: &Value) -> Result<Value, Status> {
+        self.scale_of(object).or_else(|refusal| {
+            let paths = self.scale_paths().ok_or(refusal)?;
+            let mut filled = object.clone();
+            scale::set_replicas(&mut filled, &paths, 0.into());
+            self.scale_of(&filled)
+        })
     }
 
     /// How the Scale that a request wants is made from the present one.
