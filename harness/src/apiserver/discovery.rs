@@ -28,7 +28,7 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
     let path = request.path.trim_end_matches('/');
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     let reply = match segments.as_slice() {
-        [] => Some(json_reply(&document::RootPaths { paths: root_paths(registry) })),
+        [] | ["index.html"] => Some(json_reply(&document::RootPaths { paths: root_paths(registry) })),
         ["api"] => Some(root_of(request, || document::aggregated(registry, true), || legacy_versions(request))),
         ["apis"] => Some(root_of(request, || document::aggregated(registry, false), || legacy_groups(registry))),
         ["api", version] => Some(resources(registry, "", version)),
@@ -52,7 +52,8 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
 }
 
 fn only_get(request: &ApiRequest, reply: Reply) -> Reply {
-    let known = reply.status != 404;
+    // The list of groups does not look at the method.
+    let known = reply.status != 404 && request.path.trim_end_matches('/') != "/apis";
     if known && request.method != Method::GET && request.method != Method::HEAD {
         return Status::method_not_allowed().into();
     }
@@ -149,8 +150,10 @@ fn group_reply(registry: &Registry, group: &str) -> Reply {
 }
 
 fn resources(registry: &Registry, group: &str, version: &str) -> Reply {
+    let built_in = registry.kinds().any(|kind| kind.group == group && kind.custom.is_none());
     match document::resource_list(registry, group, version) {
         Some(list) => json_reply(&list),
+        None if !built_in => page_not_found(),
         None => Status::unknown_resource().into(),
     }
 }

@@ -352,7 +352,7 @@ impl Connections {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<HttpBody>, ConnectionReset> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
-        if !open_to_all(path)
+        if (!open_to_all(path) || parts.headers.contains_key(header::AUTHORIZATION))
             && let Err(refusal) = self.authenticate(&parts.headers)
         {
             return Ok(closing(refusal.into()));
@@ -402,6 +402,8 @@ impl Connections {
         let limit = self.limits.body_bytes;
         let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         if announced.is_some_and(|length| length > limit as u64) {
+            // Clients that send everything before they read would never see the answer.
+            self.server.clock().timeout(DISCARDING_TIME, discard(&mut body)).await;
             return Err(Status::too_large(limit));
         }
         let mut collected = BytesMut::new();
@@ -416,6 +418,19 @@ impl Connections {
             }
         }
         Ok(collected.freeze())
+    }
+}
+
+/// How much of a body that is too large is read and thrown away, in bytes, and for how long.
+const DISCARDED_MAX: usize = 16 * 1024 * 1024;
+const DISCARDING_TIME: Duration = Duration::from_secs(1);
+
+async fn discard(body: &mut Incoming) {
+    let mut read = 0;
+    while read < DISCARDED_MAX
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        read += frame.data_ref().map_or(0, Bytes::len);
     }
 }
 

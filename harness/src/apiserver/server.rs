@@ -203,7 +203,18 @@ impl ApiServer {
         let mut object = serde_json::json!({
             "kind": "Namespace",
             "apiVersion": "v1",
-            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            "metadata": {
+                "name": name,
+                "labels": {"kubernetes.io/metadata.name": name},
+                "managedFields": [{
+                    "manager": "kube-apiserver",
+                    "operation": "Update",
+                    "apiVersion": "v1",
+                    "time": lifecycle::rfc3339(self.clock().now()),
+                    "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}},
+                }],
+            },
             "spec": {"finalizers": ["kubernetes"]},
             "status": {"phase": "Active"},
         });

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{names, text};
-use crate::apiserver::kinds::field::{ErrorList, Path};
+use crate::apiserver::kinds::field::{BadValue, ErrorList, Path};
 use crate::apiserver::kinds::{Context, NameRule, Strategy, meta, names as rules};
 use crate::apiserver::table::custom::JsonPath;
 
@@ -174,8 +174,33 @@ fn validate_versions(spec: &Value, errors: &mut ErrorList) {
         errors.invalid(&path, shown, "must contain unique version names");
     }
     if versions.iter().filter(|version| version["storage"] == json!(true)).count() != 1 {
-        errors.invalid(&path, shown, "must have exactly one version marked as storage version");
+        let why = "must have exactly one version marked as storage version";
+        match internal_versions(versions) {
+            Some(shown) => errors.invalid(&path, BadValue::Raw(shown), why),
+            None => errors.invalid(&path, shown, why),
+        }
     }
+}
+
+/// The versions as the server's own type shows them; `None` where that holds more than a JSON document can tell.
+fn internal_versions(versions: &[Value]) -> Option<String> {
+    let shown = versions.iter().map(|version| {
+        let extras = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
+        if extras.iter().any(|field| version.get(field).is_some_and(|value| !value.is_null())) {
+            return None;
+        }
+        let flag = |field: &str| version.get(field).and_then(Value::as_bool).unwrap_or_default();
+        Some(format!(
+            "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":null,\"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
+            json!(text(version, "name")),
+            flag("served"),
+            flag("storage"),
+            flag("deprecated"),
+            version.get("deprecationWarning").unwrap_or(&Value::Null),
+        ))
+    });
+    let shown: Option<Vec<String>> = shown.collect();
+    Some(format!("[{}]", shown?.join(",")))
 }
 
 fn validate_names(names: &Value, errors: &mut ErrorList) {

@@ -140,7 +140,7 @@ impl Validator {
         };
         let (any, one, all) = (outcomes("anyOf"), outcomes("oneOf"), outcomes("allOf"));
         if !any.is_empty() && any.iter().all(|own| !own.is_empty()) {
-            errors.invalid(&path(name), "", format!("{name} in body must validate at least one schema (anyOf)"));
+            errors.invalid(&path("<nil>"), "", format!("{name:?} must validate at least one schema (anyOf)"));
             append_best(any, errors);
         }
         let valid = one.iter().filter(|own| own.is_empty()).count();
@@ -148,9 +148,9 @@ impl Validator {
             let found =
                 if valid == 0 { "Found none valid".to_owned() } else { format!("Found {valid} valid alternatives") };
             errors.invalid(
-                &path(name),
+                &path("<nil>"),
                 "",
-                format!("{name} in body must validate one and only one schema (oneOf). {found}"),
+                format!("{name:?} must validate one and only one schema (oneOf). {found}"),
             );
             if valid == 0 {
                 append_best(one, errors);
@@ -158,7 +158,7 @@ impl Validator {
         }
         if all.iter().any(|own| !own.is_empty()) {
             let none = if all.iter().all(|own| !own.is_empty()) { ". None validated" } else { "" };
-            errors.invalid(&path(name), "", format!("{name} in body must validate all the schemas (allOf){none}"));
+            errors.invalid(&path("<nil>"), "", format!("{name:?} must validate all the schemas (allOf){none}"));
             for own in all {
                 errors.append(own);
             }
@@ -167,7 +167,7 @@ impl Validator {
             let mut own = ErrorList::new();
             self.value(forbidden, value, name, &mut own);
             if own.is_empty() {
-                errors.invalid(&path(name), "", format!("{name} in body must not validate the schema (not)"));
+                errors.invalid(&path("<nil>"), "", format!("{name:?} must not validate the schema (not)"));
             }
         }
     }
@@ -212,16 +212,15 @@ fn check_enum(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList)
     errors.not_supported(&path(name), value, &texts.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
+/// The first thing that is wrong with a text, but for its format, which is looked at by itself.
 fn check_string(schema: &Value, text: &str, name: &str, errors: &mut ErrorList) {
     let length = text.chars().count();
+    let pattern = schema.get("pattern").and_then(Value::as_str).filter(|pattern| !pattern.is_empty());
     if let Some(most) = integer(schema, "maxLength").filter(|&most| length > most) {
         errors.push(Error::too_long(&path(name), most));
-    }
-    if let Some(least) = integer(schema, "minLength").filter(|&least| length < least) {
+    } else if let Some(least) = integer(schema, "minLength").filter(|&least| length < least) {
         errors.invalid(&path(name), text, format!("{name} in body should be at least {least} chars long"));
-    }
-    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str).filter(|pattern| !pattern.is_empty())
-        && Regex::new(pattern).is_ok_and(|regex| !regex.is_match(text))
+    } else if let Some(pattern) = pattern.filter(|text_of| Regex::new(text_of).is_ok_and(|regex| !regex.is_match(text)))
     {
         errors.invalid(&path(name), text, format!("{name} in body should match '{pattern}'"));
     }
@@ -368,13 +367,19 @@ mod tests {
     }
 
     #[test]
+    fn texts_have_one_error_besides_their_format() {
+        let schema = json!({"type": "string", "maxLength": 2, "pattern": "^x"});
+        assert_eq!(messages(&schema, &json!("abc")), [": Too long: may not be more than 2 bytes"]);
+    }
+
+    #[test]
     fn alternatives() {
         let schema = json!({"type": "object", "properties": {"f": {"oneOf": [{"minimum": 1}, {"minimum": 2}]}}});
         assert!(messages(&schema, &json!({"f": 1})).is_empty());
         assert_eq!(
             messages(&schema, &json!({"f": 3})),
             [
-                "f: Invalid value: \"\": f in body must validate one and only one schema (oneOf). Found 2 valid alternatives"
+                "<nil>: Invalid value: \"\": \"f\" must validate one and only one schema (oneOf). Found 2 valid alternatives"
             ]
         );
     }

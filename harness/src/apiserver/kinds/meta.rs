@@ -215,6 +215,7 @@ pub fn validate(object: &Value, namespaced: bool, rule: NameRule, path: &Path<'_
     shared(metadata, path, &mut errors);
     if let Some(finalizers) = metadata.get("finalizers").and_then(Value::as_array) {
         validate_finalizers(finalizers, &path.child("finalizers"), &mut errors);
+        standard_finalizers(finalizers, &path.child("finalizers"), &mut errors);
     }
     if let Some(fields) = metadata.get("managedFields").and_then(Value::as_array) {
         validate_managed_fields(fields, &path.child("managedFields"), &mut errors);
@@ -259,6 +260,9 @@ pub fn validate_update(new: &Value, old: &Value, path: &Path<'_>) -> ErrorList {
         immutable(new.get(field), old.get(field), &path.child(field), &mut errors);
     }
     shared(new, path, &mut errors);
+    if let Some(finalizers) = new.get("finalizers").and_then(Value::as_array) {
+        standard_finalizers(finalizers, &path.child("finalizers"), &mut errors);
+    }
     if let Some(fields) = new.get("managedFields").and_then(Value::as_array) {
         validate_managed_fields(fields, &path.child("managedFields"), &mut errors);
     }
@@ -370,6 +374,16 @@ fn owner_json(owner: &Value) -> String {
         }
     }
     format!("{{{}}}", parts.join(","))
+}
+
+/// Finalizers without a domain are Kubernetes' own.
+fn standard_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (i, finalizer) in finalizers.iter().filter_map(Value::as_str).enumerate() {
+        if !finalizer.contains('/') && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.invalid(&path.index(i), finalizer, why);
+        }
+    }
 }
 
 fn validate_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {

@@ -114,6 +114,9 @@ fn pod_cidrs(spec: &mut Map<String, Value>) {
         (Some(single), None) => {
             spec.insert("podCIDRs".to_owned(), json!([single]));
         }
+        (Some(single), Some(first)) if single != first => {
+            spec.insert("podCIDRs".to_owned(), json!([single]));
+        }
         (None, Some(first)) => {
             spec.insert("podCIDR".to_owned(), first);
         }

@@ -212,6 +212,11 @@ impl Strategy for Job {
             // Upstream defaults the job's labels to the very map of the template.
             add(metadata);
         }
+        if own.is_none()
+            && let Some(labels) = object.pointer("/spec/template/metadata/labels").cloned()
+        {
+            object["metadata"]["labels"] = labels;
+        }
         if let Some(spec) = meta::object_at(object, "spec") {
             let selector = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
             spec.entry("selector").or_insert(selector);

@@ -26,7 +26,9 @@ pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, 
     };
     if operations.len() > MAX_OPERATIONS {
         let count = operations.len();
-        let message = format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}");
+        let message = format!(
+            "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
+        );
         return Err(Status::failure(413, "RequestEntityTooLarge", message));
     }
     Ok((decoded.strict.into_iter().map(|e| format!("json patch {e}")).collect(), operations))

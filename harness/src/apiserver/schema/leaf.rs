@@ -101,6 +101,16 @@ fn parse_time(text: &str, layout: &str) -> Result<Timestamp, Bad> {
             return Err(Bad::Value(format!("parsing time {}: {what} out of range", quote(text))));
         }
     }
+    let rest = text.get(19..).unwrap_or_default();
+    if layout.contains(".000000") {
+        let digits = rest.bytes().skip(1).take(6).filter(u8::is_ascii_digit).count();
+        if !rest.starts_with('.') || digits < 6 {
+            return refuse(rest, ".000000");
+        }
+        if rest.as_bytes().get(7).is_some_and(u8::is_ascii_digit) {
+            return refuse(&rest[7..], "Z07:00");
+        }
+    }
     match text.parse::<Timestamp>() {
         Ok(time) => Ok(time),
         Err(_) if text.len() == 19 => refuse("", "Z07:00"),

@@ -148,7 +148,7 @@ impl Printer {
         }
         let shown = match render.include {
             IncludeObject::None => Value::Null,
-            IncludeObject::Metadata => partial_metadata(object, render.version),
+            IncludeObject::Metadata => partial_metadata(&internal_metadata(object), render.version),
             IncludeObject::Object => object.clone(),
         };
         row.insert("object".to_owned(), shown);
@@ -204,6 +204,24 @@ fn table<'a>(
         "columnDefinitions": if headers { Value::Array(printer.definitions()) } else { Value::Null },
         "rows": rows,
     })
+}
+
+/// The object as rows take it: before its version adds what it keeps in annotations.
+fn internal_metadata(object: &Value) -> Cow<'_, Value> {
+    const GENERATION: &str = "deprecated.daemonset.template.generation";
+    if object.pointer("/metadata/annotations").and_then(|annotations| annotations.get(GENERATION)).is_none() {
+        return Cow::Borrowed(object);
+    }
+    let mut object = object.clone();
+    if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(GENERATION);
+        if annotations.is_empty()
+            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("annotations");
+        }
+    }
+    Cow::Owned(object)
 }
 
 /// The metadata of an object under the kind `PartialObjectMetadata`.

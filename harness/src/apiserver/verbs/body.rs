@@ -72,11 +72,38 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-/// A YAML document as JSON text.
+/// A YAML document as JSON text; the error is worded as Go's parser words it.
 pub(crate) fn yaml_to_json(text: &[u8]) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| format!("yaml: {error}"))?;
+    if text.trim_start_matches('\n').starts_with('\t') {
+        return Err("yaml: found character that cannot start any token".to_owned());
+    }
+    let value: Value =
+        serde_saphyr::from_str(text).map_err(|error| format!("yaml: {}", go_complaint(text, &error.to_string())))?;
     serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))
+}
+
+/// What Go's YAML parser says where ours says `error`: it tells lines from the second on.
+fn go_complaint(text: &str, error: &str) -> String {
+    let first = error.lines().next().unwrap_or_default();
+    let rest = first.strip_prefix("error: ").unwrap_or(first);
+    let line = rest.strip_prefix("line ").and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok()).unwrap_or(1);
+    let message = rest.split_once(": ").map_or(rest, |(_, message)| message);
+    let (line, message) = if message.contains("unclosed bracket") {
+        let opened = text.trim_end().ends_with(['[', '{', ',']);
+        let what = if opened { "node content" } else { "',' or ']'" };
+        (text.lines().count() + 1, format!("did not find expected {what}"))
+    } else if message.contains("mismatched bracket") {
+        (line, "did not find expected node content".to_owned())
+    } else {
+        (line, message.to_owned())
+    };
+    match line {
+        0 | 1 => message,
+        // The parser's own marks begin at zero, the scanner's at one.
+        line if message.starts_with("did not") => format!("line {}: {message}", line - 1),
+        line => format!("line {line}: {message}"),
+    }
 }
 
 #[derive(serde::Deserialize)]
@@ -148,10 +175,14 @@ impl Scope<'_> {
         let (kind, api_version) = type_meta(&text).map_err(|why| unrecognized(wanted, &why, body))?;
         if self.is_custom() && schema.as_ref().is_some_and(|schema| schema.is_structural()) {
             // Objects of custom kinds have to say what they are.
-            let missing = if kind.is_empty() { Some("Kind") } else { api_version.is_empty().then_some("apiVersion") };
-            if let Some(missing) = missing {
+            if kind.is_empty() {
                 let shown = String::from_utf8_lossy(&text);
-                return Err(unrecognized(wanted, &format!("Object '{missing}' is missing in '{shown}'"), body));
+                return Err(unrecognized(wanted, &format!("Object 'Kind' is missing in '{shown}'"), body));
+            }
+            if api_version.is_empty() {
+                return Err(Status::bad_request(format!(
+                    "the API version in the data () does not match the expected API version ({own_version})"
+                )));
             }
         }
         let api_version = if api_version.is_empty() { own_version.clone() } else { api_version };

@@ -66,8 +66,12 @@ impl Scope<'_> {
     /// The body of a server-side apply: YAML or JSON, an object.
     pub(crate) fn applied_config(&self) -> Result<Value, Status> {
         let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
-        let text = yaml_to_json(&self.request.body).map_err(refuse)?;
+        let text =
+            yaml_to_json(&self.request.body).map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
         let config: Value = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
+        if config.is_null() {
+            return Err(Status::bad_request("invalid object type: /, Kind="));
+        }
         if !config.is_object() {
             let found = go_type(&config);
             return Err(refuse(format!(

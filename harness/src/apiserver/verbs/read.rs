@@ -121,7 +121,9 @@ impl Scope<'_> {
         let wanted = parse_version(version)
             .map_err(|why| Status::bad_request(format!("invalid resource version: {}", bad_version(version, &why))))?;
         let current = self.server.store().revision();
-        let exact = options.version_match == Some(VersionMatch::Exact);
+        // A limited list from an old resourceVersion without a match is served at exactly that one.
+        let exact = options.version_match == Some(VersionMatch::Exact)
+            || (options.limit > 0 && options.version_match.is_none() && wanted > 0);
         if wanted > current {
             let status = Status::too_large_resource_version(wanted, current);
             return Err(if exact { status.with_retry_after(0) } else { status });
@@ -129,12 +131,8 @@ impl Scope<'_> {
         if exact {
             return Ok(Page { revision: Some(wanted), ..Page::default() });
         }
-        // A limited list from an old resourceVersion without a match is served at exactly that one.
-        if options.limit > 0 && options.version_match.is_none() && wanted > 0 {
-            return Ok(Page { revision: Some(wanted), ..Page::default() });
-        }
         // `resourceVersion=0` is answered from a cache that knows no limit.
-        Ok(Page { unlimited: false, ..Page::default() })
+        Ok(Page { unlimited: wanted == 0, ..Page::default() })
     }
 
     fn continue_token(&self, last: &str, revision: u64) -> String {

@@ -29,7 +29,8 @@ impl Scope<'_> {
             check_access(&review, &self.kind.group)?;
         }
         let status = match &*self.kind.kind {
-            "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview" => json!({"allowed": true}),
+            "SelfSubjectAccessReview" => json!({"allowed": true}),
+            "SubjectAccessReview" | "LocalSubjectAccessReview" => json!({"allowed": is_master(&review)}),
             "SelfSubjectRulesReview" => {
                 review["spec"] = json!({});
                 rules()
@@ -54,6 +55,13 @@ impl Scope<'_> {
         review["status"] = status;
         Ok(encode(201, &review, negotiated.media))
     }
+}
+
+/// Whether a review is about somebody who may do everything; others may do nothing.
+fn is_master(review: &Value) -> bool {
+    let groups = review.pointer("/spec/groups").and_then(Value::as_array);
+    review.pointer("/spec/user").is_some_and(|user| user == USER)
+        || groups.is_some_and(|groups| groups.iter().any(|group| group == GROUPS[0]))
 }
 
 fn check_access(review: &Value, group: &str) -> Result<(), Status> {

@@ -10,8 +10,9 @@ use super::body::{Shown, encode};
 use super::options::{DeleteOptions, WriteOptions};
 use super::scope::Scope;
 use super::write::{Part, UpdateRules, Written};
-use crate::apiserver::kinds::meta;
+use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::lifecycle;
+use crate::apiserver::managedfields::{self, Write};
 use crate::apiserver::patch::{self, PatchType};
 use crate::apiserver::request::{Reply, ResourcePath};
 use crate::apiserver::schema;
@@ -67,7 +68,8 @@ impl Scope<'_> {
     async fn evict(&self) -> Result<Reply, Status> {
         let negotiated = self.negotiate()?;
         WriteOptions::parse(&self.query, "CreateOptions", None)?;
-        let body = self.decode_as(&["policy/v1"], "Eviction")?;
+        let mut body = self.decode_as(&["policy/v1"], "Eviction")?;
+        lifecycle::ensure_namespace(&mut body, &self.path.namespace)?;
         let dry_run: Vec<String> = self.query.all("dryRun").map(str::to_owned).collect();
         let outcome = eviction::evict(self, &self.path.namespace, &self.path.name, &body, &dry_run).await?;
         let code = if outcome.code == 0 { 201 } else { outcome.code };
@@ -250,6 +252,7 @@ impl Scope<'_> {
         lifecycle::check_name(&object, &self.path.name)?;
         let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
         let version = lifecycle::metadata_text(&object, "resourceVersion").to_owned();
+        let manager = self.manager(&options.field_manager);
         self.guaranteed_update(Part::Finalize, &rules, &mut |old| {
             let mut new = old.cloned().ok_or_else(|| self.not_found(&self.path.name))?;
             let finalizers = object.pointer("/spec/finalizers").filter(|list| !meta::is_empty(Some(list)));
@@ -261,7 +264,7 @@ impl Scope<'_> {
             if !version.is_empty() {
                 metadata.insert("resourceVersion".to_owned(), version.clone().into());
             }
-            Ok(new)
+            Ok(self.manage(old, new, &manager))
         })
     }
 
@@ -297,6 +300,7 @@ impl Scope<'_> {
     /// A service account's token: opaque, from the server's own numbers.
     fn token(&self) -> Result<Reply, Status> {
         const LIFETIME_SECONDS: i64 = 3600;
+        const SHORTEST_SECONDS: i64 = 600;
         self.stored()?;
         let mut body = self.decode_as(&["authentication.k8s.io/v1"], "TokenRequest")?;
         let seconds = body.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(LIFETIME_SECONDS);
@@ -306,11 +310,26 @@ impl Scope<'_> {
         if body["spec"].get("audiences").is_none() {
             body["spec"]["audiences"] = json!(["https://kubernetes.default.svc"]);
         }
+        if seconds < SHORTEST_SECONDS {
+            let mut errors = ErrorList::new();
+            let path = Path::new("spec");
+            let why = "may not specify a duration less than 10 minutes";
+            errors.invalid(&path.child("expirationSeconds"), seconds, why);
+            return Err(Status::invalid("authentication.k8s.io", "TokenRequest", "", &errors));
+        }
+        if let Some(schema) = schema::builtin("io.k8s.api.authentication.v1.TokenRequest") {
+            let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
+            let manager = self.manager(&options.field_manager);
+            let api_version = "authentication.k8s.io/v1";
+            let write = Write { manager: &manager, api_version, subresource: "token", reset: &[], now };
+            managedfields::update(&schema, None, &mut body, &write);
+        }
         let token = format!("plumbline-{}", self.server.ids().uid());
         body["status"] = json!({"token": token, "expirationTimestamp": lifecycle::rfc3339(end)});
         let metadata = lifecycle::metadata_mut(&mut body);
         metadata.insert("name".to_owned(), self.path.name.as_str().into());
         metadata.insert("namespace".to_owned(), self.path.namespace.as_str().into());
+        metadata.insert("uid".to_owned(), self.server.ids().uid().into());
         metadata.insert("creationTimestamp".to_owned(), lifecycle::rfc3339(now).into());
         Ok(encode(201, &body, self.negotiate()?.media))
     }

@@ -18,6 +18,8 @@ const GENERATION: &str = "deprecated.daemonset.template.generation";
 impl Strategy for DaemonSet {
     fn default(&self, object: &mut Value) {
         super::status_default(object, SHOWN);
+        // The version always shows the number, also one that is not counted yet: so its writer owns it.
+        set_template_generation(object, template_generation(object));
         let Some(spec) = meta::object_at(object, "spec") else { return };
         super::template_default(spec);
         meta::drop_zero(spec, &["minReadySeconds"]);
