@@ -129,6 +129,13 @@ fn validate_node(node: &Value) -> ErrorList {
     let taints = array(node.get("spec").unwrap_or(&Value::Null), "taints");
     validate_taints(taints, &METADATA.child("taints"), &mut errors);
     validate_resources(node, &mut errors);
+    let cidrs = array(node.get("spec").unwrap_or(&Value::Null), "podCIDRs");
+    let sixes = cidrs.iter().filter(|cidr| cidr.as_str().is_some_and(|text| text.contains(':'))).count();
+    if sixes > 1 || cidrs.len() - sixes > 1 {
+        let shown = Value::Array(cidrs.to_vec());
+        let why = "may specify no more than one CIDR for each IP family";
+        errors.invalid(&Path::new("spec").child("podCIDRs"), shown, why);
+    }
     errors
 }
 

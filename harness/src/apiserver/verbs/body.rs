@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::options::{WriteOptions, go_type};
 use super::scope::Scope;
 use super::write::Written;
+use super::yaml;
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::request::{Reply, ReplyBody};
 use crate::apiserver::schema::{self, FieldValidation, Schema};
@@ -514,10 +515,8 @@ impl Shown<'_> {
 /// A value in the wanted encoding.
 pub(crate) fn encode(code: u16, value: &Value, media: MediaType) -> Reply {
     let mut reply = Reply::json(code, value.to_string());
-    if media == MediaType::Yaml
-        && let Ok(yaml) = serde_saphyr::to_string(value)
-    {
-        reply.body = ReplyBody::Full(yaml.into());
+    if media == MediaType::Yaml {
+        reply.body = ReplyBody::Full(yaml::to_string(value).into());
         reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
     }
     reply

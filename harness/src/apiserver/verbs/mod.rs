@@ -17,6 +17,7 @@ mod reviews;
 mod scope;
 mod special;
 mod write;
+mod yaml;
 
 pub use handle::handle;
 pub use options::{DeleteOptions, Propagation};

@@ -44,6 +44,7 @@ impl Scope<'_> {
                 self.write_reply(|| self.patch(Part::Whole))
             }
             (subresource, _) => {
+                self.stored()?;
                 tracing::info!(path = self.request.path, subresource, "this subresource is not served");
                 Err(Status::method_not_allowed())
             }
