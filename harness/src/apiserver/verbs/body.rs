@@ -26,6 +26,18 @@ pub(crate) const BODY_MAX: usize = 3 * 1024 * 1024;
 pub(crate) const MEDIA_TYPES: [&str; 3] =
     ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
+/// Versions of kinds that are served no more but still known.
+const RETIRED: [(&str, &str); 8] = [
+    ("apps/v1beta1", "Deployment"),
+    ("apps/v1beta1", "StatefulSet"),
+    ("apps/v1beta2", "DaemonSet"),
+    ("apps/v1beta2", "Deployment"),
+    ("apps/v1beta2", "ReplicaSet"),
+    ("apps/v1beta2", "StatefulSet"),
+    ("policy/v1beta1", "PodDisruptionBudget"),
+    ("batch/v1beta1", "CronJob"),
+];
+
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -261,7 +273,8 @@ impl Scope<'_> {
         wrong: &dyn Fn(&str) -> Status,
     ) -> Status {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        if self.server.registry().by_kind(group, version, kind).is_none() {
+        let retired = RETIRED.contains(&(api_version, kind));
+        if !retired && self.server.registry().by_kind(group, version, kind).is_none() {
             return wrong(&unregistered(kind, api_version));
         }
         Status::bad_request(format!(

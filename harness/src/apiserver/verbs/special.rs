@@ -169,7 +169,9 @@ impl Scope<'_> {
         let written = self.guaranteed_update(Part::Whole, &rules, &mut |old| {
             let old = old.ok_or_else(|| self.not_found(&self.path.name))?;
             let force = options.force.unwrap_or(false);
-            let mut new = self.apply_config(Some(old), config.clone(), &options.field_manager, force)?;
+            let mut new = self
+                .apply_config(Some(old), config.clone(), &options.field_manager, force)
+                .map_err(|refusal| in_terms_of_scales(refusal, &self.kind.api_version()))?;
             forget_times_of_scales(&mut new);
             let errors = scale::validate(&self.scale_of(&new)?);
             if errors.is_empty() {
@@ -334,6 +336,16 @@ impl Scope<'_> {
         metadata.insert("creationTimestamp".to_owned(), lifecycle::rfc3339(now).into());
         Ok(encode(201, &body, self.negotiate()?.media))
     }
+}
+
+/// Conflicts over a Scale name the Scale's version, whatever version the owners wrote in.
+fn in_terms_of_scales(mut refusal: Status, own_version: &str) -> Status {
+    let reword = |text: &mut String| *text = text.replace(&format!("using {own_version}"), "using autoscaling/v1");
+    reword(&mut refusal.message);
+    if let Some(details) = &mut refusal.details {
+        details.causes.iter_mut().for_each(|cause| reword(&mut cause.message));
+    }
+    refusal
 }
 
 /// Ownership gained through a Scale carries no time (upstream translates it between two kinds and loses the time on the
