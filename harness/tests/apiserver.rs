@@ -72,7 +72,6 @@ fn two_runs_of_the_fake_are_the_same() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a skipped arm says why")]
 fn the_real_one_answers_the_same() {
     let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS") else {
         eprintln!("skipped: KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver");
