@@ -21,6 +21,7 @@ use super::{CREATE_ONLY, Kind, NameRule};
 pub fn kinds() -> Vec<Kind> {
     let groups = [
         core_group(),
+        core_group_pods_and_after(),
         apiregistration_group(),
         apps_group(),
         events_group(),
@@ -124,6 +125,12 @@ fn core_group() -> Vec<Builder> {
                 finalizer: "kubernetes.io/pv-protection",
                 ..WithDefaults::new(Generic { status: true, namespaced: false, ..Generic::NEW }, stored::volume)
             }),
+    ]
+}
+
+/// The core group from pods on, in the order of discovery.
+fn core_group_pods_and_after() -> Vec<Builder> {
+    vec![
         resource("", "v1", "pods", "Pod", "io.k8s.api.core.v1.Pod")
             .short(&["po"])
             .categories(&["all"])
