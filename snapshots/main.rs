@@ -1,5 +1,6 @@
 //! Every fixture's transcript is a snapshot here. `cargo test --test snapshots`, `cargo insta review`.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ fn main() {
     let groups = match parse::load(&fixtures) {
         Ok(fixtures) => snapshot::groups(fixtures),
         Err(problems) => {
-            eprintln!("{problems}");
+            let _ = writeln!(std::io::stderr(), "{problems}");
             std::process::exit(plumbline::exit::Exit::BadFixtures.code().into());
         }
     };
@@ -44,9 +45,9 @@ fn check(group: &Group, input: &Path) -> Result<(), Failed> {
         true
     });
     let judged: Vec<_> = judged.into_iter().flatten().collect();
-    let reports = judged.iter().map(|judged| &judged.report);
+    let mut reports = judged.iter().map(|judged| &judged.report);
     let provisional = group.fixtures.iter().all(|fixture| fixture.level == plumbline::fixture::Level::Provisional);
-    for report in reports.filter(|report| report.outcome == Outcome::Fail && !provisional) {
+    if let Some(report) = reports.find(|report| report.outcome == Outcome::Fail && !provisional) {
         let failures: Vec<String> = report.failures.iter().map(ToString::to_string).collect();
         return Err(Failed::from(format!("{}: {}\n\n{}", report.id, failures.join("\n"), report.transcript)));
     }

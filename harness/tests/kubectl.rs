@@ -4,7 +4,7 @@
 //! the sessions are skipped with that reason. Expectations are written by hand, with ages and generated names put aside.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn kubectl() -> Option<PathBuf> {
     let named = std::env::var_os("PLUMBLINE_KUBECTL").map(PathBuf::from);
     let found = named.into_iter().chain([PathBuf::from("kubectl")]).find(|program| works(program));
     if found.is_none() {
-        println!("skipped: no kubectl (set PLUMBLINE_KUBECTL or put it on PATH)");
+        let _ = writeln!(std::io::stdout(), "skipped: no kubectl (set PLUMBLINE_KUBECTL or put it on PATH)");
     }
     found
 }

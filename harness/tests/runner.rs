@@ -40,9 +40,7 @@ impl Subject for StandIn {
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
-        if self.refuse {
-            panic!("refuses to start");
-        }
+        assert!(!self.refuse, "refuses to start");
         let gate = Gate::new(launch.cluster.server(), launch.clock);
         let task = tokio::spawn((self.work)(gate.client(USER_AGENT)));
         Ok(Box::new(Launched { task, gate }))
