@@ -28,6 +28,10 @@ lint:
 serve *ARGS:
     cargo run --release -- serve {{ARGS}}
 
+# speed and size of the API server beside their targets
+bench *ARGS:
+    cargo run --release -- bench server {{ARGS}}
+
 # the crate documentation
 docs:
     cargo doc --workspace --no-deps --open

@@ -21,6 +21,7 @@
 //! | [`transcript`] | the server's record of everything, and its form for people |
 //! | [`expect`], [`invariants`] | judge a run, afterwards and purely from the transcript |
 //! | [`report`], [`snapshot`] | tell about it |
+//! | [`bench`] | how fast and how small the API server is |
 //! | [`cli`], [`exit`] | the program |
 //!
 //! Absences that matter: the judge (`expect`, `invariants`, `apiserver`) shares no code with the judged, only
@@ -28,6 +29,7 @@
 //! hash, a thread or a random number.
 
 pub mod apiserver;
+pub mod bench;
 pub mod cli;
 pub mod cluster;
 pub mod exit;

@@ -224,3 +224,18 @@ fn help_documents_the_exit_codes() {
         assert!(out(&output).contains(&format!("\n  {exit}")), "{}", out(&output));
     }
 }
+
+#[test]
+fn the_server_is_measured_with_what_was_asked_for() {
+    let arguments = "bench server --pods 40 --nodes 7 --budgets 3 --connections 4 --watchers 3 --rate 50 --seconds 1";
+    let arguments: Vec<&str> = arguments.split(' ').chain(["--output", "json"]).collect();
+    let output = plumbline(&folder("bench", &[("podgc/good.yaml", GOOD)]), &arguments);
+    assert_eq!(code(&output), 0, "missed targets are no failure without --enforce: {}", err(&output));
+    let report: plumbline::bench::report::Report = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!((report.api_version.as_str(), report.kind.as_str()), ("plumbline/v1", "ServerBenchmark"));
+    assert_eq!((report.shape.pods, report.shape.watchers), (40, 3));
+    for wanted in ["pods created", "one piece", "p99", "process ready", "in process"] {
+        let row = report.rows.iter().find(|row| row.name.contains(wanted));
+        assert!(row.is_some_and(|row| row.measured > 0.0), "{wanted}: {row:?}");
+    }
+}

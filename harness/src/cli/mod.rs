@@ -1,5 +1,6 @@
 //! The command line: one file per verb. Data goes to standard output, talk to standard error.
 
+mod bench;
 mod explain;
 mod lint;
 mod list;
@@ -37,6 +38,8 @@ enum Verb {
     Explain(explain::Args),
     /// Serve the fake API server to kubectl and other clients
     Serve(serve::Args),
+    /// Measure the fake API server
+    Bench(bench::Args),
 }
 
 /// Why a verb could not do its work.
@@ -66,6 +69,7 @@ pub fn main() -> Exit {
         Some(Verb::List(args)) => list::main(&args),
         Some(Verb::Lint(args)) => lint::main(&args),
         Some(Verb::Explain(args)) => explain::main(&args),
+        Some(Verb::Bench(args)) => bench::main(&args),
         Some(Verb::Serve(args)) => serve::main(&args).map_err(Error::Environment),
     };
     let (exit, message) = match result {

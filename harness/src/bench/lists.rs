@@ -1,0 +1,109 @@
+//! Reading many objects: whole lists, lists in pages, selections.
+
+use std::time::Duration;
+
+use super::Error;
+use super::http::Connection;
+use super::load::text_member;
+use crate::time::Clock;
+
+/// The beginning of a list is kept so far: its metadata is there.
+const BEGINNING: usize = 4096;
+/// How the pods of a typed list begin.
+const ITEM: &[u8] = br#"{"metadata":{"name":""#;
+
+/// A list that was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// Time from the first request to the last byte.
+    pub(super) took: Duration,
+    /// Bytes of the bodies.
+    pub(super) bytes: u64,
+    /// Items, where they were counted.
+    pub(super) items: u64,
+    /// Requests.
+    pub(super) pages: u64,
+}
+
+/// Reads `path` with `query` to its end, in pages of `limit` (0: in one piece). Counting costs time: not while one measures.
+pub(super) async fn list(
+    clock: &Clock,
+    connection: &mut Connection,
+    path: &str,
+    query: &str,
+    limit: usize,
+    counted: bool,
+) -> Result<Listed, Error> {
+    let mut listed = Listed::default();
+    let mut next = String::new();
+    let start = clock.elapsed();
+    loop {
+        // A limit of 0 and an empty token are as good as none.
+        let url = format!("{path}?{query}&limit={limit}&continue={next}");
+        let (mut beginning, mut items) = (Vec::with_capacity(BEGINNING), Items::default());
+        let status = connection
+            .stream("GET", &url, &[], |piece| {
+                listed.bytes += piece.len() as u64;
+                let room = BEGINNING - beginning.len();
+                beginning.extend_from_slice(&piece[..piece.len().min(room)]);
+                if counted {
+                    items.count(piece);
+                }
+                true
+            })
+            .await?;
+        if status != 200 {
+            let body = String::from_utf8_lossy(&beginning).into_owned();
+            return Err(Error::Refused { request: format!("GET {url}"), status, body });
+        }
+        listed.pages += 1;
+        listed.items += items.found;
+        let metadata = beginning.split(|byte| *byte == b'[').next().unwrap_or_default();
+        next = text_member(metadata, "continue").unwrap_or_default().replace('=', "%3D");
+        if next.is_empty() {
+            listed.took = clock.elapsed().saturating_sub(start);
+            return Ok(listed);
+        }
+    }
+}
+
+/// Counts the beginnings of items in a text that comes in pieces.
+#[derive(Default)]
+struct Items {
+    found: u64,
+    carried: Vec<u8>,
+}
+
+impl Items {
+    fn count(&mut self, piece: &[u8]) {
+        self.carried.extend_from_slice(piece);
+        let mut from = 0;
+        while let Some(at) = self.carried[from..].iter().position(|byte| *byte == ITEM[0]) {
+            let rest = &self.carried[from + at..];
+            if rest.len() < ITEM.len() {
+                from += at;
+                break;
+            }
+            let hit = rest.starts_with(ITEM);
+            self.found += u64::from(hit);
+            from += at + if hit { ITEM.len() } else { 1 };
+        }
+        let keep = self.carried.len().saturating_sub(ITEM.len()).max(from);
+        self.carried.drain(..keep);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_counted_across_pieces() {
+        let text = br#"{"items":[{"metadata":{"name":"a","x":{}}},{"metadata":{"name":"b"}},{"metadata":{"uid":"c"}},{"metadata":{"name":"d"#;
+        for size in 1..text.len() {
+            let mut items = Items::default();
+            text.chunks(size).for_each(|piece| items.count(piece));
+            assert_eq!(items.found, 3, "in pieces of {size}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Writing many objects over many connections at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::bodies::{self, Pod};
+use super::http::{Connection, Endpoint};
+use super::{Error, Shape};
+use crate::time::Clock;
+
+/// One piece of the load per number.
+pub(super) trait Work: Send + Sync + 'static {
+    /// Does piece `number`, one or more requests.
+    fn piece(&self, connection: &mut Connection, number: usize) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+/// How long pieces of work took.
+#[derive(Debug, Default)]
+pub(super) struct Took {
+    /// From the first piece's beginning to the last one's end.
+    pub(super) all: Duration,
+    /// Each piece, shortest first.
+    pub(super) each: Vec<Duration>,
+}
+
+impl Took {
+    /// Pieces per second.
+    pub(super) fn rate(&self) -> f64 {
+        self.each.len() as f64 / self.all.as_secs_f64()
+    }
+
+    /// The time that so many percent of the pieces did not exceed.
+    pub(super) fn percentile(&self, percent: usize) -> Duration {
+        let rank = (self.each.len() * percent).div_ceil(100);
+        self.each.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+    }
+}
+
+/// Does pieces 0 to `count` of `work` over `connections` connections; each takes the next piece when it has done one.
+pub(super) async fn run<W: Work>(
+    clock: &Clock,
+    endpoint: &Endpoint,
+    connections: usize,
+    count: usize,
+    work: Arc<W>,
+) -> Result<Took, Error> {
+    let mut open = Vec::new();
+    for _ in 0..connections.min(count) {
+        open.push(endpoint.connect().await?);
+    }
+    let next = Arc::new(AtomicUsize::new(0));
+    let start = clock.elapsed();
+    let mut tasks = JoinSet::new();
+    for mut connection in open {
+        let (work, next, clock) = (work.clone(), next.clone(), clock.clone());
+        tasks.spawn(async move {
+            let mut each = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return Ok(each);
+                }
+                let begun = clock.elapsed();
+                work.piece(&mut connection, number).await?;
+                each.push(clock.elapsed().saturating_sub(begun));
+            }
+        });
+    }
+    let mut took = Took::default();
+    while let Some(ended) = tasks.join_next().await {
+        took.each.append(&mut ended.map_err(|error| Error::Task(error.to_string()))??);
+    }
+    took.all = clock.elapsed().saturating_sub(start);
+    took.each.sort_unstable();
+    Ok(took)
+}
+
+/// Creates namespaces.
+pub(super) struct Namespaces;
+
+impl Work for Namespaces {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+        let name = if number == bodies::NAMESPACES { bodies::WATCHED.to_owned() } else { bodies::namespace(number) };
+        let body = bodies::namespace_body(&name);
+        connection.exchange("POST", "/api/v1/namespaces", &[body.as_bytes()], 201).await.map(|_| ())
+    }
+}
+
+/// Creates nodes.
+pub(super) struct Nodes;
+
+impl Work for Nodes {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+        let body = bodies::node(number);
+        connection.exchange("POST", "/api/v1/nodes", &[body.as_bytes()], 201).await.map(|_| ())
+    }
+}
+
+/// Creates the replica sets of applications and keeps their uids.
+pub(super) struct ReplicaSets {
+    /// Pods of each.
+    pub(super) replicas: usize,
+    /// uid by application.
+    pub(super) uids: std::sync::Mutex<Vec<Arc<str>>>,
+}
+
+impl Work for ReplicaSets {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+        let body = bodies::replica_set(number, self.replicas);
+        let path = format!("/apis/apps/v1/namespaces/{}/replicasets", bodies::namespace(number));
+        let reply = connection.exchange("POST", &path, &[body.as_bytes()], 201).await?;
+        let uid = text_member(reply, "uid").ok_or_else(|| Error::Reply(format!("no uid after POST {path}")))?;
+        let mut uids = self.uids.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(place) = uids.get_mut(number) {
+            *place = uid.into();
+        }
+        Ok(())
+    }
+}
+
+/// Creates budgets.
+pub(super) struct Budgets;
+
+impl Work for Budgets {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+        let body = bodies::budget(number);
+        let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", bodies::namespace(number));
+        connection.exchange("POST", &path, &[body.as_bytes()], 201).await.map(|_| ())
+    }
+}
+
+/// Creates pods and then, as a kubelet would, updates the status of what came back.
+pub(super) struct Pods {
+    /// How many of everything there is.
+    pub(super) shape: Shape,
+    /// uid of each application's replica set.
+    pub(super) owners: Vec<Arc<str>>,
+}
+
+impl Work for Pods {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+        let (app, node) = bodies::place(number, &self.shape);
+        let (namespace, app_name) = (bodies::namespace(app), bodies::app(app));
+        let name = bodies::pod_name(&app_name, number);
+        let owner = self.owners.get(app).map(|uid| &**uid);
+        let body = bodies::pod(&Pod { namespace: &namespace, name: &name, app: &app_name, owner, node });
+        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        let created = connection.exchange("POST", &path, &[body.as_bytes()], 201).await?;
+        // The status is the last member of what the server answers; all before it goes back as it came.
+        let end =
+            last(created, br#""status":{"#).ok_or_else(|| Error::Reply(format!("no status after POST {path}")))?;
+        let kept = created[..end].to_vec();
+        let status = bodies::status(number, node);
+        let path = format!("{path}/{name}/status");
+        connection.exchange("PUT", &path, &[&kept, status.as_bytes()], 200).await.map(|_| ())
+    }
+}
+
+fn last(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len()).rposition(|window| window == wanted)
+}
+
+/// The text of the first member `name` of encoded JSON, wherever it is.
+pub(super) fn text_member<'a>(json: &'a [u8], name: &str) -> Option<&'a str> {
+    let begin = format!("\"{name}\":\"");
+    let from = super::http::find(json, begin.as_bytes())? + begin.len();
+    let length = json[from..].iter().position(|byte| *byte == b'"')?;
+    std::str::from_utf8(&json[from..from + length]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_found() {
+        let json = br#"{"metadata":{"uid":"u-1","continue":"abc"},"status":{"x":1},"status":{"phase":"Pending"}}"#;
+        assert_eq!(text_member(json, "continue"), Some("abc"));
+        assert_eq!(text_member(json, "resourceVersion"), None);
+        assert!(json[last(json, br#""status":{"#).unwrap()..].starts_with(br#""status":{"phase""#));
+    }
+
+    #[test]
+    fn percentiles_are_of_the_sorted_times() {
+        let each = (1..=100).map(Duration::from_millis).collect();
+        let took = Took { all: Duration::from_secs(2), each };
+        assert_eq!(took.percentile(50), Duration::from_millis(50));
+        assert_eq!(took.percentile(100), Duration::from_millis(100));
+        assert!((took.rate() - 50.0).abs() < 1e-9);
+        assert_eq!(Took::default().percentile(99), Duration::ZERO);
+    }
+}

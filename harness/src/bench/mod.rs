@@ -1,0 +1,388 @@
+//! How fast and how small the API server is: a load as a large cluster makes it, over HTTPS, against `plumbline serve` in a
+//! process of its own, or against any other API server.
+//!
+//! | stage | what is measured |
+//! |---|---|
+//! | ready | from the start of the process to its first answer; a server in this process |
+//! | write | nodes, replica sets, budgets, then pods: one creation and one status update each |
+//! | memory | what the server's process holds then |
+//! | list | all pods in one piece and in pages, the pods of a node, of an application |
+//! | watch | how long after a write many watchers have its event |
+//!
+//! Clients and server share the machine, so [`http`] does as little as it can. The load is the same on every run.
+
+mod bodies;
+mod http;
+mod lists;
+mod load;
+mod process;
+pub mod report;
+mod watchers;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use self::http::Endpoint;
+use self::load::Took;
+use self::process::{Server, Usage};
+use self::report::{Report, Row, Unit};
+use crate::apiserver::request::ApiRequest;
+use crate::apiserver::{ApiServer, ApiServerConfig};
+use crate::time::Clock;
+
+/// How much of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Shape {
+    /// Pods.
+    pub pods: usize,
+    /// Nodes.
+    pub nodes: usize,
+    /// Budgets, each with a replica set.
+    pub budgets: usize,
+    /// Connections that write.
+    pub connections: usize,
+    /// Watchers of the watch stage; 0 leaves it out.
+    pub watchers: usize,
+    /// Writes per second of the watch stage.
+    pub rate: usize,
+    /// Length of the watch stage in seconds.
+    pub seconds: usize,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { pods: 150_000, nodes: 5_000, budgets: 3_000, connections: 64, watchers: 100, rate: 1_000, seconds: 10 }
+    }
+}
+
+impl Shape {
+    fn apps(&self) -> usize {
+        self.budgets.max(1)
+    }
+}
+
+/// Which server is measured.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// `serve` of this program, started with these arguments beside the address.
+    Serve {
+        /// The program.
+        program: PathBuf,
+        /// More arguments.
+        arguments: Vec<String>,
+    },
+    /// A server that runs already and is empty.
+    Running {
+        /// How it is reached.
+        kubeconfig: PathBuf,
+        /// Its processes, for memory and processor time.
+        pids: Vec<u32>,
+    },
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kubeconfig cannot be used.
+    #[error("{path}: {why}")]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// Connections or processes fail.
+    #[error("{doing} failed: {source}")]
+    Io {
+        /// What was done.
+        doing: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The server refuses a request of the load.
+    #[error("{request} was answered with {status}: {body}")]
+    Refused {
+        /// Method and path.
+        request: String,
+        /// HTTP status code.
+        status: u16,
+        /// Beginning of the body.
+        body: String,
+    },
+    /// The server's answer lacks something.
+    #[error("{0}")]
+    Reply(String),
+    /// A list does not hold what was written.
+    #[error("the list {what} has {found} items instead of {expected}")]
+    Incomplete {
+        /// Path and query.
+        what: String,
+        /// Items found.
+        found: u64,
+        /// Items written.
+        expected: u64,
+    },
+    /// A watcher did not get all events.
+    #[error("a watcher did not get all events")]
+    Lost,
+    /// A task of the load ended early.
+    #[error("a task of the load ended early: {0}")]
+    Task(String),
+}
+
+/// Servers that are started to measure the start.
+const STARTS: usize = 9;
+/// Objects per page of the paged list.
+const PAGE: usize = 500;
+/// Lists in one piece: the middle one counts.
+const LISTS: usize = 3;
+
+/// What is wanted (`target`) and what kube-apiserver with etcd, fsync off, came to on two cores (`reference`).
+mod figures {
+    pub(super) const READY: f64 = 0.050;
+    pub(super) const READY_REFERENCE: f64 = 2.3;
+    pub(super) const READY_IN_PROCESS: f64 = 0.002;
+    pub(super) const PODS: f64 = 8_000.0;
+    pub(super) const PODS_REFERENCE: f64 = 850.0;
+    pub(super) const MEMORY: f64 = 1e9;
+    pub(super) const MEMORY_REFERENCE: f64 = 7.1e9;
+    pub(super) const LIST: f64 = 1.5;
+    pub(super) const EVENT: f64 = 0.005;
+}
+
+/// Measures `subject` and tells `say` how far it is.
+///
+/// # Errors
+///
+/// The server does not start, refuses a request of the load, or loses something.
+pub async fn run(subject: &Subject, shape: Shape, say: &(dyn Fn(String) + Sync)) -> Result<Report, Error> {
+    let clock = Clock::wall();
+    let mut rows = Vec::new();
+    let (mut started, mut pids) = (None, Vec::new());
+    let kubeconfig = match subject {
+        Subject::Serve { program, arguments } => {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            say("ready: starting servers".to_owned());
+            ready(&clock, program, &arguments, &mut rows).await?;
+            in_process(&clock, &mut rows).await?;
+            let server = Server::start(program, &arguments, STARTS).await?;
+            pids.extend(server.pid());
+            started.insert(server).kubeconfig()
+        }
+        Subject::Running { kubeconfig, pids: given } => {
+            pids.clone_from(given);
+            kubeconfig.clone()
+        }
+    };
+    let bench = Bench { clock, kubeconfig, shape, pids, say };
+    bench.write(&mut rows).await?;
+    bench.memory("memory, everything held", &mut rows);
+    bench.list(&mut rows).await?;
+    if shape.watchers > 0 {
+        bench.watch(&mut rows).await?;
+    }
+    if let Some(usage) = Usage::of(&bench.pids) {
+        rows.push(Row::new("memory, highest of the whole run", Unit::Bytes, usage.peak as f64));
+    }
+    if let Some(server) = started {
+        server.stop().await;
+    }
+    Ok(Report {
+        api_version: report::API_VERSION.to_owned(),
+        kind: "ServerBenchmark".to_owned(),
+        server: match subject {
+            Subject::Serve { .. } => "plumbline serve".to_owned(),
+            Subject::Running { kubeconfig, .. } => kubeconfig.display().to_string(),
+        },
+        processors: std::thread::available_parallelism().map_or(1, usize::from),
+        shape,
+        rows,
+    })
+}
+
+async fn ready(clock: &Clock, program: &Path, arguments: &[&str], rows: &mut Vec<Row>) -> Result<(), Error> {
+    let (mut said, mut answered) = (Vec::new(), Vec::new());
+    for number in 0..STARTS {
+        let (ready, answer) = process::time_to_ready(clock, program, arguments, number).await?;
+        said.push(ready);
+        answered.push(answer);
+    }
+    let name = |what: &str| format!("process {what} (median of {STARTS})");
+    rows.push(
+        Row::new(name("ready"), Unit::Seconds, middle(said)).wanted(figures::READY).beside(figures::READY_REFERENCE),
+    );
+    rows.push(Row::new(name("has answered over HTTPS"), Unit::Seconds, middle(answered)));
+    Ok(())
+}
+
+/// Servers in this process, each until it has answered a first request. The first one of a process makes the tables that
+/// all share.
+async fn in_process(clock: &Clock, rows: &mut Vec<Row>) -> Result<(), Error> {
+    let mut times = Vec::new();
+    for _ in 0..=100 {
+        let start = clock.elapsed();
+        let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
+        let request = ApiRequest {
+            method: ::http::Method::GET,
+            path: "/api/v1/namespaces/default".to_owned(),
+            query: String::new(),
+            headers: ::http::HeaderMap::new(),
+            body: bytes::Bytes::new(),
+        };
+        let reply = server.handle(request).await;
+        times.push(clock.elapsed().saturating_sub(start));
+        if reply.status != 200 {
+            return Err(Error::Reply(format!("GET of a namespace was answered with {}", reply.status)));
+        }
+    }
+    let first = times.remove(0).as_secs_f64();
+    rows.push(Row::new("in process, first server", Unit::Seconds, first).wanted(figures::READY_IN_PROCESS));
+    rows.push(
+        Row::new("in process, each further (median of 100)", Unit::Seconds, middle(times))
+            .wanted(figures::READY_IN_PROCESS),
+    );
+    Ok(())
+}
+
+fn middle(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    times.get(times.len() / 2).map_or(0.0, Duration::as_secs_f64)
+}
+
+struct Bench<'a> {
+    clock: Clock,
+    kubeconfig: PathBuf,
+    shape: Shape,
+    pids: Vec<u32>,
+    say: &'a (dyn Fn(String) + Sync),
+}
+
+impl Bench<'_> {
+    fn say(&self, text: impl Into<String>) {
+        (self.say)(text.into());
+    }
+
+    async fn endpoint(&self, who: &str) -> Result<Endpoint, Error> {
+        Endpoint::from_kubeconfig(&self.kubeconfig, &format!("plumbline-bench/1 {who}")).await
+    }
+
+    fn memory(&self, name: &str, rows: &mut Vec<Row>) {
+        let Some(usage) = Usage::of(&self.pids) else { return };
+        let row = Row::new(name, Unit::Bytes, usage.resident as f64);
+        rows.push(row.wanted(figures::MEMORY).beside(figures::MEMORY_REFERENCE));
+        rows.push(Row::new("memory, highest so far", Unit::Bytes, usage.peak as f64));
+    }
+
+    /// Adds the processor time of server and clients since `before`, per piece.
+    fn cpu(&self, what: &str, before: (Option<Usage>, Option<Usage>), pieces: usize, rows: &mut Vec<Row>) {
+        let now = (Usage::of(&self.pids), Usage::of(&[std::process::id()]));
+        let used = |now: Option<Usage>, before: Option<Usage>| {
+            Some((now?.cpu.checked_sub(before?.cpu)?).as_secs_f64() / pieces.max(1) as f64)
+        };
+        if let Some(server) = used(now.0, before.0) {
+            rows.push(Row::new(format!("server's processor time per {what}"), Unit::Seconds, server));
+        }
+        if let Some(clients) = used(now.1, before.1) {
+            rows.push(Row::new(format!("clients' processor time per {what}"), Unit::Seconds, clients));
+        }
+    }
+
+    fn usage(&self) -> (Option<Usage>, Option<Usage>) {
+        (Usage::of(&self.pids), Usage::of(&[std::process::id()]))
+    }
+
+    async fn write(&self, rows: &mut Vec<Row>) -> Result<(), Error> {
+        let Shape { pods, nodes, budgets, connections, .. } = self.shape;
+        let (clock, apps) = (&self.clock, self.shape.apps());
+        let endpoint = self.endpoint("controllers").await?;
+        self.say(format!("write: {nodes} nodes, {apps} replica sets, {budgets} budgets"));
+        load::run(clock, &endpoint, connections, bodies::NAMESPACES + 1, Arc::new(load::Namespaces)).await?;
+        load::run(clock, &endpoint, connections, nodes, Arc::new(load::Nodes)).await?;
+        let uids = Mutex::new(vec!["".into(); apps]);
+        let sets = Arc::new(load::ReplicaSets { replicas: pods / apps, uids });
+        load::run(clock, &endpoint, connections, apps, sets.clone()).await?;
+        load::run(clock, &endpoint, connections, budgets, Arc::new(load::Budgets)).await?;
+        self.say(format!("write: {pods} pods over {connections} connections"));
+        let owners = sets.uids.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = self.usage();
+        let took =
+            load::run(clock, &endpoint, connections, pods, Arc::new(load::Pods { shape: self.shape, owners })).await?;
+        let rate = Row::new("pods created and their status updated", Unit::PerSecond, took.rate());
+        rows.push(rate.wanted(figures::PODS).beside(figures::PODS_REFERENCE));
+        self.cpu("pod", before, pods, rows);
+        percentiles("pod, both requests", &took, rows);
+        Ok(())
+    }
+
+    async fn list(&self, rows: &mut Vec<Row>) -> Result<(), Error> {
+        const PODS: &str = "/api/v1/pods";
+        let pods = self.shape.pods;
+        self.say(format!("list: {pods} pods"));
+        let mut connection = self.endpoint("reader").await?.connect().await?;
+        let connection = &mut connection;
+        let mut times = Vec::new();
+        let mut bytes = 0;
+        for _ in 0..LISTS {
+            let listed = lists::list(&self.clock, connection, PODS, "", 0, false).await?;
+            times.push(listed.took);
+            bytes = listed.bytes;
+        }
+        let row = Row::new(format!("list of all pods in one piece (median of {LISTS})"), Unit::Seconds, middle(times));
+        rows.push(row.wanted(figures::LIST));
+        let paged = lists::list(&self.clock, connection, PODS, "", PAGE, false).await?;
+        let name = format!("list of all pods in {} pages of {PAGE}", paged.pages);
+        rows.push(Row::new(name, Unit::Seconds, paged.took.as_secs_f64()).wanted(figures::LIST));
+        rows.push(Row::new("size of one pod in the list", Unit::Bytes, bytes as f64 / pods.max(1) as f64));
+        self.say("list: counting what is there, selections");
+        for (query, limit) in [("", 0), ("", PAGE)] {
+            let listed = lists::list(&self.clock, connection, PODS, query, limit, true).await?;
+            complete(&format!("{PODS}?{query}&limit={limit}"), listed.items, pods)?;
+        }
+        let on_node = (0..pods).filter(|pod| bodies::place(*pod, &self.shape).1 == 0).count();
+        let of_app = (0..pods).filter(|pod| bodies::place(*pod, &self.shape).0 == 0).count();
+        let app = bodies::app(0);
+        for (name, query, expected) in [
+            ("list of the pods of a node", format!("fieldSelector=spec.nodeName%3D{}", bodies::node_name(0)), on_node),
+            ("list of an application's pods by label", format!("labelSelector=app.kubernetes.io/name%3D{app}"), of_app),
+        ] {
+            let listed = lists::list(&self.clock, connection, PODS, &query, 0, true).await?;
+            complete(&format!("{PODS}?{query}"), listed.items, expected)?;
+            rows.push(Row::new(name, Unit::Seconds, listed.took.as_secs_f64()));
+        }
+        Ok(())
+    }
+
+    async fn watch(&self, rows: &mut Vec<Row>) -> Result<(), Error> {
+        let Shape { watchers, rate, seconds, .. } = self.shape;
+        self.say(format!("watch: {watchers} watchers, {rate} writes/s for {seconds} s"));
+        let endpoint = self.endpoint("watchers").await?;
+        let before = self.usage();
+        let watched = watchers::run(&self.clock, &endpoint, &self.shape).await?;
+        rows.push(Row::new("writes while watched", Unit::PerSecond, watched.rate));
+        let p99 = watched.delays.percentile(99).as_secs_f64();
+        rows.push(Row::new("event from write to watcher, p99", Unit::Seconds, p99).wanted(figures::EVENT));
+        rows.push(Row::new(
+            "event from write to watcher, p50",
+            Unit::Seconds,
+            watched.delays.percentile(50).as_secs_f64(),
+        ));
+        percentiles("write while watched", &watched.writes, rows);
+        self.cpu("event of a watcher", before, watchers * rate * seconds, rows);
+        Ok(())
+    }
+}
+
+fn complete(what: &str, found: u64, expected: usize) -> Result<(), Error> {
+    let expected = expected as u64;
+    if found == expected { Ok(()) } else { Err(Error::Incomplete { what: what.to_owned(), found, expected }) }
+}
+
+fn percentiles(what: &str, took: &Took, rows: &mut Vec<Row>) {
+    for percent in [50, 99] {
+        rows.push(Row::new(format!("{what}, p{percent}"), Unit::Seconds, took.percentile(percent).as_secs_f64()));
+    }
+}

@@ -1,0 +1,193 @@
+//! What was measured, beside what is wanted and what kube-apiserver with etcd needs: as a table and as JSON.
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use super::Shape;
+
+/// Version of [`Report`] in JSON. Fields may be added within a version; none changes its meaning.
+pub const API_VERSION: &str = "plumbline/v1";
+
+/// A measurement of one server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Report {
+    /// [`API_VERSION`].
+    pub api_version: String,
+    /// `ServerBenchmark`.
+    pub kind: String,
+    /// What was measured: `plumbline serve`, or the kubeconfig of another server.
+    pub server: String,
+    /// Processors of the machine, shared by the server and the clients.
+    pub processors: usize,
+    /// How much of everything.
+    pub shape: Shape,
+    /// The measurements, in order.
+    pub rows: Vec<Row>,
+}
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Pieces per second.
+    PerSecond,
+    /// Bytes.
+    Bytes,
+    /// A plain number.
+    Count,
+}
+
+/// One number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Row {
+    /// What it is.
+    pub name: String,
+    /// What `measured`, `target` and `reference` count.
+    pub unit: Unit,
+    /// What came out.
+    pub measured: f64,
+    /// What is wanted at most, or for rates at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<f64>,
+    /// How many times better than the target this is; below 1 the target is missed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times_target: Option<f64>,
+    /// What kube-apiserver with etcd (fsync off) came to on two cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<f64>,
+    /// How many times better than the reference this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times_reference: Option<f64>,
+}
+
+impl Row {
+    /// A number without a target.
+    pub fn new(name: impl Into<String>, unit: Unit, measured: f64) -> Self {
+        let name = name.into();
+        Self { name, unit, measured, target: None, times_target: None, reference: None, times_reference: None }
+    }
+
+    /// Says what is wanted.
+    #[must_use]
+    pub fn wanted(mut self, target: f64) -> Self {
+        self.target = Some(target);
+        self.times_target = Some(self.times(target));
+        self
+    }
+
+    /// Says what the reference came to.
+    #[must_use]
+    pub fn beside(mut self, reference: f64) -> Self {
+        self.reference = Some(reference);
+        self.times_reference = Some(self.times(reference));
+        self
+    }
+
+    /// Whether the target, if there is one, is reached.
+    pub fn is_reached(&self) -> bool {
+        self.times_target.is_none_or(|times| times >= 1.0)
+    }
+
+    fn times(&self, other: f64) -> f64 {
+        // More is better for rates only. Nothing is measured as nothing.
+        let least = f64::MIN_POSITIVE;
+        if self.unit == Unit::PerSecond { self.measured / other.max(least) } else { other / self.measured.max(least) }
+    }
+}
+
+impl Report {
+    /// The targets that were missed.
+    pub fn missed(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| !row.is_reached())
+    }
+
+    /// One line per number.
+    ///
+    /// # Errors
+    ///
+    /// `out` cannot be written.
+    pub fn table(&self, out: &mut impl Write) -> io::Result<()> {
+        let Shape { pods, nodes, budgets, connections, watchers, rate, .. } = self.shape;
+        writeln!(
+            out,
+            "{} · {pods} pods, {nodes} nodes, {budgets} budgets · {connections} connections · {watchers} watchers at {rate} writes/s · {} processors, shared with the clients",
+            self.server, self.processors
+        )?;
+        let width = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or_default();
+        writeln!(
+            out,
+            "{:<width$}  {:>12}  {:>12}  {:>8}  {:>14}  {:>8}",
+            "", "measured", "target", "×", "kube-apiserver", "×"
+        )?;
+        for row in &self.rows {
+            let told = |value: Option<f64>| value.map_or_else(String::new, |value| tell(value, row.unit));
+            let times = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
+            let line = format!(
+                "{:<width$}  {:>12}  {:>12}  {:>8}  {:>14}  {:>8}",
+                row.name,
+                tell(row.measured, row.unit),
+                told(row.target),
+                times(row.times_target),
+                told(row.reference),
+                times(row.times_reference),
+            );
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+fn tell(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Seconds if value < 0.001 => format!("{:.0} µs", value * 1e6),
+        Unit::Seconds if value < 0.1 => format!("{:.2} ms", value * 1e3),
+        Unit::Seconds if value < 1.0 => format!("{:.0} ms", value * 1e3),
+        Unit::Seconds => format!("{value:.2} s"),
+        Unit::PerSecond => format!("{value:.0}/s"),
+        Unit::Bytes if value < 1e6 => format!("{value:.0} B"),
+        Unit::Bytes if value < 1e9 => format!("{:.0} MB", value / 1e6),
+        Unit::Bytes => format!("{:.2} GB", value / 1e9),
+        Unit::Count => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn better_is_more_for_rates_and_less_for_the_rest() {
+        let fast = Row::new("rate", Unit::PerSecond, 900.0).wanted(600.0).beside(90.0);
+        assert_eq!((fast.times_target, fast.times_reference), (Some(1.5), Some(10.0)));
+        assert!(fast.is_reached());
+        let slow = Row::new("time", Unit::Seconds, 4.0).wanted(2.0);
+        assert_eq!(slow.times_target, Some(0.5));
+        assert!(!slow.is_reached());
+        assert!(Row::new("size", Unit::Bytes, 4.0).is_reached());
+    }
+
+    #[test]
+    fn the_table_and_the_document_say_the_same() {
+        let report = Report {
+            api_version: API_VERSION.to_owned(),
+            kind: "ServerBenchmark".to_owned(),
+            server: "plumbline serve".to_owned(),
+            processors: 2,
+            shape: Shape::default(),
+            rows: vec![Row::new("a list", Unit::Seconds, 0.75).wanted(1.5), Row::new("memory", Unit::Bytes, 2.5e9)],
+        };
+        let mut table = Vec::new();
+        report.table(&mut table).unwrap();
+        let table = String::from_utf8(table).unwrap();
+        let line = table.lines().find(|line| line.starts_with("a list")).unwrap();
+        assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["a", "list", "750", "ms", "1.50", "s", "2.00"]);
+        assert!(table.ends_with("2.50 GB\n"), "{table}");
+        let json = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    }
+}

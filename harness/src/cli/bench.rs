@@ -1,0 +1,114 @@
+//! `plumbline bench`: how fast and how small the API server is.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use super::{Error, talk};
+use crate::bench::{self, Shape, Subject, report::Report};
+use crate::exit::Exit;
+
+/// Flags of `bench`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Measure the API server under the load of a large cluster, over HTTPS, beside the targets
+    Server(Server),
+}
+
+#[derive(Debug, clap::Args)]
+struct Server {
+    /// Pods to create
+    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().pods)]
+    pods: usize,
+    /// Nodes to create
+    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().nodes)]
+    nodes: usize,
+    /// Budgets to create, each with a replica set
+    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().budgets)]
+    budgets: usize,
+    /// Connections that write
+    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().connections)]
+    connections: usize,
+    /// Watchers of the watch stage; 0 leaves the stage out
+    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().watchers)]
+    watchers: usize,
+    /// Writes per second of the watch stage
+    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().rate)]
+    rate: usize,
+    /// Length of the watch stage
+    #[arg(long, value_name = "SECONDS", default_value_t = Shape::default().seconds)]
+    seconds: usize,
+    /// Measure the empty API server that this kubeconfig leads to, instead of a `serve` of this program
+    #[arg(long, value_name = "KUBECONFIG")]
+    against: Option<PathBuf>,
+    /// With --against, a process of that server, for memory and processor time (may be repeated)
+    #[arg(long = "pid", value_name = "PID", requires = "against")]
+    pids: Vec<u32>,
+    /// Let the server keep its transcript of all requests, too
+    #[arg(long, conflicts_with = "against")]
+    transcript: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+    /// End with 100 when a target is missed
+    #[arg(long)]
+    enforce: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// A table for people.
+    Text,
+    /// One document for programs.
+    Json,
+}
+
+/// Runs the verb.
+pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+    let What::Server(args) = &args.what;
+    let environment = |why: String| Error::Environment(why);
+    let subject = match &args.against {
+        Some(kubeconfig) => Subject::Running { kubeconfig: kubeconfig.clone(), pids: args.pids.clone() },
+        None => Subject::Serve {
+            program: std::env::current_exe().map_err(|error| environment(format!("unable to find myself: {error}")))?,
+            arguments: if args.transcript { Vec::new() } else { vec!["--no-transcript".to_owned()] },
+        },
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| environment(format!("unable to start the runtime: {error}")))?;
+    let shape = Shape {
+        pods: args.pods,
+        nodes: args.nodes,
+        budgets: args.budgets,
+        connections: args.connections.max(1),
+        watchers: args.watchers,
+        rate: args.rate.max(1),
+        seconds: args.seconds.max(1),
+    };
+    let report = runtime.block_on(bench::run(&subject, shape, &|text| talk(&text)));
+    let report = report.map_err(|error| environment(error.to_string()))?;
+    print(&report, args.output)?;
+    let missed: Vec<&str> = report.missed().map(|row| row.name.as_str()).collect();
+    if missed.is_empty() {
+        return Ok(Exit::Ok);
+    }
+    talk(&format!("plumbline: missed: {}", missed.join(" · ")));
+    Ok(if args.enforce { Exit::FixturesFailed } else { Exit::Ok })
+}
+
+fn print(report: &Report, output: Output) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match output {
+        Output::Text => report.table(&mut out)?,
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut out, report)?;
+            writeln!(out)?;
+        }
+    }
+    out.flush()
+}
