@@ -170,6 +170,7 @@ mod tests {
             expect: Vec::new(),
             traffic: Traffic::default(),
             waive: std::collections::BTreeMap::new(),
+            tolerance: std::time::Duration::from_secs(1),
         }
     }
 

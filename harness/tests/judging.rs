@@ -19,6 +19,7 @@ struct Script {
     replies: Vec<StepReply>,
     scrapes: Vec<(Duration, String)>,
     version: u64,
+    tolerance: Duration,
 }
 
 fn start() -> jiff::Timestamp {
@@ -35,8 +36,8 @@ impl Script {
         for object in &mut initial {
             time_text::resolve(object, start(), start());
         }
-        let (transcript, version) = (Transcript::new(), 100);
-        Self { fixture, transcript, initial, marks: vec![], replies: vec![], scrapes: vec![], version }
+        let (transcript, version, tolerance) = (Transcript::new(), 100, Duration::ZERO);
+        Self { fixture, transcript, initial, marks: vec![], replies: vec![], scrapes: vec![], version, tolerance }
     }
 
     /// A request: `PATCH pods/a/status`, its body, its reply; returns its number.
@@ -128,6 +129,7 @@ impl Script {
             replies: &self.replies,
             scrapes: &self.scrapes,
             end: self.fixture.end(),
+            tolerance: self.tolerance,
         };
         judge(&self.fixture, &run)
     }

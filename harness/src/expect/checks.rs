@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::matching::{self, Surroundings, offset_of, show};
+use super::matching::{self, Surroundings, is_in_second, show};
 use super::world::{World, same_group};
 use super::{Run, is_subject_write, line, requests};
 use crate::fixture::check::{BudgetStatus, ConditionPattern, EventPattern, Text};
@@ -172,7 +172,7 @@ fn budget(wanted: &BudgetStatus, object: &Value) -> Result<(), Gap> {
 }
 
 fn surroundings<'a>(point: Point<'a>, uid: &'a dyn Fn(&str) -> Option<String>) -> Surroundings<'a> {
-    Surroundings { start: point.run.start, uid }
+    Surroundings { start: point.run.start, tolerance: point.run.tolerance, uid }
 }
 
 fn matched(pattern: &Value, object: &Value, point: Point<'_>) -> Result<(), Gap> {
@@ -201,9 +201,7 @@ fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Res
             && wanted
                 .generation
                 .is_none_or(|generation| condition["observedGeneration"].as_i64().unwrap_or(0) == generation)
-            && wanted.since.is_none_or(|since| {
-                offset_of(&text(condition, "lastTransitionTime"), point.run.start) == Some(floor_seconds(since))
-            })
+            && wanted.since.is_none_or(|since| changed_at(&text(condition, "lastTransitionTime"), since, point.run))
     };
     hold(matches!(found.as_slice(), [one] if good(one)), || {
         let mut expected = status.clone();
@@ -221,6 +219,13 @@ fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Res
         }
         Gap::new(expected, observed())
     })
+}
+
+/// Whether a time of the API is `since` after the start, in whole seconds as it writes them.
+fn changed_at(text: &str, since: jiff::SignedDuration, run: &Run<'_>) -> bool {
+    let found = text.parse::<jiff::Timestamp>().ok();
+    let wanted = run.start.checked_add(since).ok();
+    found.zip(wanted).is_some_and(|(found, wanted)| is_in_second(found, wanted, run.tolerance))
 }
 
 /// Whole seconds, cut off towards the past as the API's times are.
@@ -277,7 +282,7 @@ fn event(pattern: &EventPattern, point: Point<'_>) -> Result<(), Gap> {
 }
 
 fn found<'a>(pattern: &RequestPattern, point: Point<'a>) -> Vec<(&'a Entry, &'a Exchange)> {
-    requests(point.entries).filter(|(entry, exchange)| covers(pattern, entry, exchange)).collect()
+    requests(point.entries).filter(|(entry, exchange)| covers(pattern, entry, exchange, point.run)).collect()
 }
 
 fn listed(found: &[(&Entry, &Exchange)]) -> String {
@@ -291,13 +296,15 @@ fn listed(found: &[(&Entry, &Exchange)]) -> String {
 
 fn quiet(point: Point<'_>) -> Result<(), Gap> {
     let writes: Vec<_> = requests(point.entries)
-        .filter(|(entry, exchange)| is_subject_write(entry, exchange) && (point.window || entry.at == point.at))
+        .filter(|(entry, exchange)| {
+            is_subject_write(entry, exchange) && (point.window || point.run.is_at(point.at, entry.at))
+        })
         .collect();
     hold(writes.is_empty(), || Gap::new("no writes", listed(&writes)))
 }
 
-/// Whether `pattern` means this request.
-pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchange) -> bool {
+/// Whether `pattern` means this request of `run`.
+pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchange, run: &Run<'_>) -> bool {
     let request = &exchange.request;
     let by = match &pattern.actor {
         Some(actor) => entry.actor.name() == actor,
@@ -312,7 +319,7 @@ pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchang
         request.group.as_str()
     };
     by && pattern.verb.covers(&request.verb)
-        && pattern.at.is_none_or(|at| entry.at == at)
+        && pattern.at.is_none_or(|at| run.is_at(at, entry.at))
         && target.covers(group, &request.resource, request.namespace.as_deref(), name)
         && match target.subresource.as_deref() {
             Some("*") => true,
@@ -322,7 +329,9 @@ pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchang
 }
 
 fn metric(point: Point<'_>, name: &str, labels: &[(String, String)]) -> Result<f64, Gap> {
-    let Some((_, text)) = point.run.scrapes.iter().rev().find(|(at, _)| *at <= point.at) else {
+    // On a real clock they are read a little after the step's time.
+    let latest = point.at + point.run.tolerance;
+    let Some((_, text)) = point.run.scrapes.iter().rev().find(|(at, _)| *at <= latest) else {
         return Err(Gap::new("metrics", "they were not read"));
     };
     let sample = |line: &str| {

@@ -35,6 +35,8 @@ pub const OPERATORS: [(&str, &str, &str); 12] = [
 pub struct Surroundings<'a> {
     /// The time of `t=+0s`.
     pub start: Timestamp,
+    /// How far off a time may be.
+    pub tolerance: Duration,
     /// Finds the uid of an object named as in a fixture.
     pub uid: &'a dyn Fn(&str) -> Option<String>,
 }
@@ -210,10 +212,11 @@ fn operator(
         "$max" => (value.is_some() && number(value) <= number(Some(argument)), format!("at most {argument}")),
         "$time" => {
             let offset = argument.as_str().and_then(|text| time_text::signed(text).ok()).unwrap_or_default();
-            let wanted = around.start.checked_add(offset).map(time_text::rfc3339).unwrap_or_default();
+            let wanted = around.start.checked_add(offset).unwrap_or_default();
             let found = value.and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
             let text = argument.as_str().unwrap_or_default();
-            (found.map(time_text::rfc3339).as_deref() == Some(wanted.as_str()), format!("the time {text} ({wanted})"))
+            let holds = found.is_some_and(|found| is_in_second(found, wanted, around.tolerance));
+            (holds, format!("the time {text} ({})", time_text::rfc3339(wanted)))
         }
         "$uid" => {
             let wanted = (around.uid)(argument.as_str().unwrap_or_default());
@@ -235,10 +238,13 @@ pub fn show(value: Option<&Value>) -> String {
     if text.chars().count() <= 240 { text } else { format!("{}…", text.chars().take(240).collect::<String>()) }
 }
 
-/// The offset of an RFC 3339 time from the start, in whole seconds.
-pub fn offset_of(text: &str, start: Timestamp) -> Option<i64> {
-    let time: Timestamp = text.parse().ok()?;
-    Some(time.as_second() - start.as_second())
+/// Whether a time that the API cut off to `found`'s second may have been `wanted`, or at most `tolerance` away from it.
+pub(crate) fn is_in_second(found: Timestamp, wanted: Timestamp, tolerance: Duration) -> bool {
+    const NANOS: i128 = 1_000_000_000;
+    let begin = found.as_nanosecond().div_euclid(NANOS) * NANOS;
+    let tolerance = i128::try_from(tolerance.as_nanos()).unwrap_or(i128::MAX / 4);
+    let wanted = wanted.as_nanosecond();
+    begin <= wanted + tolerance && wanted - tolerance < begin + NANOS
 }
 
 /// A duration as `t=+40s`.
@@ -257,7 +263,7 @@ mod tests {
     fn check(pattern: &Value, value: &Value) -> Result<(), Mismatch> {
         let start = "2030-01-01T00:00:00Z".parse().unwrap();
         let uid = |name: &str| (name == "pods/a").then(|| "u1".to_owned());
-        matches(pattern, Some(value), Surroundings { start, uid: &uid })
+        matches(pattern, Some(value), Surroundings { start, tolerance: Duration::ZERO, uid: &uid })
     }
 
     #[rstest]

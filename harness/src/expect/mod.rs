@@ -3,6 +3,7 @@
 //! * [`world`] — the objects as they were at any point of the transcript.
 //! * [`matching`] — partial match of JSON values; [`checks`] — one check at one point.
 //! * [`temporal`] — the steps: at an instant, all through a window, some time in a window; replies.
+//! * [`Live`] — whether a step's checks hold already, while the run goes on.
 //! * [`traffic`] — order, completeness and explanation of the subject's requests.
 //!
 //! [`judge`] puts them together, with the always-on [`crate::invariants`].
@@ -17,11 +18,13 @@ use crate::invariants;
 use crate::transcript::{Entry, Exchange, Happening};
 
 pub(crate) mod checks;
+mod live;
 pub mod matching;
 mod temporal;
 mod traffic;
 pub mod world;
 
+pub use live::Live;
 use world::World;
 
 /// What is left of a run: all that judging needs.
@@ -43,6 +46,23 @@ pub struct Run<'a> {
     pub scrapes: &'a [(Duration, String)],
     /// How long the run was. If it was broken off, checks beyond it fail.
     pub end: Duration,
+    /// How far off the clocks and the reactions may be. Zero in virtual time, where every time is exact; on a real clock
+    /// [`crate::fixture::Fixture::tolerance`].
+    pub tolerance: Duration,
+}
+
+impl Run<'_> {
+    /// Whether `at` is `wanted`, as far as the clock can tell.
+    pub(crate) fn is_at(&self, wanted: Duration, at: Duration) -> bool {
+        at.abs_diff(wanted) <= self.tolerance
+    }
+
+    /// What a length of time may differ by if the server's clock measured both of its ends. The server sees the cause before
+    /// the subject does and the effect after it, so what the subject waits for can only look longer. What is left is that two
+    /// clocks tick and round differently: a twentieth of the tolerance, 50 ms of a second. So 39 s never pass for 40 s.
+    pub(crate) fn slack(&self) -> Duration {
+        self.tolerance / 20
+    }
 }
 
 /// The answer to a request of a step. If there are several, only the last may fail.

@@ -23,9 +23,11 @@ pub(super) fn steps(scene: Scene<'_>) -> Vec<Failure> {
             break;
         };
         let end = end.min(run.entries.len());
-        let begin = match index.checked_sub(1) {
-            Some(before) => run.marks[before].min(end),
-            None => run.entries[..end].partition_point(|entry| entry.at.is_zero()),
+        // Where the step before was over.
+        let over = index.checked_sub(1).map_or(0, |before| run.marks[before].min(end));
+        let begin = match index {
+            0 => run.entries[..end].partition_point(|entry| entry.at.is_zero()),
+            _ => over,
         };
         let mut advance = |to: usize| {
             run.entries[seen.min(to)..to].iter().for_each(|entry| world.step(entry));
@@ -37,12 +39,16 @@ pub(super) fn steps(scene: Scene<'_>) -> Vec<Failure> {
                 failures.extend(reply(index, step, wanted.as_ref(), run, &advance(end)));
             }
             StepKind::Expect { checks } => {
-                let world = advance(end);
-                let point = Point { run, world: &world, entries: &run.entries[..end], at: step.at, window: false };
-                failures.extend(checks.iter().filter_map(|check| failed(check, point, end)));
+                let since = match run.tolerance.is_zero() {
+                    true => end,
+                    false => first_at(run, step.at.saturating_sub(run.tolerance), end).max(over),
+                };
+                let instant = Window { run, begin: since, end, from: step.at, to: step.at };
+                failures.extend(instant.at_once(checks, advance(since)));
             }
             StepKind::Consistently { until, checks } => {
-                let window = Window { run, begin, end, from: step.at, to: *until };
+                let window = Window { run, begin, end, from: step.at, to: *until }.without_edges(step);
+                let begin = window.begin;
                 failures.extend(checks.iter().filter_map(|check| window.always(check, advance(begin))));
             }
             StepKind::Eventually { by, checks } => {
@@ -84,6 +90,11 @@ fn failed(check: &Check, point: Point<'_>, seq: usize) -> Option<Failure> {
     evaluate(check, point).err().map(|gap| failure(check, point.at, seq.saturating_sub(1), gap))
 }
 
+/// The position of the first entry of `run` before `end` that is not before `at`.
+fn first_at(run: &Run<'_>, at: Duration, end: usize) -> usize {
+    run.entries[..end].partition_point(|entry| entry.at < at)
+}
+
 /// A window of the transcript.
 #[derive(Debug, Clone, Copy)]
 struct Window<'a> {
@@ -95,6 +106,36 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
+    /// The window without what may belong to the steps before and after it, see [`Step::margin`].
+    fn without_edges(mut self, step: &Step) -> Self {
+        let margin = step.margin(self.run.tolerance);
+        if !margin.is_zero() {
+            self.from += margin;
+            self.to -= margin;
+            let after = self.run.entries[..self.end].partition_point(|entry| entry.at <= self.to);
+            self.end = after.max(self.begin);
+            self.begin = first_at(self.run, self.from, self.end).max(self.begin);
+        }
+        self
+    }
+
+    /// Checks that must hold together at `self.to`: at the window's end, or as late or early as the clock may be off.
+    fn at_once(&self, checks: &[Check], mut world: World) -> Vec<Failure> {
+        let mut last = Vec::new();
+        for position in self.begin..=self.end {
+            if position > self.begin {
+                world.step(&self.run.entries[position - 1]);
+            }
+            let entries = &self.run.entries[..position];
+            let point = Point { run: self.run, world: &world, entries, at: self.to, window: false };
+            last = checks.iter().filter_map(|check| failed(check, point, position)).collect();
+            if last.is_empty() {
+                break;
+            }
+        }
+        last
+    }
+
     fn point<'w>(&'w self, world: &'w World, position: usize) -> Point<'w> {
         let at = if position == self.begin { self.from } else { self.run.entries[position - 1].at };
         Point { run: self.run, world, entries: &self.run.entries[self.begin..position], at, window: true }
@@ -113,7 +154,8 @@ impl Window<'_> {
             }
             CheckKind::Never(pattern) => {
                 let entries = &self.run.entries[self.begin..self.end];
-                let (entry, _) = requests(entries).find(|(entry, exchange)| covers(pattern, entry, exchange))?;
+                let (entry, _) =
+                    requests(entries).find(|(entry, exchange)| covers(pattern, entry, exchange, self.run))?;
                 let gap = evaluate(check, self.point(&world, self.end)).err()?;
                 return Some(failure(check, entry.at, entry.seq, gap));
             }
@@ -221,7 +263,11 @@ fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world:
     }
     if let Some(pattern) = &wanted.body {
         let uid = |name: &str| world.uid(name);
-        let result = matching::matches(pattern, Some(&reply.body), Surroundings { start: run.start, uid: &uid });
+        let result = matching::matches(
+            pattern,
+            Some(&reply.body),
+            Surroundings { start: run.start, tolerance: run.tolerance, uid: &uid },
+        );
         demand(result.as_ref().err().map_or_else(|| "the body".to_owned(), ToString::to_string), result.is_ok());
     }
     if good {

@@ -32,13 +32,13 @@ fn meets(
     world: &World,
     run: &Run<'_>,
 ) -> Result<bool, String> {
-    if !covers(&wanted.pattern, entry, exchange) {
+    if !covers(&wanted.pattern, entry, exchange, run) {
         return Ok(false);
     }
     let Some(pattern) = &wanted.body else { return Ok(true) };
     let uid = |name: &str| world.uid(name);
     let body = exchange.request.body.as_deref();
-    matching::matches(pattern, body, Surroundings { start: run.start, uid: &uid })
+    matching::matches(pattern, body, Surroundings { start: run.start, tolerance: run.tolerance, uid: &uid })
         .map(|()| true)
         .map_err(|mismatch| format!("{} with body.{mismatch}", line(entry, exchange)))
 }
@@ -70,7 +70,7 @@ fn order(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
         let same = requests(run.entries).filter(|(entry, exchange)| {
             let mut anytime = missing.pattern.clone();
             (anytime.at, anytime.code) = (None, None);
-            covers(&anytime, entry, exchange)
+            covers(&anytime, entry, exchange, run)
         });
         let seen: Vec<String> = same.map(|(entry, exchange)| line(entry, exchange)).take(6).collect();
         if seen.is_empty() { "no such request".to_owned() } else { format!("only {}", seen.join(", ")) }
@@ -169,7 +169,7 @@ fn unexplained(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
             CheckKind::Requests { pattern, count } if count.max > 0 => Some(pattern),
             _ => None,
         });
-        let named = patterns.chain(counted).any(|pattern| covers(pattern, entry, exchange));
+        let named = patterns.chain(counted).any(|pattern| covers(pattern, entry, exchange, run));
         let expected_event = is_event_write(exchange) && explains_event(fixture, exchange, &world);
         let strict = traffic.only.is_some() && !is_event_write(exchange);
         // `writes` has its own, stricter judgement.

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::{Breach, Scene, condition};
-use crate::expect::matching::offset_of;
 use crate::fixture::Action;
 use crate::fixture::parse::step_actions;
 use crate::transcript::Actor;
+
+/// How long an announced disruption may take to begin.
+const TWO_MINUTES: SignedDuration = SignedDuration::from_secs(120);
 
 const BUDGETS: &str = "poddisruptionbudgets";
 
@@ -101,6 +104,7 @@ pub(super) fn foreign_conditions_survive(scene: &Scene<'_>) -> Vec<Breach> {
 /// See [`super::ALL`].
 pub(super) fn conditions_age_two_minutes(scene: &Scene<'_>) -> Vec<Breach> {
     let skewed = scene.fixture.steps.iter().flat_map(step_actions).any(|action| matches!(action, Action::Skew(_)));
+    let tolerance = SignedDuration::try_from(scene.run.tolerance).unwrap_or(SignedDuration::ZERO);
     scene.changes(&Actor::Disruption, "pods", |entry, _, old, new| {
         let old = old?;
         let before = condition(old, "DisruptionTarget").filter(|condition| condition["status"] == "True")?;
@@ -116,12 +120,14 @@ pub(super) fn conditions_age_two_minutes(scene: &Scene<'_>) -> Vec<Breach> {
         } else if before["reason"] == "TerminationByKubelet" {
             "the kubelet set it".to_owned()
         } else {
-            let since = offset_of(before["lastTransitionTime"].as_str()?, scene.run.start)?;
-            let age = i64::try_from(entry.at.as_secs()).unwrap_or(i64::MAX) - since;
-            if age >= 120 || skewed {
+            let set: jiff::Timestamp = before["lastTransitionTime"].as_str()?.parse().ok()?;
+            let reset = scene.run.start.checked_add(entry.at).ok()?;
+            let age = reset.duration_since(set);
+            // The condition's time is from the clock of whoever set it, so the whole tolerance applies.
+            if age.saturating_add(tolerance) >= TWO_MINUTES || skewed {
                 return None;
             }
-            format!("it is {age} s old")
+            format!("it is {} s old", age.as_secs())
         };
         Some(Breach::new(entry, observed))
     })

@@ -11,6 +11,9 @@ use crate::transcript::{Actor, Entry, Exchange, Happening};
 /// How long a node is missing before its pods are orphans.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
+/// From the end of a cycle to the start of the next.
+const CYCLE: Duration = Duration::from_secs(20);
+
 fn finished(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
@@ -67,29 +70,30 @@ pub(super) fn orphans_are_confirmed(scene: &Scene<'_>) -> Vec<Breach> {
                 && exchange.request.verb == "get"
                 && exchange.request.resource == "nodes"
                 && exchange.request.name.as_deref() == Some(node)
-                && asked.at + Duration::from_secs(20) > entry.at
+                && asked.at + CYCLE + scene.run.tolerance > entry.at
                 && exchange.reply.as_ref().is_some_and(|reply| reply.status == 404)
         });
         if !confirmed {
             return Some(Breach::new(entry, format!("no live GET of nodes/{node} answered 404 before")));
         }
         let missing = first_missing(scene, node);
-        missing.is_none_or(|since| since + QUARANTINE > entry.at).then(|| {
-            let since = missing.map_or_else(|| "never".to_owned(), |since| format!("{since:?}"));
+        missing.is_none_or(|(since, slack)| since + QUARANTINE > entry.at + slack).then(|| {
+            let since = missing.map_or_else(|| "never".to_owned(), |(since, _)| format!("{since:?}"));
             Breach::new(entry, format!("nodes/{node} is missing since {since}"))
         })
     })
 }
 
-/// When a node of that name was first not there.
-fn first_missing(scene: &Scene<'_>, node: &str) -> Option<Duration> {
+/// When a node of that name was first not there, and how much earlier a subject may have begun to count. That the node went
+/// the server saw before the subject; when the subject started is only as exact as the run's times are.
+fn first_missing(scene: &Scene<'_>, node: &str) -> Option<(Duration, Duration)> {
     let there = |object: &Value| object["kind"] == "Node" && object["metadata"]["name"] == node;
     if !scene.run.initial.iter().any(there) {
-        return Some(Duration::ZERO);
+        return Some((Duration::ZERO, scene.run.tolerance));
     }
     scene.run.entries.iter().find_map(|entry| match &entry.what {
         Happening::Change(change) if change.resource == "nodes" && change.name == node && change.new.is_none() => {
-            Some(entry.at)
+            Some((entry.at, scene.run.slack()))
         }
         _ => None,
     })

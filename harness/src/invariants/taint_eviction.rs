@@ -35,14 +35,17 @@ pub(super) fn no_early_eviction(scene: &Scene<'_>) -> Vec<Breach> {
 }
 
 /// When the pod of that uid may be deleted at the earliest, from everything that was true before entry `before`.
+///
+/// What was true from the start counts from a start that is only as exact as the run's times are; every change the server
+/// saw before the subject did.
 fn earliest(scene: &Scene<'_>, uid: &str, before: usize) -> Option<Duration> {
-    let mut world = scene.begin.clone();
-    let mut earliest = limit(&world, uid);
+    let (mut world, slack) = (scene.begin.clone(), scene.run.slack());
+    let mut earliest = limit(&world, uid).map(|limit| limit.saturating_sub(scene.run.tolerance));
     for entry in scene.run.entries.iter().take_while(|entry| entry.seq < before) {
         if let Happening::Change(change) = &entry.what {
             world.step(entry);
             if matches!(change.resource.as_str(), "pods" | "nodes") {
-                let found = limit(&world, uid).map(|limit| entry.at.saturating_add(limit));
+                let found = limit(&world, uid).map(|limit| entry.at.saturating_add(limit.saturating_sub(slack)));
                 earliest = earliest.into_iter().chain(found).min();
             }
         }

@@ -98,6 +98,7 @@ fn promises(fixture: &Fixture, gathered: &Gathered, entries: &[Entry]) -> Vec<Fa
         replies: &gathered.replies,
         scrapes: &gathered.scrapes,
         end: gathered.end,
+        tolerance: Duration::ZERO,
     };
     let failures = expect::judge(fixture, &run);
     let told = |failure: expect::Failure| Failure {

@@ -1,0 +1,59 @@
+//! Whether a step's checks hold already, while the run still goes on.
+
+use super::Run;
+use super::checks::{Point, evaluate};
+use super::world::World;
+use crate::fixture::{Check, Fixture, StepKind};
+use crate::transcript::Entry;
+
+/// Follows a run in wall time, so that a step need not wait longer than it must. The world is kept between two questions:
+/// each costs the new entries and the checks, not the whole run.
+#[derive(Debug)]
+pub struct Live<'a> {
+    fixture: &'a Fixture,
+    world: World,
+    seen: usize,
+}
+
+impl<'a> Live<'a> {
+    /// At the begin of `run`: of what it holds, only `initial` matters here.
+    #[must_use]
+    pub fn new(fixture: &'a Fixture, run: &Run<'_>) -> Self {
+        Self { fixture, world: World::new(run, &fixture.given.namespace), seen: 0 }
+    }
+
+    /// Whether the checks of step `index` hold together at the present end of `run`, so that it need not be waited for any
+    /// longer. After the last step: those of the fixture's `expect`.
+    ///
+    /// `run` is the same run at each call, grown since: `entries` up to now, `marks` of the steps that are over, `end` the
+    /// present time. Always true for actions, which nothing is waited for after, and never for `consistently`, which lasts until its end.
+    pub fn holds(&mut self, run: &Run<'_>, index: usize) -> bool {
+        let new = run.entries.get(self.seen..).unwrap_or_default();
+        new.iter().for_each(|entry| self.world.step(entry));
+        self.seen = self.seen.max(run.entries.len());
+        let instant = |at, checks: &[Check]| self.hold(run, run.entries, (at, false), checks);
+        let Some(step) = self.fixture.steps.get(index) else { return instant(run.end, &self.fixture.expect) };
+        match &step.kind {
+            StepKind::Do { .. } => true,
+            StepKind::Consistently { .. } => false,
+            StepKind::Expect { checks } => instant(step.at, checks),
+            StepKind::Eventually { checks, .. } => {
+                let over = index.checked_sub(1).and_then(|before| run.marks.get(before)).copied();
+                let begin = over.unwrap_or_else(|| run.entries.partition_point(|entry| entry.at.is_zero()));
+                let window = run.entries.get(begin..).unwrap_or_default();
+                self.hold(run, window, (run.end, true), checks)
+            }
+        }
+    }
+
+    fn hold(
+        &self,
+        run: &Run<'_>,
+        entries: &[Entry],
+        (at, window): (std::time::Duration, bool),
+        checks: &[Check],
+    ) -> bool {
+        let point = Point { run, world: &self.world, entries, at, window };
+        checks.iter().all(|check| evaluate(check, point).is_ok())
+    }
+}
