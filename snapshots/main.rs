@@ -2,15 +2,12 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
-use plumbline::runner::suite;
+use plumbline::runner::suite::{self, Arena, Options};
 use plumbline::snapshot::{self, Group};
-use plumbline::subject::Subject;
-use plumbline::subject::in_process::InProcess;
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -38,9 +35,9 @@ fn main() {
 
 /// Runs the group's fixtures and compares their transcripts with the snapshot.
 fn check(group: &Group, input: &Path) -> Result<(), Failed> {
-    let subject: Arc<dyn Subject> = Arc::new(InProcess);
+    let arena = Arena::embedded();
     let mut judged = vec![None; group.fixtures.len()];
-    suite::run_all(&group.fixtures, &subject, 1, |index, result| {
+    suite::run_all(&group.fixtures, &arena, Options::one_by_one(), |index, result| {
         judged[index] = Some(result);
         true
     });

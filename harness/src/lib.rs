@@ -16,7 +16,7 @@
 //! | [`time`] | one clock; `settle`: the exact moment at which every task waits |
 //! | [`fixture`], [`plan`] | reads fixtures strictly; decides what runs and says why the rest does not |
 //! | [`apiserver`], [`cluster`] | the fake Kubernetes API, and the place that fixtures see |
-//! | [`subject`] | launches, crashes and stops what is tested |
+//! | [`subject`], [`process`] | launches, crashes and stops what is tested; no process outlives the harness |
 //! | [`runner`] | one fixture from seed to end; many side by side |
 //! | [`transcript`] | the server's record of everything, and its form for people |
 //! | [`expect`], [`invariants`] | judge a run, afterwards and purely from the transcript |
@@ -37,6 +37,7 @@ pub mod expect;
 pub mod fixture;
 pub mod invariants;
 pub mod plan;
+pub mod process;
 pub mod report;
 pub mod runner;
 pub mod snapshot;

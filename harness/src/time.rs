@@ -9,7 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ pub struct Clock {
     epoch: Timestamp,
     start: tokio::time::Instant,
     kind: Kind,
+    /// Nanoseconds by which [`Clock::rebase`] moved the epoch; shared by all clones.
+    moved: Arc<AtomicU64>,
     /// Milliseconds that [`Clock::now`] runs ahead; shared by all clones.
     skew: Arc<AtomicI64>,
 }
@@ -53,16 +55,20 @@ impl Clock {
     ///
     /// Make it inside the runtime whose time it is to follow.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn virtual_from(epoch: Timestamp) -> Self {
-        Self { epoch, start: tokio::time::Instant::now(), kind: Kind::Virtual, skew: Arc::default() }
+        Self::starting(epoch, Kind::Virtual)
     }
 
     /// The system's clock; its epoch (`t=+0s`) is the moment of this call.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn wall() -> Self {
-        Self { epoch: Timestamp::now(), start: tokio::time::Instant::now(), kind: Kind::Wall, skew: Arc::default() }
+        Self::starting(Timestamp::now(), Kind::Wall)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
+    fn starting(epoch: Timestamp, kind: Kind) -> Self {
+        Self { epoch, start: tokio::time::Instant::now(), kind, moved: Arc::default(), skew: Arc::default() }
     }
 
     /// Whether time moves only when every task waits.
@@ -74,7 +80,19 @@ impl Clock {
     /// The moment that transcripts call `t=+0s`.
     #[must_use]
     pub fn epoch(&self) -> Timestamp {
-        self.epoch
+        self.epoch.checked_add(self.moved()).unwrap_or(Timestamp::MAX)
+    }
+
+    fn moved(&self) -> Duration {
+        Duration::from_nanos(self.moved.load(Ordering::Relaxed))
+    }
+
+    /// Makes the moment `offset` after the present epoch the new one, for all clones.
+    ///
+    /// On the wall clock a subject needs an unknown time until it is ready; what a fixture calls `0s` is known only then.
+    pub fn rebase(&self, offset: Duration) {
+        let moved = self.moved() + offset;
+        self.moved.store(u64::try_from(moved.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// The present moment.
@@ -82,7 +100,7 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn now(&self) -> Timestamp {
         let now = match self.kind {
-            Kind::Virtual => self.epoch.checked_add(self.elapsed()).unwrap_or(Timestamp::MAX),
+            Kind::Virtual => self.epoch().checked_add(self.elapsed()).unwrap_or(Timestamp::MAX),
             Kind::Wall => Timestamp::now(),
         };
         let skew = SignedDuration::from_millis(self.skew.load(Ordering::Relaxed));
@@ -96,10 +114,10 @@ impl Clock {
         self.skew.store(i64::try_from(skew.as_millis()).unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// Time since the epoch, never running backwards.
+    /// Time since the epoch, never running backwards; zero before it.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        self.start.elapsed()
+        self.start.elapsed().saturating_sub(self.moved())
     }
 
     /// Waits for `duration` (rounded up to a millisecond, tokio's tick).
@@ -119,7 +137,7 @@ impl Clock {
     /// Waits until `offset` after the epoch; returns at once when it is past.
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub async fn sleep_until_offset(&self, offset: Duration) {
-        tokio::time::sleep_until(self.start + offset).await;
+        tokio::time::sleep_until(self.start + self.moved() + offset).await;
     }
 
     /// Runs `future` for at most `limit`; `None` says that the limit was reached first.
@@ -168,6 +186,18 @@ pub fn run_virtual<F: Future>(future: F) -> std::io::Result<F::Output> {
         .build()?;
     let _mark = VirtualMark::set();
     Ok(runtime.block_on(future))
+}
+
+/// Runs `future` to its end on this thread, in a runtime of its own on the system's clock, with sockets, processes and
+/// signals.
+///
+/// Everything that `future` spawned is dropped before this returns.
+///
+/// # Errors
+///
+/// When the operating system refuses the runtime.
+pub fn run_wall<F: Future>(future: F) -> std::io::Result<F::Output> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
 }
 
 /// Says that this thread runs a virtual runtime for as long as it lives, also through a panic.
@@ -350,6 +380,25 @@ mod tests {
             clock.sleep(Duration::from_secs(5)).await;
             assert_eq!(clone.now(), epoch() - SignedDuration::from_secs(85));
             assert_eq!(clone.elapsed(), Duration::from_secs(5));
+        });
+    }
+
+    #[test]
+    fn a_rebased_clock_counts_from_the_new_epoch_in_all_clones() {
+        virtually(async {
+            let clock = Clock::virtual_from(epoch());
+            let clone = clock.clone();
+            clock.sleep(Duration::from_secs(5)).await;
+            clock.rebase(Duration::from_secs(3));
+            assert_eq!(
+                (clone.elapsed(), clone.epoch()),
+                (Duration::from_secs(2), epoch() + SignedDuration::from_secs(3))
+            );
+            assert_eq!(clone.now(), epoch() + SignedDuration::from_secs(5), "the time of day is what it was");
+            clone.sleep_until_offset(Duration::from_secs(10)).await;
+            assert_eq!(clock.elapsed(), Duration::from_secs(10));
+            clock.rebase(Duration::from_secs(20));
+            assert_eq!(clone.elapsed(), Duration::ZERO, "before the epoch");
         });
     }
 

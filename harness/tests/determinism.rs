@@ -1,18 +1,15 @@
 //! The whole suite, run again and side by side, gives the same bytes.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use plumbline::fixture::{Fixture, parse};
-use plumbline::runner::suite;
-use plumbline::subject::Subject;
-use plumbline::subject::in_process::InProcess;
+use plumbline::runner::suite::{self, Arena, Options};
 
 /// Of every fixture: its id, its transcript as text, and the record itself with uids, versions and bodies.
 fn run(fixtures: &[Fixture], jobs: usize) -> Vec<(String, String, String)> {
-    let subject: Arc<dyn Subject> = Arc::new(InProcess);
+    let arena = Arena::embedded();
     let mut results = vec![None; fixtures.len()];
-    suite::run_all(fixtures, &subject, jobs, |index, judged| {
+    suite::run_all(fixtures, &arena, Options { jobs, ..Options::one_by_one() }, |index, judged| {
         let record: Vec<String> = judged.entries.iter().map(|entry| format!("{entry:?}\n")).collect();
         results[index] = Some((judged.report.id, judged.transcript, record.concat()));
         true

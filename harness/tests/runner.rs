@@ -8,9 +8,9 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
-use plumbline::fixture::{Controller, Fixture, parse};
+use plumbline::fixture::{Capability, Controller, Fixture, parse};
 use plumbline::report::Outcome;
-use plumbline::runner::suite;
+use plumbline::runner::suite::{self, Arena, Options};
 use plumbline::runner::verdict::Judged;
 use plumbline::subject::gate::{Cut, Gate};
 use plumbline::subject::{Launch, Running, Subject};
@@ -27,8 +27,16 @@ struct StandIn {
 }
 
 impl Subject for StandIn {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "stand-in"
+    }
+
+    fn lacks(&self) -> BTreeSet<Capability> {
+        BTreeSet::new()
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {
@@ -41,7 +49,7 @@ impl Subject for StandIn {
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
         assert!(!self.refuse, "refuses to start");
-        let gate = Gate::new(launch.cluster.server(), launch.clock);
+        let gate = Gate::new(launch.access, launch.clock)?;
         let task = tokio::spawn((self.work)(gate.client(USER_AGENT)));
         Ok(Box::new(Launched { task, gate }))
     }
@@ -67,8 +75,8 @@ impl Running for Launched {
         async { Ok(()) }.boxed_local()
     }
 
-    fn metrics(&self) -> Result<String, String> {
-        Ok(String::new())
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
+        async { Ok(String::new()) }.boxed_local()
     }
 
     fn ended(&mut self) -> Option<String> {
@@ -85,9 +93,9 @@ fn fixture(name: &str, yaml: &str) -> Fixture {
 }
 
 fn run(fixtures: &[Fixture], subject: StandIn) -> Vec<Judged> {
-    let subject: Arc<dyn Subject> = Arc::new(subject);
+    let arena = Arena { subject: Arc::new(subject), ..Arena::embedded() };
     let mut results = vec![None; fixtures.len()];
-    suite::run_all(fixtures, &subject, 2, |index, judged| {
+    suite::run_all(fixtures, &arena, Options { jobs: 2, ..Options::one_by_one() }, |index, judged| {
         results[index] = Some(judged);
         true
     });

@@ -300,6 +300,11 @@ impl Faults {
         self.lock().gates.entry(resource.clone()).or_default().held = true;
     }
 
+    /// Whether watch events of a resource are kept back.
+    pub fn is_held(&self, resource: &ResourceId) -> bool {
+        self.lock().gates.get(resource).is_some_and(|gate| gate.held)
+    }
+
     /// Delivers what was kept back. With `coalesce_up_to` (the present resourceVersion) only the last state of each
     /// object: a deletion and a creation of the same name arrive as one update.
     pub fn release(&self, resource: &ResourceId, coalesce_up_to: Option<u64>) {

@@ -131,6 +131,23 @@ pub enum ListenError {
     },
 }
 
+/// The door between the socket and the server. Clones are handles of the same door.
+///
+/// While it is shut no request arrives and no answer leaves: connections break instead, and what has begun is not undone.
+#[derive(Debug, Clone, Default)]
+pub struct Door(Arc<AtomicBool>);
+
+impl Door {
+    /// Shuts or opens it.
+    pub fn shut(&self, shut: bool) {
+        self.0.store(shut, Ordering::SeqCst);
+    }
+
+    fn is_shut(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
 /// A server that listens; [`Listening::serve`] answers.
 #[derive(Debug)]
 pub struct Listening {
@@ -140,6 +157,7 @@ pub struct Listening {
     identity: Option<tls::Identity>,
     token: Arc<str>,
     limits: Limits,
+    door: Door,
 }
 
 /// Starts listening for `server`.
@@ -169,7 +187,8 @@ pub async fn listen(server: ApiServer, options: ListenOptions) -> Result<Listeni
     let listener = TcpListener::bind(wanted).await.map_err(bind_error)?;
     let address = listener.local_addr().map_err(bind_error)?;
     let identity = if options.plain { None } else { Some(tls::Identity::make(address.ip())?) };
-    Ok(Listening { server, listener, address, identity, token: token.into(), limits: options.limits })
+    let (token, door) = (token.into(), Door::default());
+    Ok(Listening { server, listener, address, identity, token, limits: options.limits, door })
 }
 
 impl Listening {
@@ -193,6 +212,11 @@ impl Listening {
     /// The bearer token that clients must send.
     pub fn token(&self) -> &str {
         &self.token
+    }
+
+    /// The door that all requests pass; open at first.
+    pub fn door(&self) -> Door {
+        self.door.clone()
     }
 
     /// The certificate of the authority in PEM, unless HTTP is plain.
@@ -227,9 +251,9 @@ impl Listening {
 
     /// Answers until `stop` is cancelled; then watches end, open requests finish, and the call returns.
     pub async fn serve(self, stop: CancellationToken) {
-        let acceptor = self.identity.as_ref().map(|identity| TlsAcceptor::from(identity.config.clone()));
-        let shared =
-            Arc::new(Connections { server: self.server, token: self.token, limits: self.limits, stop: stop.clone() });
+        let Self { server, listener, identity, token, limits, door, .. } = self;
+        let acceptor = identity.map(|identity| TlsAcceptor::from(identity.config));
+        let shared = Arc::new(Connections { server, token, limits, door, stop: stop.clone() });
         let permits = Arc::new(Semaphore::new(shared.limits.connections));
         let mut open = JoinSet::new();
         loop {
@@ -237,7 +261,7 @@ impl Listening {
                 biased;
                 () = stop.cancelled() => break,
                 Some(_) = open.join_next() => continue,
-                accepted = accept(&self.listener, &permits) => accepted,
+                accepted = accept(&listener, &permits) => accepted,
             };
             match accepted {
                 Ok((stream, permit)) => {
@@ -254,7 +278,7 @@ impl Listening {
                 }
             }
         }
-        drop(self.listener);
+        drop(listener);
         let ended = async { while open.join_next().await.is_some() {} };
         if shared.server.clock().timeout(shared.limits.stop_time, ended).await.is_none() {
             tracing::warn!(open = open.len(), "closing connections that did not end in time");
@@ -279,6 +303,7 @@ struct Connections {
     server: ApiServer,
     token: Arc<str>,
     limits: Limits,
+    door: Door,
     stop: CancellationToken,
 }
 
@@ -350,6 +375,9 @@ impl Connections {
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<HttpBody>, ConnectionReset> {
+        if self.door.is_shut() {
+            return Err(ConnectionReset);
+        }
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
         if (!open_to_all(path) || parts.headers.contains_key(header::AUTHORIZATION))
@@ -380,7 +408,7 @@ impl Connections {
             body,
         };
         let mut reply = self.server.handle(request).await;
-        if reply.drop_connection {
+        if reply.drop_connection || self.door.is_shut() {
             return Err(ConnectionReset);
         }
         if let ReplyBody::Stream(events) = reply.body {

@@ -1,16 +1,13 @@
 //! `plumbline explain`: a fixture in full: promise, steps, and the transcript of a run.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use super::Error;
 use super::select::{Folder, Select};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
-use crate::runner::suite;
+use crate::runner::suite::{self, Arena, Options};
 use crate::runner::verdict::Judged;
-use crate::subject::Subject;
-use crate::subject::in_process::InProcess;
 
 /// How many fixtures are explained at once, at most.
 const LIMIT: usize = 20;
@@ -28,16 +25,16 @@ pub(super) struct Args {
 
 /// Runs the verb.
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
-    let subject: Arc<dyn Subject> = Arc::new(InProcess);
+    let arena = Arena::embedded();
     let select = Select::one(&args.fixture, &args.folder);
     let fixtures = select.load()?;
     let chosen: Vec<Fixture> = match fixtures.iter().find(|fixture| fixture.id == args.fixture) {
         Some(exact) => vec![exact.clone()],
-        None => select.plan(&fixtures, &suite::place(&*subject))?.runs().cloned().collect(),
+        None => select.plan(&fixtures, &arena.place())?.runs().cloned().collect(),
     };
     let shown = &chosen[..chosen.len().min(LIMIT)];
     let mut judged: Vec<Option<Judged>> = vec![None; shown.len()];
-    suite::run_all(shown, &subject, 1, |index, result| {
+    suite::run_all(shown, &arena, Options::one_by_one(), |index, result| {
         judged[index] = Some(result);
         true
     });

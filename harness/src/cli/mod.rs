@@ -4,6 +4,7 @@ mod bench;
 mod explain;
 mod lint;
 mod list;
+mod place;
 mod run;
 mod select;
 mod serve;
@@ -47,6 +48,8 @@ enum Verb {
 enum Error {
     /// Fixtures that cannot be used.
     BadFixtures(crate::fixture::Problems),
+    /// Flags that do not go together.
+    Usage(String),
     /// The filters select nothing.
     Nothing(String),
     /// Something around us does not work.
@@ -75,6 +78,7 @@ pub fn main() -> Exit {
     let (exit, message) = match result {
         Ok(exit) => return exit,
         Err(Error::BadFixtures(problems)) => (Exit::BadFixtures, problems.to_string()),
+        Err(Error::Usage(message)) => (Exit::Usage, message),
         Err(Error::Nothing(message)) => (Exit::NothingSelected, message),
         Err(Error::Environment(message)) => (Exit::Environment, message),
     };

@@ -3,20 +3,18 @@
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::ValueEnum;
 
 use super::Error;
+use super::place::PlaceArgs;
 use super::select::Select;
 use crate::exit::Exit;
 use crate::report::json::Json;
 use crate::report::junit::Junit;
 use crate::report::terminal::Terminal;
 use crate::report::{Event, Outcome, Reporter, RunReport};
-use crate::runner::suite::{self, Options};
-use crate::subject::Subject;
-use crate::subject::in_process::InProcess;
+use crate::runner::suite;
 
 /// Flags of `run`.
 #[derive(Debug, clap::Args)]
@@ -24,9 +22,8 @@ pub(super) struct Args {
     #[command(flatten)]
     select: Select,
 
-    /// How many fixtures run side by side [default: one per core]
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    place: PlaceArgs,
 
     /// Start nothing new after the first failure; the rest is reported as not run
     #[arg(long)]
@@ -54,13 +51,11 @@ enum Format {
 
 /// Runs the verb.
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
-    let subject: Arc<dyn Subject> = Arc::new(InProcess);
     let fixtures = args.select.load()?;
-    let plan = args.select.plan(&fixtures, &suite::place(&*subject))?;
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let options = Options { jobs: args.jobs.map_or(cores, usize::from), fail_fast: args.fail_fast };
+    let place = args.place.start(args.fail_fast)?;
+    let plan = args.select.plan(&fixtures, &place.arena.place())?;
     let mut reporters = reporters(args)?;
-    let report = suite::run(&plan, &subject, options, &mut reporters)?;
+    let report = suite::run(&plan, &place.arena, place.options, &mut reporters)?;
     Ok(exit(&report))
 }
 

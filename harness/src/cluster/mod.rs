@@ -1,18 +1,114 @@
-//! Where fixtures run. Today: [`Embedded`], the server of [`crate::apiserver`] in this very process and in virtual time.
+//! Where fixtures run: a [`Cluster`] is the place, a [`Stage`] one fixture's part of it.
 //!
-//! Another place (sockets, a real API server) answers the same questions: what it can do ([`Embedded::capabilities`]), how
-//! a step's request is sent ([`Embedded::send`]), what time it is. A fixture never names a place, it requires capabilities.
+//! - [`embedded`]: the server of [`crate::apiserver`] in this very process, in virtual time; a server for each fixture
+//! - [`served`]: the same server over HTTPS, in wall time, for subjects that are processes; again one for each fixture
+//!
+//! A fixture never names a place, it requires capabilities. Every stage answers the same questions: how a step's request
+//! is sent, where the subject finds it, what happened ([`Stage::transcript`]).
+
+pub mod client;
+pub mod embedded;
+pub mod served;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
-use http::{HeaderMap, HeaderValue, Method, header};
-use http_body_util::BodyExt;
+use futures::future::LocalBoxFuture;
+use http::Method;
 use serde_json::Value;
 
-use crate::apiserver::service::into_response;
-use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig, ResourceId};
+use crate::apiserver::faults::Faults;
+use crate::apiserver::listener::Door;
+use crate::apiserver::{ApiServer, ResourceId};
 use crate::fixture::{Capability, Resource};
 use crate::time::Clock;
+use crate::transcript::Transcript;
+
+pub use embedded::Embedded;
+pub use served::Served;
+
+/// Where fixtures run. Lives as long as the run; whatever it started ends when it is dropped.
+pub trait Cluster: Send + Sync {
+    /// Name in reports.
+    fn name(&self) -> &str;
+
+    /// What it can do.
+    fn capabilities(&self) -> BTreeSet<Capability>;
+
+    /// Whether a fixture has to be alone in it: it shares something with the others that the fixture changes.
+    fn is_shared(&self) -> bool;
+
+    /// Sets the stage for one fixture. Called in the fixture's runtime; `clock` is the fixture's.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for people: what does not work, and what to do.
+    fn stage<'a>(&'a self, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>>;
+
+    /// Whether time is virtual here.
+    fn is_virtual(&self) -> bool {
+        self.capabilities().contains(&Capability::VirtualTime)
+    }
+}
+
+/// One fixture's part of a cluster, while it runs.
+pub trait Stage {
+    /// What happened, written by the server's side.
+    fn transcript(&self) -> &Transcript;
+
+    /// Trouble on demand, where the place can make it.
+    fn faults(&self) -> Option<&Faults>;
+
+    /// The resourceVersion of the last change; 0 where nobody knows.
+    fn revision(&self) -> u64;
+
+    /// Whether watchers must not see what happens to a resource for a moment: an object and its status are two requests,
+    /// but one happening. Nothing to do in virtual time, where watchers come to nothing meanwhile.
+    ///
+    /// Says whether [`Stage::let_go`] has to follow: not if a fault holds the events back already.
+    fn keep_back(&self, _resource: &ResourceId) -> bool {
+        false
+    }
+
+    /// Ends [`Stage::keep_back`]: watchers see the last state of each object, once.
+    fn let_go(&self, _resource: &ResourceId) {}
+
+    /// Makes the past unavailable to watches and lists. Only with [`Capability::Compaction`].
+    fn compact(&self);
+
+    /// Plants `objects` and returns everything that the server has then, as stored.
+    ///
+    /// # Errors
+    ///
+    /// When an object is of an unknown kind or cannot be stored; the text names it.
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, String>>;
+
+    /// Sends `call` and waits for the whole answer.
+    fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer>;
+
+    /// How a subject gets at it.
+    fn access(&self) -> Access<'_>;
+
+    /// The door that the subject's connections pass: shut at the moment of a crash, because a process takes another
+    /// moment to die.
+    fn door(&self) -> Door;
+
+    /// Takes everything away that the fixture left behind.
+    ///
+    /// # Errors
+    ///
+    /// What is left, and where.
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>>;
+}
+
+/// How a subject gets at a stage.
+#[derive(Clone, Copy, Debug)]
+pub enum Access<'a> {
+    /// By calls in this process.
+    InProcess(&'a ApiServer),
+    /// Over a connection.
+    Kubeconfig(&'a Path),
+}
 
 /// The answer to a request of a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,77 +132,6 @@ pub struct Call {
     pub body: Option<(&'static str, Value)>,
     /// Who asks.
     pub user_agent: String,
-}
-
-/// The embedded API server.
-#[derive(Clone, Debug)]
-pub struct Embedded {
-    server: ApiServer,
-}
-
-impl Embedded {
-    /// Name in reports.
-    pub const NAME: &'static str = "embedded";
-
-    /// A fresh, empty server on `clock`.
-    #[must_use]
-    pub fn new(clock: &Clock) -> Self {
-        Self { server: ApiServer::new(ApiServerConfig::new(clock.clone())) }
-    }
-
-    /// Everything: it lives in virtual time and obeys.
-    #[must_use]
-    pub fn capabilities() -> BTreeSet<Capability> {
-        Capability::ALL.into_iter().collect()
-    }
-
-    /// The server itself.
-    #[must_use]
-    pub fn server(&self) -> &ApiServer {
-        &self.server
-    }
-
-    /// Plants `objects` and returns everything that the server has then, as stored.
-    ///
-    /// # Errors
-    ///
-    /// When an object is of an unknown kind or cannot be stored; the text names it.
-    pub fn seed(&self, objects: Vec<Value>) -> Result<Vec<Value>, String> {
-        self.server.seed(objects)?;
-        let store = self.server.store();
-        let resources = store.resources();
-        let stored = resources.iter().flat_map(|resource| self.server.list(resource, None));
-        Ok(stored.map(|object| object.value()).collect())
-    }
-
-    /// Sends `call` and waits for the whole answer.
-    pub async fn send(&self, call: Call) -> Answer {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        if let Ok(user_agent) = HeaderValue::from_str(&call.user_agent) {
-            headers.insert(header::USER_AGENT, user_agent);
-        }
-        let body = match call.body {
-            Some((content_type, body)) => {
-                headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-                body.to_string().into()
-            }
-            None => bytes::Bytes::new(),
-        };
-        let request = ApiRequest { headers, body, ..ApiRequest::new(call.method, &call.path) };
-        let reply = self.server.handle(request).await;
-        if reply.drop_connection {
-            return Answer { code: 0, retry_after: None, body: Value::Null };
-        }
-        let response = into_response(reply);
-        let code = response.status().as_u16();
-        let retry_after =
-            response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let bytes = response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        let body = serde_json::from_slice(&bytes)
-            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
-        Answer { code, retry_after, body }
-    }
 }
 
 /// The server's name for a resource of a fixture.

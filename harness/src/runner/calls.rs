@@ -4,15 +4,15 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::cluster::{Answer, Call, Embedded};
+use crate::cluster::{Answer, Call, Stage, resource_id};
 use crate::fixture::{Edit, Operation, PatchKind, Target, UserRequest, time_text};
 
 const JSON: &str = "application/json";
 
 /// Sends `request`, which may take several calls, and returns the answer to the one that counts: the first that fails, or
 /// the main one. `now` and `start` are what relative times in bodies refer to.
-pub async fn send(cluster: &Embedded, request: &UserRequest, now: Timestamp, start: Timestamp) -> Answer {
-    let caller = Caller { cluster, request };
+pub async fn send(stage: &dyn Stage, request: &UserRequest, now: Timestamp, start: Timestamp) -> Answer {
+    let caller = Caller { stage, request };
     let resolved = |value: &Value| {
         let mut value = value.clone();
         time_text::resolve(&mut value, now, start);
@@ -47,7 +47,7 @@ pub async fn send(cluster: &Embedded, request: &UserRequest, now: Timestamp, sta
 }
 
 struct Caller<'a> {
-    cluster: &'a Embedded,
+    stage: &'a dyn Stage,
     request: &'a UserRequest,
 }
 
@@ -60,11 +60,21 @@ impl Caller<'_> {
             }
         }
         let user_agent = format!("plumbline/{} {}", env!("CARGO_PKG_VERSION"), self.request.actor);
-        self.cluster.send(Call { method, path, body, user_agent }).await
+        self.stage.send(Call { method, path, body, user_agent }).await
     }
 
     /// POST, and the status through its subresource, as a kubelet or controller would write it.
-    async fn create(&self, mut object: Value) -> Answer {
+    async fn create(&self, object: Value) -> Answer {
+        let resource = resource_id(&self.request.target.resource);
+        let kept_back = self.stage.keep_back(&resource);
+        let answer = self.create_with_status(object).await;
+        if kept_back {
+            self.stage.let_go(&resource);
+        }
+        answer
+    }
+
+    async fn create_with_status(&self, mut object: Value) -> Answer {
         let status = object.as_object_mut().and_then(|fields| fields.remove("status"));
         let target = &self.request.target;
         let answer = self.call(Method::POST, path(target, false), Some((JSON, object))).await;

@@ -8,9 +8,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::faults::{self, Crashed};
 use super::log::Log;
+use super::pace::{self, Pace};
 use super::{Evidence, calls, isolate};
-use crate::apiserver::faults::WatchEnd;
-use crate::cluster::{Answer, Embedded, resource_id};
+use crate::apiserver::faults::{Faults, WatchEnd};
+use crate::cluster::{Answer, Cluster, Stage, resource_id};
+use crate::expect::Live;
 use crate::expect::StepReply;
 use crate::fixture::parse::step_checks;
 use crate::fixture::{Action, Check, CheckKind, Control, Fault, Fixture, StepKind, WatchFault, time_text};
@@ -19,30 +21,55 @@ use crate::subject::{Launch, Running, Subject};
 use crate::time::{self, Clock, settle};
 use crate::transcript::redact::{at as moment, seconds};
 
-/// Runs `fixture` against `subject` in virtual time on this thread, and gathers `evidence` while it goes on.
+/// Runs `fixture` against `subject` in `cluster` on this thread, in the cluster's time, and gathers `evidence` while it goes on.
 ///
 /// # Errors
 ///
 /// When the operating system refuses a runtime.
-pub fn run(fixture: &Fixture, subject: &dyn Subject, evidence: &Evidence) -> std::io::Result<()> {
+pub fn run(fixture: &Fixture, place: Place<'_>, evidence: &Evidence) -> std::io::Result<()> {
     let (result, panics) = isolate::watch_panics(|| {
-        time::run_virtual(async {
-            let clock = Clock::virtual_from(time::epoch());
-            let log = Log::collect(&clock);
-            let mut world = World::new(fixture, subject, evidence, clock);
-            if let Err(trouble) = world.play().await {
-                evidence.update(|gathered| gathered.troubles.push(trouble));
-            }
-            evidence.update(|gathered| {
-                gathered.end = world.clock.elapsed();
-                gathered.log = log.lines();
-            });
-        })
+        if place.cluster.is_virtual() {
+            // The clock is made inside: it follows the time of the runtime it is made in.
+            time::run_virtual(async { play(fixture, place, evidence, Clock::virtual_from(time::epoch())).await })
+        } else {
+            time::run_wall(async { play(fixture, place, evidence, Clock::wall()).await })
+        }
     });
     evidence.update(|gathered| {
         gathered.troubles.extend(panics.into_iter().map(|panic| format!("the subject panicked: {panic}")));
     });
     result
+}
+
+/// Where a fixture runs, and what it tests.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// The cluster.
+    pub cluster: &'a dyn Cluster,
+    /// The subject.
+    pub subject: &'a dyn Subject,
+}
+
+async fn play(fixture: &Fixture, place: Place<'_>, evidence: &Evidence, clock: Clock) {
+    let log = Log::collect(&clock);
+    let trouble = |text: String| evidence.update(|gathered| gathered.troubles.push(text));
+    let stage = match place.cluster.stage(&clock).await {
+        Ok(stage) => stage,
+        Err(why) => return trouble(format!("unable to set the stage: {why}")),
+    };
+    let mut world = World::new(fixture, place, evidence, clock, stage);
+    if let Err(why) = world.play().await {
+        trouble(why);
+    }
+    let said = world.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
+    evidence.update(|gathered| {
+        gathered.end = world.clock.elapsed();
+        gathered.log = log.lines();
+        gathered.log.extend(said);
+    });
+    if let Err(why) = world.close().await {
+        trouble(why);
+    }
 }
 
 /// A fixture's world while it runs.
@@ -53,7 +80,8 @@ struct World<'a> {
     clock: Clock,
     /// The controllers' clock: never skewed.
     subject_clock: Clock,
-    cluster: Embedded,
+    pace: Pace,
+    stage: Box<dyn Stage>,
     running: RefCell<Option<Box<dyn Running>>>,
     /// Cuts whatever subject runs at the moment; shared with crash faults.
     cut: Arc<Mutex<Option<Cut>>>,
@@ -65,19 +93,28 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn new(fixture: &'a Fixture, subject: &'a dyn Subject, evidence: &'a Evidence, clock: Clock) -> Self {
-        let cluster = Embedded::new(&clock);
+    fn new(
+        fixture: &'a Fixture,
+        place: Place<'a>,
+        evidence: &'a Evidence,
+        clock: Clock,
+        stage: Box<dyn Stage>,
+    ) -> Self {
+        let pace = Pace::new(fixture, &place);
         evidence.update(|gathered| {
             gathered.start = clock.epoch();
-            gathered.transcript = cluster.server().transcript().clone();
+            gathered.transcript = stage.transcript().clone();
+            gathered.tolerance = pace.tolerance();
         });
+        let subject_clock = if clock.is_virtual() { Clock::virtual_from(clock.epoch()) } else { Clock::wall() };
         Self {
             fixture,
-            subject,
+            subject: place.subject,
             evidence,
-            subject_clock: Clock::virtual_from(clock.epoch()),
+            subject_clock,
             clock,
-            cluster,
+            pace,
+            stage,
             running: RefCell::default(),
             cut: Arc::default(),
             crashes: unbounded_channel(),
@@ -89,22 +126,34 @@ impl<'a> World<'a> {
     async fn play(&mut self) -> Result<(), String> {
         self.set_up().await?;
         let fixture = self.fixture;
+        let mut live = self.evidence.update(|gathered| Live::new(fixture, &gathered.run(&[], Duration::ZERO)));
+        let ends = self.pace.ends(fixture);
         // In the order of the file, which is the order of time; a window counts where it ends.
         for (index, step) in fixture.steps.iter().enumerate() {
-            self.wait_until(step.end()).await?;
-            if let StepKind::Do { actions, .. } = &step.kind {
-                self.act(index, actions).await?;
-                self.rest().await?;
+            match (&step.kind, self.pace) {
+                (StepKind::Do { actions, .. }, _) => {
+                    self.wait_until(step.at).await?;
+                    self.act(index, actions).await?;
+                    self.rest().await?;
+                }
+                (StepKind::Expect { .. } | StepKind::Eventually { .. }, Pace::Wall { tolerance, .. }) => {
+                    self.wait_until(step.at).await?;
+                    self.until_it_holds(&mut live, index, step.end() + tolerance).await?;
+                }
+                _ => self.wait_until(ends[index]).await?,
             }
             if asks_for_metrics(step_checks(step)) {
-                self.scrape();
+                self.scrape().await;
             }
-            let length = self.cluster.server().transcript().len();
+            let length = self.stage.transcript().len();
             self.evidence.update(|gathered| gathered.marks.push(length));
         }
-        self.wait_until(fixture.end()).await?;
+        if let Pace::Wall { tolerance } = self.pace {
+            let end = self.clock.elapsed();
+            self.until_it_holds(&mut live, fixture.steps.len(), end + tolerance).await?;
+        }
         if asks_for_metrics(&fixture.expect) {
-            self.scrape();
+            self.scrape().await;
         }
         Ok(())
     }
@@ -117,14 +166,98 @@ impl<'a> World<'a> {
             time_text::resolve(object, now, now);
         }
         let initial =
-            self.cluster.seed(objects).map_err(|error| format!("unable to plant the given objects: {error}"))?;
+            self.stage.seed(objects).await.map_err(|error| format!("unable to plant the given objects: {error}"))?;
         self.evidence.update(|gathered| gathered.initial = initial);
-        given.faults.iter().for_each(|fault| self.arm(fault));
-        given.watches.iter().for_each(|fault| self.watch_fault(fault));
+        given.faults.iter().try_for_each(|fault| self.arm(fault))?;
+        given.watches.iter().try_for_each(|fault| self.watch_fault(fault))?;
         if !given.stopped {
             self.start()?;
         }
+        if let Pace::Wall { .. } = self.pace {
+            self.begin_counting().await?;
+        }
         self.rest().await
+    }
+
+    /// On the wall clock: makes the moment at which the controllers have begun to watch `t=+0s`.
+    async fn begin_counting(&mut self) -> Result<(), String> {
+        if self.running.borrow().is_some() {
+            self.subject_is_up(0).await?;
+        }
+        self.rest().await?;
+        let begun = self.stage.transcript().with(|entries| {
+            let mut reads =
+                crate::expect::requests(entries).filter(|(_, exchange)| pace::is_informer(&exchange.request));
+            reads.next_back().map_or_else(|| self.clock.elapsed(), |(entry, _)| entry.at)
+        });
+        self.clock.rebase(begun);
+        self.stage.transcript().move_to_epoch();
+        self.evidence.update(|gathered| gathered.start = self.clock.epoch());
+        Ok(())
+    }
+
+    /// Waits until the subject says that it is ready and has asked, after entry `from`, for what its controllers watch.
+    async fn subject_is_up(&mut self, from: usize) -> Result<(), String> {
+        let ready = {
+            let mut running = self.running.borrow_mut();
+            let Some(running) = running.as_mut() else { return Ok(()) };
+            running.ready().await
+        };
+        ready?;
+        let transcript = self.stage.transcript().clone();
+        let limit = self.clock.elapsed() + pace::READY_LIMIT;
+        loop {
+            let news = transcript.news();
+            let missing =
+                transcript.with(|entries| pace::not_asked_for(self.fixture, &entries[from.min(entries.len())..]));
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if self.clock.elapsed() >= limit {
+                let log = self.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
+                let log = log.iter().rev().take(10).rev().map(|line| format!("\n    {line}")).collect::<String>();
+                return Err(format!(
+                    "the subject never became ready: after {} s it has not listed or watched {}{log}",
+                    pace::READY_LIMIT.as_secs(),
+                    missing.join(", ")
+                ));
+            }
+            self.clock.timeout(pace::LOOK_AGAIN, news).await;
+            self.still_runs()?;
+        }
+    }
+
+    /// Waits until the checks of a step hold, but not after `limit`. Whether they did is judged later, from the transcript.
+    async fn until_it_holds(&mut self, live: &mut Live<'_>, index: usize, limit: Duration) -> Result<(), String> {
+        let transcript = self.stage.transcript().clone();
+        let checks = self.fixture.steps.get(index).map_or(&self.fixture.expect[..], step_checks);
+        let metrics = asks_for_metrics(checks);
+        loop {
+            let news = transcript.news();
+            if metrics {
+                self.scrape().await;
+            }
+            let now = self.clock.elapsed();
+            let holds = self
+                .evidence
+                .update(|gathered| transcript.with(|entries| live.holds(&gathered.run(entries, now), index)));
+            if holds || now >= limit {
+                return Ok(());
+            }
+            // Not at every entry: a burst of them is looked at once. Metrics change without an entry.
+            let patience = if metrics { pace::LOOK_AGAIN } else { limit - now };
+            self.clock.timeout(patience.min(limit - now), news).await;
+            let next = self.clock.elapsed() + pace::BURST;
+            self.wait_until(next.min(limit)).await?;
+        }
+    }
+
+    /// Ends the subject, and takes away what the fixture left.
+    async fn close(self) -> Result<(), String> {
+        if let Some(mut running) = self.running.take() {
+            running.crash();
+        }
+        self.stage.clear().await.map_err(|why| format!("unable to tidy up: {why}"))
     }
 
     /// Lets time pass until `target`; crashes, restarts and ends of outages that are due until then happen in time.
@@ -133,7 +266,7 @@ impl<'a> World<'a> {
             let now = self.clock.elapsed();
             if self.outage_until.is_some_and(|until| until <= now) {
                 self.outage_until = None;
-                self.cluster.server().faults().set_outage(false);
+                self.faults()?.set_outage(false);
                 self.note("the server answers again");
             }
             if self.restart_at.is_some_and(|at| at <= now) {
@@ -154,46 +287,53 @@ impl<'a> World<'a> {
             if let Some(crashed) = crashed {
                 self.crashed(&crashed)?;
             }
-            self.rest().await?;
+            if self.clock.is_virtual() {
+                self.rest().await?;
+            } else {
+                self.still_runs()?;
+            }
         }
     }
 
     /// Waits until nothing moves, and deals with what happened to the subject meanwhile.
     async fn rest(&mut self) -> Result<(), String> {
         loop {
-            settle().await;
+            match self.pace {
+                Pace::Virtual => settle().await,
+                Pace::Wall { .. } => pace::calm(self.stage.transcript(), &self.clock).await,
+            }
             match self.crashes.1.try_recv() {
                 Ok(crashed) => self.crashed(&crashed)?,
                 Err(_) => break,
             }
         }
-        match self.running.borrow_mut().as_mut().and_then(|running| running.ended()) {
-            Some(reason) => {
-                Err(format!("the controllers ended by themselves at {}: {reason}", moment(self.clock.elapsed())))
-            }
-            None => Ok(()),
-        }
+        self.still_runs()
+    }
+
+    fn still_runs(&self) -> Result<(), String> {
+        let mut running = self.running.borrow_mut();
+        let Some(reason) = running.as_mut().and_then(|running| running.ended()) else { return Ok(()) };
+        Err(format!("the controllers ended by themselves at {}: {reason}", moment(self.clock.elapsed())))
     }
 
     async fn act(&mut self, step: usize, actions: &[Action]) -> Result<(), String> {
         for action in actions {
             match action {
                 Action::Request(request) => {
-                    let answer = calls::send(&self.cluster, request, self.clock.now(), self.clock.epoch()).await;
+                    let answer = calls::send(&*self.stage, request, self.clock.now(), self.clock.epoch()).await;
                     let Answer { code, retry_after, body } = answer;
                     self.evidence.update(|gathered| gathered.replies.push(StepReply { step, code, retry_after, body }));
                 }
                 Action::Control(control) => self.control(*control).await?,
-                Action::Fault(fault) => self.arm(fault),
+                Action::Fault(fault) => self.arm(fault)?,
                 Action::Heal(name) => {
-                    let healed = self.cluster.server().faults().heal(name.as_deref());
+                    let healed = self.faults()?.heal(name.as_deref());
                     let which = name.as_deref().map_or_else(|| "all faults".to_owned(), |name| format!("fault {name}"));
                     self.note(&format!("{which} healed ({healed})"));
                 }
-                Action::Watch(fault) => self.watch_fault(fault),
+                Action::Watch(fault) => self.watch_fault(fault)?,
                 Action::Compact => {
-                    let server = self.cluster.server();
-                    server.compact(server.store().revision());
+                    self.stage.compact();
                     self.note("the server forgets its past");
                 }
                 Action::Skew(by) => {
@@ -201,7 +341,7 @@ impl<'a> World<'a> {
                     self.note(&format!("the server's clock is off by {by:#}"));
                 }
                 Action::Outage(duration) => {
-                    self.cluster.server().faults().set_outage(true);
+                    self.faults()?.set_outage(true);
                     self.outage_until = Some(self.clock.elapsed() + *duration);
                     self.note(&format!("the server is out for {}", seconds(*duration)));
                 }
@@ -247,9 +387,10 @@ impl<'a> World<'a> {
         let launch = Launch {
             controllers: &self.fixture.controllers,
             flags: &self.fixture.flags,
-            cluster: &self.cluster,
+            access: self.stage.access(),
             clock: &self.subject_clock,
         };
+        self.stage.door().shut(false);
         let running = self.subject.launch(&launch)?;
         *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.cut());
         *self.running.borrow_mut() = Some(running);
@@ -258,6 +399,7 @@ impl<'a> World<'a> {
 
     fn crash(&self, note: &str) {
         self.note(note);
+        self.stage.door().shut(true);
         if let Some(mut running) = self.running.take() {
             running.crash();
         }
@@ -272,19 +414,25 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn arm(&self, fault: &Fault) {
-        let cut = self.cut.clone();
+    fn faults(&self) -> Result<&Faults, String> {
+        self.stage.faults().ok_or_else(|| "the fixture makes trouble in a cluster that cannot".to_owned())
+    }
+
+    fn arm(&self, fault: &Fault) -> Result<(), String> {
+        let (cut, door) = (self.cut.clone(), self.stage.door());
         let cut = move || {
+            door.shut(true);
             if let Some(cut) = cut.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
                 cut.now();
             }
         };
-        self.cluster.server().faults().arm(faults::rule(fault, &self.clock, Arc::new(cut), &self.crashes.0));
+        let tolerance = self.pace.tolerance();
+        self.faults()?.arm(faults::rule(fault, &self.clock, tolerance, Arc::new(cut), &self.crashes.0));
+        Ok(())
     }
 
-    fn watch_fault(&self, fault: &WatchFault) {
-        let server = self.cluster.server();
-        let (faults, revision) = (server.faults(), server.store().revision());
+    fn watch_fault(&self, fault: &WatchFault) -> Result<(), String> {
+        let (faults, revision) = (self.faults()?, self.stage.revision());
         match fault {
             WatchFault::Drop(resource) => {
                 faults.end_watches(resource.as_ref().map(resource_id).as_ref(), WatchEnd::Broken);
@@ -309,17 +457,20 @@ impl<'a> World<'a> {
                 self.note(&format!("lists of {} are current again", resource.plural));
             }
         }
+        Ok(())
     }
 
     fn note(&self, text: &str) {
-        self.cluster.server().transcript().note(self.clock.elapsed(), text);
+        self.stage.transcript().note(self.clock.elapsed(), text);
     }
 
-    fn scrape(&self) {
-        let text = match self.running.borrow().as_ref() {
-            Some(running) => running.metrics().unwrap_or_else(|error| format!("# {error}\n")),
+    async fn scrape(&self) {
+        let running = self.running.take();
+        let text = match &running {
+            Some(running) => running.metrics().await.unwrap_or_else(|error| format!("# {error}\n")),
             None => "# the controllers do not run\n".to_owned(),
         };
+        *self.running.borrow_mut() = running;
         let now = self.clock.elapsed();
         self.evidence.update(|gathered| gathered.scrapes.push((now, text)));
     }

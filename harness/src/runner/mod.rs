@@ -1,7 +1,7 @@
-//! Runs fixtures: each on a fresh server, in virtual time, on a thread of its own.
+//! Runs fixtures: each on a stage of its own, in the cluster's time, on a thread of its own.
 //!
 //! - [`suite`]: a whole plan, side by side, with events for reporters · [`isolate`]: threads, panics, hangs
-//! - [`drive`]: one fixture from seed to end · [`calls`], [`faults`]: what its steps do
+//! - [`drive`]: one fixture from seed to end · `pace`: how time passes meanwhile · [`calls`], [`faults`]: what its steps do
 //! - [`verdict`]: from the evidence to a report · [`log`]: what the subject said
 //!
 //! Order of things at a moment T: tasks whose timer is due at T run and come to rest, then the steps at T are done in the
@@ -12,6 +12,7 @@ pub mod drive;
 pub mod faults;
 pub mod isolate;
 pub mod log;
+mod pace;
 pub mod suite;
 pub mod verdict;
 
@@ -21,8 +22,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::expect::StepReply;
-use crate::transcript::Transcript;
+use crate::expect::{Run, StepReply};
+use crate::transcript::{Entry, Transcript};
 
 /// What a run leaves behind, gathered while it goes on: it survives a panic or a hang of the fixture.
 #[derive(Clone, Debug, Default)]
@@ -47,10 +48,29 @@ pub struct Gathered {
     pub scrapes: Vec<(Duration, String)>,
     /// Warnings of the subject.
     pub log: Vec<String>,
-    /// Virtual time that passed.
+    /// Time that passed, virtual or not.
     pub end: Duration,
+    /// How far off times may be: nothing in virtual time.
+    pub tolerance: Duration,
     /// Why the run was broken off or is not to be trusted.
     pub troubles: Vec<String>,
+}
+
+impl Gathered {
+    /// All that judging needs. `entries` are the transcript's, which was left at `end`.
+    #[must_use]
+    pub fn run<'a>(&'a self, entries: &'a [Entry], end: Duration) -> Run<'a> {
+        Run {
+            start: self.start,
+            initial: &self.initial,
+            entries,
+            marks: &self.marks,
+            replies: &self.replies,
+            scrapes: &self.scrapes,
+            end,
+            tolerance: self.tolerance,
+        }
+    }
 }
 
 impl Evidence {

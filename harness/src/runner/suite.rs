@@ -1,35 +1,71 @@
 //! A whole plan, side by side; results in whatever order, the report in the order of ids.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::isolate::{self, Ended};
 use super::verdict::{self, Judged};
-use super::{Evidence, drive};
-use crate::cluster::Embedded;
+use super::{Evidence, drive, pace};
+use crate::cluster::{Cluster, Embedded};
 use crate::fixture::Fixture;
 use crate::plan::{Place, Plan};
 use crate::report::{Event, FixtureReport, Outcome, Reporter, RunReport};
 use crate::subject::Subject;
+use crate::subject::in_process::InProcess;
 use crate::time::Stopwatch;
 
-/// Wall time after which a fixture counts as hanging. The slowest take a fraction of a second.
-const WALL_LIMIT: Duration = Duration::from_mins(1);
+/// Wall time, beyond what a fixture takes by the clock, after which it counts as hanging. In virtual time the slowest take
+/// a fraction of a second; on the wall clock a subject may need a while to start.
+const WALL_LIMIT: Duration = Duration::from_mins(2);
 
 /// How to run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How many fixtures run side by side.
     pub jobs: usize,
     /// Start nothing new after the first failure.
     pub fail_fast: bool,
+    /// On the wall clock: how late things may be at least, whatever the fixture says.
+    pub tolerance: Duration,
+    /// On the wall clock: how often a fixture that failed is tried again. One that passes then is `flaky`.
+    pub retries: u8,
 }
 
-/// What the embedded cluster and `subject` offer together.
-#[must_use]
-pub fn place(subject: &dyn Subject) -> Place {
-    Place { capabilities: Embedded::capabilities(), controllers: subject.controllers(), features: subject.features() }
+impl Options {
+    /// One at a time, all of them, nothing twice.
+    #[must_use]
+    pub const fn one_by_one() -> Self {
+        Self { jobs: 1, fail_fast: false, tolerance: Duration::ZERO, retries: 0 }
+    }
+}
+
+/// The two sides of every run.
+#[derive(Clone)]
+pub struct Arena {
+    /// Where.
+    pub cluster: Arc<dyn Cluster>,
+    /// What is tested.
+    pub subject: Arc<dyn Subject>,
+}
+
+impl Arena {
+    /// Our own controllers in virtual time.
+    #[must_use]
+    pub fn embedded() -> Self {
+        Self { cluster: Arc::new(Embedded), subject: Arc::new(InProcess) }
+    }
+
+    /// What the two offer together.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        let lacks = self.subject.lacks();
+        Place {
+            capabilities: self.cluster.capabilities().difference(&lacks).copied().collect(),
+            controllers: self.subject.controllers(),
+            features: self.subject.features(),
+        }
+    }
 }
 
 /// Runs what `plan` says and tells `reporter`.
@@ -37,12 +73,7 @@ pub fn place(subject: &dyn Subject) -> Place {
 /// # Errors
 ///
 /// When the reporter cannot write; fixtures that run are waited for all the same.
-pub fn run(
-    plan: &Plan<'_>,
-    subject: &Arc<dyn Subject>,
-    options: Options,
-    reporter: &mut dyn Reporter,
-) -> io::Result<RunReport> {
+pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn Reporter) -> io::Result<RunReport> {
     let stopwatch = Stopwatch::start();
     let suites = plan.entries.iter().map(|entry| &entry.fixture.suite).collect::<std::collections::BTreeSet<_>>();
     let mut written =
@@ -53,10 +84,20 @@ pub fn run(
         let outcome = if skip.is_unsupported() { Outcome::Unsupported } else { Outcome::Skip };
         reports.push(verdict::blank(fixture, outcome, skip.to_string()));
     }
-    let fixtures: Vec<Fixture> = plan.runs().cloned().collect();
+    let mut fixtures: Vec<Fixture> = Vec::new();
+    for fixture in plan.runs() {
+        match arena.subject.refuses(&fixture.flags) {
+            Some(why) => reports.push(verdict::blank(fixture, Outcome::Unsupported, why)),
+            None => fixtures.push(fixture.clone()),
+        }
+    }
+    if !arena.cluster.is_virtual() {
+        // The longest first: what counts is when the last one ends.
+        fixtures.sort_by_key(|fixture| std::cmp::Reverse(fixture.wall_end(pace::TAIL)));
+    }
     let mut results: Vec<Option<FixtureReport>> = vec![None; fixtures.len()];
     let mut first_failure = None;
-    run_all(&fixtures, subject, options.jobs, |index, judged| {
+    run_all(&fixtures, arena, options, |index, judged| {
         let report = judged.report;
         if written.is_ok() {
             written = reporter.event(Event::Finished(&report));
@@ -72,38 +113,59 @@ pub fn run(
         reports.push(result.unwrap_or_else(|| verdict::blank(fixture, Outcome::NotRun, why.as_str())));
     }
     let wall = u64::try_from(stopwatch.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let report = RunReport::new(subject.name(), Embedded::NAME, wall, reports);
+    let report = RunReport::new(arena.subject.name(), arena.cluster.name(), wall, reports);
     written.and_then(|()| reporter.event(Event::Ended(&report)))?;
     Ok(report)
 }
 
-/// Runs `fixtures`, `jobs` at a time. `done` gets index and result and answers whether to go on.
-pub fn run_all(
-    fixtures: &[Fixture],
-    subject: &Arc<dyn Subject>,
-    jobs: usize,
-    mut done: impl FnMut(usize, Judged) -> bool,
-) {
-    let shared: Arc<Vec<(Fixture, Evidence)>> =
-        Arc::new(fixtures.iter().map(|fixture| (fixture.clone(), Evidence::default())).collect());
+/// Runs `fixtures` side by side. `done` gets index and result and answers whether to go on.
+///
+/// In a shared cluster those that change what belongs to the whole cluster run one after the other, when the others have
+/// ended.
+pub fn run_all(fixtures: &[Fixture], arena: &Arena, options: Options, mut done: impl FnMut(usize, Judged) -> bool) {
+    let alone = |index: &usize| arena.cluster.is_shared() && !fixtures[*index].is_confined();
+    let (lane, side_by_side): (Vec<usize>, Vec<usize>) = (0..fixtures.len()).partition(alone);
+    let mut go_on = true;
+    for (indices, jobs) in [(side_by_side, options.jobs), (lane, 1)] {
+        if go_on && !indices.is_empty() {
+            let part: Vec<Fixture> = indices.iter().map(|index| fixtures[*index].clone()).collect();
+            run_part(part, arena, Options { jobs, ..options }, |index, judged| {
+                go_on = done(indices[index], judged) && go_on;
+                go_on
+            });
+        }
+    }
+}
+
+fn run_part(fixtures: Vec<Fixture>, arena: &Arena, options: Options, mut done: impl FnMut(usize, Judged) -> bool) {
+    let longest = fixtures.iter().map(|fixture| fixture.wall_end(pace::TAIL)).max().unwrap_or_default();
+    let attempts = if arena.cluster.is_virtual() { 1 } else { 1 + u32::from(options.retries) };
+    let limit = if arena.cluster.is_virtual() { WALL_LIMIT } else { (longest + WALL_LIMIT) * attempts };
+    let shared: Arc<Vec<(Fixture, Mutex<Evidence>)>> =
+        Arc::new(fixtures.into_iter().map(|fixture| (patient(fixture, options.tolerance), Mutex::default())).collect());
+    let evidence_of = |shared: &[(Fixture, Mutex<Evidence>)], index: usize| {
+        shared[index].1.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    };
     let work = {
-        let (shared, subject) = (shared.clone(), subject.clone());
+        let (shared, arena) = (shared.clone(), arena.clone());
         move |index: usize| {
-            let stopwatch = Stopwatch::start();
             let (fixture, evidence) = &shared[index];
-            if let Err(error) = drive::run(fixture, &*subject, evidence) {
-                evidence.update(|gathered| gathered.troubles.push(format!("unable to make a runtime: {error}")));
+            let mut attempt = 1;
+            loop {
+                let fresh = Evidence::default();
+                *evidence.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
+                let judged = once(fixture, &arena, &fresh);
+                match judged.report.outcome {
+                    Outcome::Fail if attempt < attempts => attempt += 1,
+                    Outcome::Pass if attempt > 1 => return flaky(judged, attempt),
+                    _ => return judged,
+                }
             }
-            let mut judged = verdict::judge(fixture, &evidence.gathered());
-            judged.report.wall_micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
-            judged
         }
     };
-    isolate::run_each(fixtures.len(), jobs, WALL_LIMIT, work, |index, ended| {
-        let broken = |message: &str| {
-            let (fixture, evidence) = &shared[index];
-            verdict::broken(fixture, &evidence.gathered(), message)
-        };
+    isolate::run_each(shared.len(), options.jobs, limit, work, |index, ended| {
+        let broken =
+            |message: &str| verdict::broken(&shared[index].0, &evidence_of(&shared, index).gathered(), message);
         let judged = match ended {
             Ended::With(judged) => judged,
             Ended::Panicked(text) => broken(&format!("the fixture's run panicked: {text}")),
@@ -114,4 +176,27 @@ pub fn run_all(
         };
         done(index, judged)
     });
+}
+
+fn patient(mut fixture: Fixture, tolerance: Duration) -> Fixture {
+    fixture.tolerance = fixture.tolerance.max(tolerance);
+    fixture
+}
+
+fn once(fixture: &Fixture, arena: &Arena, evidence: &Evidence) -> Judged {
+    let stopwatch = Stopwatch::start();
+    let place = drive::Place { cluster: &*arena.cluster, subject: &*arena.subject };
+    if let Err(error) = drive::run(fixture, place, evidence) {
+        evidence.update(|gathered| gathered.troubles.push(format!("unable to make a runtime: {error}")));
+    }
+    let mut judged = verdict::judge(fixture, &evidence.gathered());
+    judged.report.wall_micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
+    judged
+}
+
+/// It passed, but not at once.
+fn flaky(mut judged: Judged, attempt: u32) -> Judged {
+    judged.report.outcome = Outcome::Flaky;
+    judged.report.reason = format!("passed at attempt {attempt}");
+    judged
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::Gathered;
-use crate::expect::{self, Run};
+use crate::expect;
 use crate::fixture::Fixture;
 use crate::report::{Failure, FixtureReport, Outcome};
 use crate::transcript::Entry;
@@ -90,16 +90,7 @@ fn report(fixture: &Fixture, gathered: &Gathered, entries: Vec<Entry>, mut failu
 
 /// What fixture and invariants demand of the run and did not get.
 fn promises(fixture: &Fixture, gathered: &Gathered, entries: &[Entry]) -> Vec<Failure> {
-    let run = Run {
-        start: gathered.start,
-        initial: &gathered.initial,
-        entries,
-        marks: &gathered.marks,
-        replies: &gathered.replies,
-        scrapes: &gathered.scrapes,
-        end: gathered.end,
-        tolerance: Duration::ZERO,
-    };
+    let run = gathered.run(entries, gathered.end);
     let failures = expect::judge(fixture, &run);
     let told = |failure: expect::Failure| Failure {
         message: failure.check,

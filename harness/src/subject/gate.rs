@@ -1,4 +1,4 @@
-//! The subject's connection to the in-process server, and how a crash cuts it.
+//! The connection of a subject in this process to its server, and how a crash cuts it.
 //!
 //! After [`Cut::now`] no request of the subject arrives and none of its pending calls ever returns: whatever its tasks
 //! would still do until the runtime has dropped them has no effect. A crash is thus exact to the request.
@@ -14,7 +14,7 @@ use kube::client::Body;
 use tower::Service;
 
 use crate::apiserver::ApiServer;
-use crate::apiserver::service::{HttpBody, InProcess};
+use crate::cluster::Access;
 use crate::time::Clock;
 
 /// Requests at one moment of virtual time after which the subject counts as running away: no fixture has that many objects.
@@ -47,20 +47,34 @@ struct Meter {
     ran_away: AtomicBool,
 }
 
+/// What lies behind a gate.
+#[derive(Clone)]
+enum Behind {
+    Server(ApiServer),
+    Connection(kube::Client),
+}
+
 /// Where a subject's clients come from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Gate {
-    server: ApiServer,
+    behind: Behind,
     clock: Clock,
     cut: Cut,
     meter: Arc<Meter>,
 }
 
 impl Gate {
-    /// An open gate to `server`.
-    #[must_use]
-    pub fn new(server: &ApiServer, clock: &Clock) -> Self {
-        Self { server: server.clone(), clock: clock.clone(), cut: Cut::default(), meter: Arc::default() }
+    /// An open gate. Call in the subject's runtime.
+    ///
+    /// # Errors
+    ///
+    /// When a kubeconfig makes no client.
+    pub fn new(access: Access<'_>, clock: &Clock) -> Result<Self, String> {
+        let behind = match access {
+            Access::InProcess(server) => Behind::Server(server.clone()),
+            Access::Kubeconfig(path) => Behind::Connection(crate::cluster::client::from_file(path)?),
+        };
+        Ok(Self { behind, clock: clock.clone(), cut: Cut::default(), meter: Arc::default() })
     }
 
     /// The handle that closes it.
@@ -83,7 +97,13 @@ impl Gate {
     #[must_use]
     pub fn client(&self, user_agent: &str) -> kube::Client {
         let user_agent = HeaderValue::from_str(user_agent).ok();
-        kube::Client::new(Gated { inner: self.server.service(), user_agent, gate: self.clone() }, "default")
+        let gate = self.clone();
+        match &self.behind {
+            Behind::Server(server) => kube::Client::new(Gated { inner: server.service(), user_agent, gate }, "default"),
+            Behind::Connection(client) => {
+                kube::Client::new(Gated { inner: Connection(client.clone()), user_agent, gate }, "default")
+            }
+        }
     }
 
     /// Counts a request; `false` when it is one too many.
@@ -103,19 +123,25 @@ impl Gate {
 }
 
 /// The gate as a service.
-struct Gated {
-    inner: InProcess,
+struct Gated<S> {
+    inner: S,
     user_agent: Option<HeaderValue>,
     gate: Gate,
 }
 
-impl Service<Request<Body>> for Gated {
-    type Response = Response<HttpBody>;
+impl<S, B> Service<Request<Body>> for Gated<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<tower::BoxError> + Send + 'static,
+    B: Send + 'static,
+{
+    type Response = Response<B>;
     type Error = tower::BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(context)
+        self.inner.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
@@ -134,7 +160,25 @@ impl Service<Request<Body>> for Gated {
             if cut.is_cut() {
                 return std::future::pending().await;
             }
-            reply
+            reply.map_err(Into::into)
         })
+    }
+}
+
+/// A client as a service.
+struct Connection(kube::Client);
+
+impl Service<Request<Body>> for Connection {
+    type Response = Response<Body>;
+    type Error = kube::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let client = self.0.clone();
+        Box::pin(async move { client.send(request).await })
     }
 }

@@ -1,4 +1,4 @@
-//! Our own controllers, in the fixture's runtime and virtual time. The only import of their crate in the harness.
+//! Our own controllers, in the fixture's runtime and its time. The only import of their crate in the harness.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::gate::{Cut, Gate};
 use super::{Launch, Running, Subject};
-use crate::fixture::Controller;
+use crate::fixture::{Capability, Controller};
 use crate::time::Clock;
 
 /// How long stopping may take, in virtual time: more than the controllers' own limits together.
@@ -28,7 +28,7 @@ const STOP_LIMIT: Duration = Duration::from_mins(1);
 pub struct InProcess;
 
 impl Subject for InProcess {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "in-process"
     }
 
@@ -38,6 +38,14 @@ impl Subject for InProcess {
 
     fn features(&self) -> BTreeSet<String> {
         BTreeSet::from(["*".to_owned()])
+    }
+
+    fn lacks(&self) -> BTreeSet<Capability> {
+        BTreeSet::new()
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
@@ -52,13 +60,14 @@ impl Subject for InProcess {
         let args = Args::try_parse_from(argv).map_err(|error| error.to_string())?;
         let config = args.config().map_err(|error| error.to_string())?;
 
-        let gate = Gate::new(launch.cluster.server(), launch.clock);
+        let gate = Gate::new(launch.access, launch.clock)?;
         let clients: ClientFactory = {
             let gate = gate.clone();
             Arc::new(move |name: &str| gate.client(&plumbline_controllers::runtime::client::user_agent(name)))
         };
         let (metrics, stop) = (Metrics::new(), CancellationToken::new());
-        let clock = SubjectClock::simulated(launch.clock.now());
+        let clock =
+            if launch.clock.is_virtual() { SubjectClock::simulated(launch.clock.now()) } else { SubjectClock::wall() };
         let app = App::new(&config, clients, clock, metrics.clone(), stop.clone());
         let task = tokio::spawn(app.run());
         Ok(Box::new(Launched { task: Some(task), gate, metrics, stop, clock: launch.clock.clone() }))
@@ -103,8 +112,8 @@ impl Running for Launched {
         .boxed_local()
     }
 
-    fn metrics(&self) -> Result<String, String> {
-        Ok(self.metrics.encode())
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
+        async { Ok(self.metrics.encode()) }.boxed_local()
     }
 
     fn ended(&mut self) -> Option<String> {

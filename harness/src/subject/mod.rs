@@ -2,17 +2,21 @@
 //!
 //! - [`Subject`]: knows what it has and can be launched · [`Running`]: can be stopped, crashed and asked for its metrics
 //! - [`in_process`]: our own controllers in the fixture's runtime and virtual time; the only import of their crate
+//! - [`command`]: any program, as a process on the wall clock · [`none`]: nothing, for fixtures about the API server alone
 //! - [`gate`]: the connection that a crash cuts between one poll and the next
 
+pub mod command;
 pub mod gate;
 pub mod in_process;
+pub mod none;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 
-use crate::cluster::Embedded;
-use crate::fixture::Controller;
+use crate::cluster::Access;
+use crate::fixture::{Capability, Controller};
 use crate::time::Clock;
 
 /// What a fixture wants to be launched, and where.
@@ -22,8 +26,8 @@ pub struct Launch<'a> {
     pub controllers: &'a [Controller],
     /// Flags without leading dashes.
     pub flags: &'a BTreeMap<String, String>,
-    /// The cluster to work on.
-    pub cluster: &'a Embedded,
+    /// The way to the cluster to work on.
+    pub access: Access<'a>,
     /// The time it lives in. Skew of the server's clock is not part of it.
     pub clock: &'a Clock,
 }
@@ -31,13 +35,25 @@ pub struct Launch<'a> {
 /// An implementation of the controllers.
 pub trait Subject: Send + Sync {
     /// Name in reports.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// The controllers it has.
     fn controllers(&self) -> BTreeSet<Controller>;
 
     /// Features of level `extended` that it declares; globs.
     fn features(&self) -> BTreeSet<String>;
+
+    /// What it keeps a cluster from doing: [`Capability::Crash`] when it cannot be started and killed, [`Capability::Metrics`]
+    /// when it shows none.
+    fn lacks(&self) -> BTreeSet<Capability>;
+
+    /// Why it cannot be launched with such flags, if it cannot; the fixture is `unsupported` then.
+    fn refuses(&self, _flags: &BTreeMap<String, String>) -> Option<String> {
+        None
+    }
+
+    /// Whether it runs in virtual time.
+    fn is_virtual(&self) -> bool;
 
     /// Starts it. Call in the runtime in which it is to live.
     ///
@@ -51,6 +67,16 @@ pub trait Subject: Send + Sync {
 pub trait Running {
     /// A handle that cuts it off from the cluster at once, from wherever it is called.
     fn cut(&self) -> gate::Cut;
+
+    /// Waits until it says that it is ready, if it has a way to say so; that it has listed what it watches is seen by the
+    /// server.
+    ///
+    /// # Errors
+    ///
+    /// When it ended, or does not become ready in time; with the last lines of its log.
+    fn ready(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+        async { Ok(()) }.boxed_local()
+    }
 
     /// Ends it where it stands, without a chance to tidy up.
     fn crash(&mut self);
@@ -67,8 +93,13 @@ pub trait Running {
     /// # Errors
     ///
     /// When it has none to show.
-    fn metrics(&self) -> Result<String, String>;
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>>;
 
     /// Why it ended, if it ended by itself.
     fn ended(&mut self) -> Option<String>;
+
+    /// The last lines that it logged, where they are not collected otherwise.
+    fn log(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

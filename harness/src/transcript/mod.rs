@@ -170,6 +170,8 @@ pub struct Change {
 #[derive(Clone, Debug, Default)]
 pub struct Transcript {
     entries: Arc<Mutex<Vec<Entry>>>,
+    /// Told of every entry and every reply.
+    news: Arc<tokio::sync::Notify>,
 }
 
 impl Transcript {
@@ -187,7 +189,28 @@ impl Transcript {
         let mut entries = self.lock();
         let seq = entries.len();
         entries.push(Entry { seq, at, actor, what });
+        drop(entries);
+        self.news.notify_waiters();
         seq
+    }
+
+    /// Waits until something more is recorded. Ask for it before you look: what is recorded between the call and the first
+    /// poll counts.
+    pub fn news(&self) -> tokio::sync::futures::Notified<'_> {
+        self.news.notified()
+    }
+
+    /// Says of everything so far that it happened at the epoch: on the wall clock the time before `t=+0s` is the subject's
+    /// start, which has no length in virtual time.
+    pub fn move_to_epoch(&self) {
+        for entry in self.lock().iter_mut() {
+            entry.at = Duration::ZERO;
+            if let Happening::Request(exchange) = &mut entry.what
+                && let Some(reply) = &mut exchange.reply
+            {
+                reply.at = Duration::ZERO;
+            }
+        }
     }
 
     /// Records that `request` has come in; the number returned names it in [`Transcript::reply`] and [`Change::request`].
@@ -201,6 +224,7 @@ impl Transcript {
         if let Some(Entry { what: Happening::Request(exchange), .. }) = self.lock().get_mut(seq) {
             exchange.reply = Some(reply);
         }
+        self.news.notify_waiters();
     }
 
     /// Records a change of an object, at the moment of its commit.

@@ -1,0 +1,198 @@
+//! Flags that say where fixtures run and what they test: shared by `run`, `conform` and `compare`.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use regex::Regex;
+
+use super::Error;
+use crate::cluster::{Cluster, Embedded, Served};
+use crate::fixture::Controller;
+use crate::runner::suite::{Arena, Options};
+use crate::subject::Subject;
+use crate::subject::command::Command;
+use crate::subject::in_process::InProcess;
+use crate::subject::none::NoSubject;
+
+/// Where and what.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Cluster and subject")]
+pub(super) struct PlaceArgs {
+    /// Where fixtures run
+    #[arg(long, value_enum, default_value_t = ClusterKind::Fake)]
+    cluster: ClusterKind,
+
+    /// What is tested [default: command with --command, else in-process]
+    #[arg(long, value_enum)]
+    subject: Option<SubjectKind>,
+
+    /// Command line of the subject, quoted as for a shell. `{kubeconfig}`, `{port}`, `{controllers}` and `{flags}` are filled
+    /// in; without any of them it is taken for a drop-in for kube-controller-manager and gets its flags at the end
+    #[arg(long, value_name = "COMMAND")]
+    command: Option<String>,
+
+    /// Variable for the command's environment; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable, requires = "command")]
+    command_env: Vec<(String, String)>,
+
+    /// Name of the subject in reports [default: the program's name]
+    #[arg(long, value_name = "NAME", requires = "command")]
+    subject_name: Option<String>,
+
+    /// Controllers that the command has [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = controller, requires = "command")]
+    subject_controllers: Vec<Controller>,
+
+    /// Features of level `extended` that the command declares; globs such as `podgc.*`
+    #[arg(long, value_name = "FEATURES", value_delimiter = ',', requires = "command")]
+    features: Vec<String>,
+
+    /// The command is ready when this URL answers with 200, such as `http://127.0.0.1:{port}/readyz`
+    #[arg(long, value_name = "URL", requires = "command")]
+    ready_url: Option<String>,
+
+    /// The command is ready when a line of its output matches this regular expression
+    #[arg(long, value_name = "REGEX", requires = "command")]
+    ready_log: Option<Regex>,
+
+    /// Where the command shows its metrics, such as `http://127.0.0.1:{port}/metrics`
+    #[arg(long, value_name = "URL", requires = "command")]
+    metrics_url: Option<String>,
+
+    /// Folder for the logs of whatever is started [default: a temporary one, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+
+    /// In-process controllers too run over HTTPS and on the wall clock
+    #[arg(long)]
+    wall_clock: bool,
+
+    /// On the wall clock: how late things may be at least, whatever the fixture says
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
+    tolerance: Duration,
+
+    /// On the wall clock: how often to try a fixture again that failed; one that passes then is reported as flaky
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retries: u8,
+
+    /// How many fixtures run side by side [default: one per core; on the wall clock, where they wait, 48]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+}
+
+/// A kind of cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ClusterKind {
+    /// The embedded API server: in virtual time if the subject is in-process, over HTTPS otherwise
+    Fake,
+}
+
+/// A kind of subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SubjectKind {
+    /// Our own controllers, in this process
+    InProcess,
+    /// The program of --command
+    Command,
+    /// Nothing: fixtures about the API server alone
+    None,
+}
+
+/// How many fixtures run side by side on the wall clock.
+const WALL_JOBS: usize = 48;
+
+/// The two sides, and what has to live as long as they.
+pub(super) struct Place {
+    pub(super) arena: Arena,
+    pub(super) options: Options,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl PlaceArgs {
+    /// Starts what the flags name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Environment`] when something that is needed is missing or does not start.
+    pub(super) fn start(&self, fail_fast: bool) -> Result<Place, Error> {
+        let (logs, temporary) = self.log_folder()?;
+        let subject = self.subject(&logs)?;
+        let cluster: Arc<dyn Cluster> = match self.cluster {
+            ClusterKind::Fake if subject.is_virtual() && !self.wall_clock => Arc::new(Embedded),
+            ClusterKind::Fake => Arc::new(Served),
+        };
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let usual = if cluster.is_virtual() { cores } else { WALL_JOBS };
+        let options = Options {
+            jobs: self.jobs.map_or(usual, usize::from),
+            fail_fast,
+            tolerance: self.tolerance,
+            retries: self.retries,
+        };
+        Ok(Place { arena: Arena { cluster, subject }, options, _temporary: temporary })
+    }
+
+    fn log_folder(&self) -> Result<(PathBuf, Option<tempfile::TempDir>), Error> {
+        match &self.logs {
+            Some(folder) => {
+                let wrong =
+                    |error| Error::Environment(format!("unable to make the folder {}: {error}", folder.display()));
+                std::fs::create_dir_all(folder).map_err(wrong)?;
+                Ok((folder.clone(), None))
+            }
+            None => {
+                let folder = tempfile::Builder::new().prefix("plumbline-").tempdir();
+                let folder = folder
+                    .map_err(|error| Error::Environment(format!("unable to make a temporary folder: {error}")))?;
+                Ok((folder.path().to_owned(), Some(folder)))
+            }
+        }
+    }
+
+    fn subject(&self, logs: &std::path::Path) -> Result<Arc<dyn Subject>, Error> {
+        let kind = self.subject.unwrap_or(match self.command {
+            Some(_) => SubjectKind::Command,
+            None => SubjectKind::InProcess,
+        });
+        let command = match (kind, &self.command) {
+            (SubjectKind::InProcess, None) => return Ok(Arc::new(InProcess)),
+            (SubjectKind::None, None) => return Ok(Arc::new(NoSubject)),
+            (SubjectKind::Command, Some(command)) => command,
+            (SubjectKind::Command, None) => return Err(Error::Usage("--subject command needs --command".to_owned())),
+            (_, Some(_)) => return Err(Error::Usage("--command goes with --subject command only".to_owned())),
+        };
+        let argv = shell_words::split(command).map_err(|error| Error::Usage(format!("--command: {error}")))?;
+        let Some(program) = argv.first() else { return Err(Error::Usage("--command is empty".to_owned())) };
+        let name = std::path::Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok(Arc::new(Command {
+            name: self.subject_name.clone().or(name).unwrap_or_else(|| program.clone()),
+            argv,
+            env: self.command_env.clone(),
+            controllers: self.subject_controllers.iter().copied().collect(),
+            features: self.features.iter().cloned().collect::<BTreeSet<_>>(),
+            ready_url: self.ready_url.clone(),
+            ready_log: self.ready_log.clone(),
+            metrics_url: self.metrics_url.clone(),
+            log_folder: logs.to_owned(),
+        }))
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    if name.is_empty() { Err("the name is missing".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
+}
+
+fn controller(text: &str) -> Result<Controller, String> {
+    let known = || Controller::ALL.map(Controller::as_str).join(", ");
+    Controller::parse(text).ok_or_else(|| format!("no such controller; there are {}", known()))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration: jiff::SignedDuration =
+        text.parse().map_err(|error| format!("{error} (write it like 250ms, 5s, 1m30s)"))?;
+    Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())
+}

@@ -1,0 +1,122 @@
+//! The embedded API server: in this very process and in virtual time.
+
+use std::collections::BTreeSet;
+
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use http::{HeaderMap, HeaderValue, header};
+use http_body_util::BodyExt;
+use serde_json::Value;
+
+use super::{Access, Answer, Call, Cluster, Stage};
+use crate::apiserver::faults::Faults;
+use crate::apiserver::listener::Door;
+use crate::apiserver::service::into_response;
+use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig};
+use crate::fixture::Capability;
+use crate::time::Clock;
+use crate::transcript::Transcript;
+
+/// A server in this process for each fixture, in virtual time. It can do everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Embedded;
+
+impl Cluster for Embedded {
+    fn name(&self) -> &str {
+        "embedded"
+    }
+
+    fn capabilities(&self) -> BTreeSet<Capability> {
+        Capability::ALL.into_iter().collect()
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn stage<'a>(&'a self, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
+        let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
+        async { Ok(Box::new(EmbeddedStage { server }) as Box<dyn Stage>) }.boxed_local()
+    }
+}
+
+/// A fixture's embedded server.
+struct EmbeddedStage {
+    server: ApiServer,
+}
+
+impl Stage for EmbeddedStage {
+    fn transcript(&self) -> &Transcript {
+        self.server.transcript()
+    }
+
+    fn faults(&self) -> Option<&Faults> {
+        Some(self.server.faults())
+    }
+
+    fn revision(&self) -> u64 {
+        self.server.store().revision()
+    }
+
+    fn compact(&self) {
+        self.server.compact(self.server.store().revision());
+    }
+
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, String>> {
+        let seeded = seed(&self.server, objects);
+        async { seeded }.boxed_local()
+    }
+
+    fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
+        send(&self.server, call).boxed_local()
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access::InProcess(&self.server)
+    }
+
+    /// Nobody passes it: the subject's own gate cuts it off, between one poll and the next.
+    fn door(&self) -> Door {
+        Door::default()
+    }
+
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>> {
+        async { Ok(()) }.boxed_local()
+    }
+}
+
+/// Plants `objects` on `server` and returns everything that it has then.
+pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<Value>, String> {
+    server.seed(objects)?;
+    let resources = server.store().resources();
+    let stored = resources.iter().flat_map(|resource| server.list(resource, None));
+    Ok(stored.map(|object| object.value()).collect())
+}
+
+/// Sends `call` to `server` and waits for the whole answer.
+pub(super) async fn send(server: &ApiServer, call: Call) -> Answer {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+    if let Ok(user_agent) = HeaderValue::from_str(&call.user_agent) {
+        headers.insert(header::USER_AGENT, user_agent);
+    }
+    let body = match call.body {
+        Some((content_type, body)) => {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+            body.to_string().into()
+        }
+        None => bytes::Bytes::new(),
+    };
+    let request = ApiRequest { headers, body, ..ApiRequest::new(call.method, &call.path) };
+    let reply = server.handle(request).await;
+    if reply.drop_connection {
+        return Answer { code: 0, retry_after: None, body: Value::Null };
+    }
+    let response = into_response(reply);
+    let code = response.status().as_u16();
+    let retry_after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let bytes = response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let body =
+        serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+    Answer { code, retry_after, body }
+}

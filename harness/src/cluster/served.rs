@@ -1,0 +1,126 @@
+//! The fake API server over HTTPS, in wall time: for subjects that are processes of their own.
+//!
+//! Each fixture gets a server of its own, in the fixture's runtime, on a free port of loopback: fixtures run side by side
+//! without knowing of each other, cluster-scoped ones too. Whatever comes over the socket is the subject's; steps call the
+//! server in process.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::embedded::{seed, send};
+use super::{Access, Answer, Call, Cluster, Stage};
+use crate::apiserver::faults::Faults;
+use crate::apiserver::listener::{Door, ListenOptions, listen};
+use crate::apiserver::{ApiServer, ApiServerConfig, ResourceId};
+use crate::fixture::Capability;
+use crate::time::Clock;
+use crate::transcript::Transcript;
+
+/// A fake server over HTTPS for each fixture, in wall time. It can do everything but make time stand still.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Served;
+
+impl Cluster for Served {
+    fn name(&self) -> &str {
+        "fake"
+    }
+
+    fn capabilities(&self) -> BTreeSet<Capability> {
+        Capability::ALL.into_iter().filter(|capability| *capability != Capability::VirtualTime).collect()
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn stage<'a>(&'a self, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
+        async {
+            let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
+            let listening =
+                listen(server.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
+            let folder = tempfile::Builder::new()
+                .prefix("plumbline-")
+                .tempdir()
+                .map_err(|error| format!("unable to make a temporary folder: {error}"))?;
+            let kubeconfig = folder.path().join("kubeconfig");
+            listening.write_kubeconfig(&kubeconfig).map_err(|error| error.to_string())?;
+            let (stop, door) = (CancellationToken::new(), listening.door());
+            let serving = tokio::spawn(listening.serve(stop.clone()));
+            Ok(Box::new(ServedStage { server, kubeconfig, stop, door, serving, _folder: folder }) as Box<dyn Stage>)
+        }
+        .boxed_local()
+    }
+}
+
+/// A fixture's server and its socket.
+struct ServedStage {
+    server: ApiServer,
+    kubeconfig: PathBuf,
+    stop: CancellationToken,
+    door: Door,
+    serving: JoinHandle<()>,
+    _folder: tempfile::TempDir,
+}
+
+impl Stage for ServedStage {
+    fn transcript(&self) -> &Transcript {
+        self.server.transcript()
+    }
+
+    fn faults(&self) -> Option<&Faults> {
+        Some(self.server.faults())
+    }
+
+    fn revision(&self) -> u64 {
+        self.server.store().revision()
+    }
+
+    fn keep_back(&self, resource: &ResourceId) -> bool {
+        let faults = self.server.faults();
+        let free = !faults.is_held(resource);
+        if free {
+            faults.hold(resource);
+        }
+        free
+    }
+
+    fn let_go(&self, resource: &ResourceId) {
+        self.server.faults().release(resource, Some(self.revision()));
+    }
+
+    fn compact(&self) {
+        self.server.compact(self.server.store().revision());
+    }
+
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, String>> {
+        let seeded = seed(&self.server, objects);
+        async { seeded }.boxed_local()
+    }
+
+    fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
+        send(&self.server, call).boxed_local()
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access::Kubeconfig(Path::new(&self.kubeconfig))
+    }
+
+    fn door(&self) -> Door {
+        self.door.clone()
+    }
+
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>> {
+        async move {
+            self.stop.cancel();
+            self.serving.abort();
+            Ok(())
+        }
+        .boxed_local()
+    }
+}

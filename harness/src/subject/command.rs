@@ -1,0 +1,313 @@
+//! Any program as a subject: started with a kubeconfig, watched from the server's side, killed with its children.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use regex::Regex;
+
+use super::gate::Cut;
+use super::{Launch, Running, Subject};
+use crate::cluster::Access;
+use crate::fixture::{Capability, Controller};
+use crate::process::{Guarded, Start};
+use crate::time::Clock;
+
+/// How long it may take to end after SIGTERM, and to say that it is ready.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+const READY_LIMIT: Duration = Duration::from_mins(1);
+/// How often a probe asks.
+const PROBE_PAUSE: Duration = Duration::from_millis(100);
+/// How long a request of a probe may take.
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+/// How much of the log is evidence.
+const LOG_LINES: usize = 200;
+
+/// A program, and how to deal with it.
+///
+/// In arguments, variables and URLs `{kubeconfig}`, `{port}` (a free one), `{controllers}` (names as kube-controller-manager has
+/// them, with commas) stand for their values; an argument `{flags}` for the fixture's flags. If no argument has any of
+/// them, the program is taken for a drop-in for kube-controller-manager: `--kubeconfig=…`, `--controllers=…` and the
+/// fixture's flags are added at the end.
+#[derive(Clone, Debug, Default)]
+pub struct Command {
+    /// Name in reports.
+    pub name: String,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Variables added to the environment.
+    pub env: Vec<(String, String)>,
+    /// The controllers it has; empty: all.
+    pub controllers: BTreeSet<Controller>,
+    /// Features that it declares; globs.
+    pub features: BTreeSet<String>,
+    /// It is ready when this URL answers with 200.
+    pub ready_url: Option<String>,
+    /// It is ready when a line of its output matches this.
+    pub ready_log: Option<Regex>,
+    /// Where its metrics are, as Prometheus text.
+    pub metrics_url: Option<String>,
+    /// Where its logs go, one file for each start.
+    pub log_folder: PathBuf,
+}
+
+const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{port}", "{controllers}", "{flags}"];
+
+impl Command {
+    fn is_drop_in(&self) -> bool {
+        !self.argv.iter().any(|argument| PLACEHOLDERS.iter().any(|word| argument.contains(word)))
+    }
+
+    /// The whole command line.
+    fn arguments(&self, values: &Values<'_>) -> Vec<OsString> {
+        let mut arguments = Vec::new();
+        for argument in &self.argv {
+            if argument == "{flags}" {
+                arguments.extend(values.flags());
+            } else {
+                arguments.push(values.fill(argument));
+            }
+        }
+        if self.is_drop_in() {
+            arguments.push(values.fill("--kubeconfig={kubeconfig}"));
+            arguments.push(values.fill("--controllers={controllers}"));
+            arguments.extend(values.flags());
+        }
+        arguments.into_iter().map(OsString::from).collect()
+    }
+}
+
+/// What the placeholders stand for.
+struct Values<'a> {
+    kubeconfig: String,
+    port: u16,
+    controllers: String,
+    flags: &'a BTreeMap<String, String>,
+}
+
+impl Values<'_> {
+    fn fill(&self, text: &str) -> String {
+        text.replace("{kubeconfig}", &self.kubeconfig)
+            .replace("{port}", &self.port.to_string())
+            .replace("{controllers}", &self.controllers)
+    }
+
+    fn flags(&self) -> impl Iterator<Item = String> {
+        self.flags.iter().map(|(name, value)| format!("--{name}={value}"))
+    }
+}
+
+impl Subject for Command {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn controllers(&self) -> BTreeSet<Controller> {
+        if self.controllers.is_empty() { Controller::ALL.into() } else { self.controllers.clone() }
+    }
+
+    fn features(&self) -> BTreeSet<String> {
+        self.features.clone()
+    }
+
+    fn lacks(&self) -> BTreeSet<Capability> {
+        self.metrics_url.is_none().then_some(Capability::Metrics).into_iter().collect()
+    }
+
+    fn refuses(&self, flags: &BTreeMap<String, String>) -> Option<String> {
+        let takes = self.is_drop_in() || self.argv.iter().any(|argument| argument == "{flags}");
+        let names: Vec<_> = flags.keys().map(|name| format!("--{name}")).collect();
+        (!takes && !flags.is_empty())
+            .then(|| format!("its command line has no place for {}: add {{flags}}", names.join(", ")))
+    }
+
+    fn is_virtual(&self) -> bool {
+        false
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+        static STARTS: AtomicU64 = AtomicU64::new(1);
+        let Access::Kubeconfig(kubeconfig) = launch.access else {
+            return Err("a command needs a cluster behind a socket".to_owned());
+        };
+        let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
+        let values = Values {
+            kubeconfig: kubeconfig.display().to_string(),
+            port: free_port()?,
+            controllers: names.join(","),
+            flags: launch.flags,
+        };
+        let number = STARTS.fetch_add(1, Ordering::Relaxed);
+        let start = Start {
+            argv: self.arguments(&values),
+            env: self.env.iter().map(|(key, value)| (key.into(), values.fill(value).into())).collect(),
+            folder: None,
+            log: self.log_folder.join(format!("subject-{number:05}.log")),
+        };
+        Ok(Box::new(Launched {
+            process: start.spawn()?,
+            cut: Cut::default(),
+            ready_url: self.ready_url.as_deref().map(|url| values.fill(url)),
+            ready_log: self.ready_log.clone(),
+            metrics_url: self.metrics_url.as_deref().map(|url| values.fill(url)),
+            clock: Clock::wall(),
+        }))
+    }
+}
+
+/// A port that nobody has at the moment. Somebody else may take it before the subject does: it then says so in its log.
+fn free_port() -> Result<u16, String> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    address.map(|address| address.port()).map_err(|error| format!("unable to find a free port: {error}"))
+}
+
+struct Launched {
+    process: Guarded,
+    cut: Cut,
+    ready_url: Option<String>,
+    ready_log: Option<Regex>,
+    metrics_url: Option<String>,
+    clock: Clock,
+}
+
+impl Launched {
+    /// Why it is not ready, if it is not.
+    async fn not_ready(&self) -> Option<String> {
+        if let Some(url) = &self.ready_url
+            && let Err(why) = get(&self.clock, url).await
+        {
+            return Some(why);
+        }
+        let pattern = self.ready_log.as_ref()?;
+        let lines = self.process.log_tail(usize::MAX);
+        (!lines.iter().any(|line| pattern.is_match(line))).then(|| format!("no line of its log matches {pattern}"))
+    }
+
+    fn with_log(&self, why: &str) -> String {
+        let lines: String = self.process.log_tail(10).iter().map(|line| format!("\n    {line}")).collect();
+        let log = self.process.log().display();
+        if lines.is_empty() {
+            format!("{why} (it logged nothing to {log})")
+        } else {
+            format!("{why}; the end of {log}:{lines}")
+        }
+    }
+}
+
+impl Running for Launched {
+    fn cut(&self) -> Cut {
+        self.cut.clone()
+    }
+
+    fn ready(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+        async {
+            let begin = self.clock.elapsed();
+            while let Some(why) = self.not_ready().await {
+                if let Some(end) = self.process.ended() {
+                    return Err(self.with_log(&format!("the subject ended before it was ready: {end}")));
+                }
+                if self.clock.elapsed() - begin > READY_LIMIT {
+                    let seconds = READY_LIMIT.as_secs();
+                    return Err(self.with_log(&format!("the subject is not ready after {seconds} s: {why}")));
+                }
+                self.clock.sleep(PROBE_PAUSE).await;
+            }
+            Ok(())
+        }
+        .boxed_local()
+    }
+
+    fn crash(&mut self) {
+        self.cut.now();
+        self.process.kill();
+    }
+
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+        self.process.terminate(STOP_LIMIT).boxed_local()
+    }
+
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
+        async {
+            let url = self.metrics_url.as_ref().ok_or("the command's metrics have no URL")?;
+            get(&self.clock, url).await
+        }
+        .boxed_local()
+    }
+
+    fn ended(&mut self) -> Option<String> {
+        let end = self.process.ended()?;
+        Some(self.with_log(&end))
+    }
+
+    fn log(&self) -> Vec<String> {
+        self.process.log_tail(LOG_LINES)
+    }
+}
+
+/// The body of a plain GET.
+async fn get(clock: &Clock, url: &str) -> Result<String, String> {
+    let uri: http::Uri = url.parse().map_err(|error| format!("{url:?} is not a URL: {error}"))?;
+    let fetched = clock.timeout(REQUEST_LIMIT, fetch(&uri)).await;
+    match fetched {
+        Some(Ok((200, body))) => Ok(body),
+        Some(Ok((code, _))) => Err(format!("{url} answers {code}")),
+        Some(Err(why)) => Err(format!("{url}: {why}")),
+        None => Err(format!("{url} does not answer")),
+    }
+}
+
+async fn fetch(uri: &http::Uri) -> Result<(u16, String), String> {
+    use http_body_util::BodyExt as _;
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let host = uri.host().unwrap_or("127.0.0.1");
+    let stream = tokio::net::TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await.map_err(|e| text(&e))?;
+    let io = hyper_util::rt::TokioIo::new(stream);
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.map_err(|e| text(&e))?;
+    tokio::spawn(connection);
+    let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let request = http::Request::get(path)
+        .header(http::header::HOST, host)
+        .body(http_body_util::Empty::<bytes::Bytes>::new())
+        .map_err(|e| text(&e))?;
+    let response = sender.send_request(request).await.map_err(|e| text(&e))?;
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await.map_err(|e| text(&e))?.to_bytes();
+    Ok((code, String::from_utf8_lossy(&body).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn command(argv: &[&str]) -> Command {
+        Command { argv: argv.iter().map(|argument| (*argument).to_owned()).collect(), ..Command::default() }
+    }
+
+    #[rstest]
+    #[case::drop_in(
+        &["kcm", "--v=2"],
+        "kcm --v=2 --kubeconfig=/k --controllers=ttl-controller --terminated-pod-gc-threshold=1"
+    )]
+    #[case::own_words(&["x", "-c", "{kubeconfig}", "-p", ":{port}"], "x -c /k -p :8080")]
+    #[case::flags_have_a_place(
+        &["x", "{flags}", "--k={kubeconfig}", "{controllers}"],
+        "x --terminated-pod-gc-threshold=1 --k=/k ttl-controller"
+    )]
+    fn command_lines(#[case] argv: &[&str], #[case] expected: &str) {
+        let flags = BTreeMap::from([("terminated-pod-gc-threshold".to_owned(), "1".to_owned())]);
+        let values =
+            Values { kubeconfig: "/k".to_owned(), port: 8080, controllers: "ttl-controller".to_owned(), flags: &flags };
+        let line: Vec<_> =
+            command(argv).arguments(&values).iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        assert_eq!(line.join(" "), expected);
+        let refused = command(argv).refuses(&flags);
+        assert_eq!(refused.is_some(), !expected.contains("threshold"), "{refused:?}");
+        assert_eq!(command(argv).refuses(&BTreeMap::new()), None);
+    }
+}
