@@ -3,6 +3,9 @@
 //!
 //! Every limit is a field of [`Limits`]: a hostile client gets a clear `Status` or a closed connection, never the server.
 
+mod body;
+mod http1;
+mod stall;
 mod tls;
 
 use std::net::SocketAddr;
@@ -12,10 +15,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use http::{Request, Response, header};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -31,6 +32,8 @@ use super::request::{ApiRequest, Reply, ReplyBody};
 use super::server::ApiServer;
 use super::service::{ConnectionReset, HttpBody, into_response};
 use super::status::Status;
+use body::{Bodies, Whole};
+use stall::Unstalled;
 
 /// What a client may use up.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +42,10 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Time for a body to arrive; after it the request is answered with 408 and the connection closed.
     pub body_time: Duration,
+    /// All bodies that are being read or answered, together; more is refused with 429 (`TooManyRequests`).
+    pub bodies_bytes: usize,
+    /// A client that takes nothing of its answer for so long loses its connection (watches that nobody reads).
+    pub write_time: Duration,
     /// Time for the head of a request, for a TLS handshake, and for the first request of a connection.
     pub head_time: Duration,
     /// Largest head of a request.
@@ -58,9 +65,11 @@ impl Default for Limits {
         Self {
             body_bytes: 3 * 1024 * 1024,
             body_time: Duration::from_mins(1),
+            bodies_bytes: 256 * 1024 * 1024,
+            write_time: Duration::from_mins(1),
             head_time: Duration::from_secs(15),
             head_bytes: 1024 * 1024,
-            headers: 200,
+            headers: 1000,
             streams: 1000,
             connections: 8192,
             stop_time: Duration::from_secs(5),
@@ -253,7 +262,8 @@ impl Listening {
     pub async fn serve(self, stop: CancellationToken) {
         let Self { server, listener, identity, token, limits, door, .. } = self;
         let acceptor = identity.map(|identity| TlsAcceptor::from(identity.config));
-        let shared = Arc::new(Connections { server, token, limits, door, stop: stop.clone() });
+        let bodies = Bodies::default();
+        let shared = Arc::new(Connections { server, token, limits, door, stop: stop.clone(), bodies });
         let permits = Arc::new(Semaphore::new(shared.limits.connections));
         let mut open = JoinSet::new();
         loop {
@@ -305,14 +315,24 @@ struct Connections {
     limits: Limits,
     door: Door,
     stop: CancellationToken,
+    bodies: Bodies,
 }
 
 impl Connections {
     async fn connection(self: Arc<Self>, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
-        let Some(acceptor) = acceptor else { return self.http(stream).await };
-        let handshake = self.server.clock().timeout(self.limits.head_time, acceptor.accept(stream)).await;
-        match handshake {
-            Some(Ok(stream)) => self.http(stream).await,
+        let clock = self.server.clock().clone();
+        let watchful = |stream| Unstalled::new(stream, self.limits.write_time, clock.clone());
+        let Some(acceptor) = acceptor else { return self.clone().http(watchful(stream)).await };
+        let handshake = async {
+            if http1::is_plain(&stream).await {
+                http1::refuse_plain(stream).await?;
+                return Ok(None);
+            }
+            acceptor.accept(watchful(stream)).await.map(Some)
+        };
+        match clock.timeout(self.limits.head_time, handshake).await {
+            Some(Ok(Some(stream))) => self.http(stream).await,
+            Some(Ok(None)) => tracing::debug!("plain HTTP on the port for HTTPS"),
             Some(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             None => tracing::debug!("TLS handshake took too long"),
         }
@@ -378,6 +398,9 @@ impl Connections {
         if self.door.is_shut() {
             return Err(ConnectionReset);
         }
+        if let Some(refusal) = http1::refusal(&request) {
+            return Ok(closing(refusal));
+        }
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
         if (!open_to_all(path) || parts.headers.contains_key(header::AUTHORIZATION))
@@ -385,14 +408,12 @@ impl Connections {
         {
             return Ok(closing(refusal.into()));
         }
-        let body = match self.server.clock().timeout(self.limits.body_time, self.read(body, &parts.headers)).await {
-            Some(Ok(body)) => body,
-            Some(Err(refusal)) => return Ok(closing(refusal.into())),
-            None => {
-                return Ok(closing(
-                    Status::failure(408, "Timeout", "the request's body did not arrive in time").into(),
-                ));
-            }
+        // Nobody looks at the body of a question.
+        let asks = matches!(parts.method, http::Method::GET | http::Method::HEAD);
+        let body = if asks { Ok(Whole::default()) } else { self.body(body, &parts.headers).await };
+        let body = match body {
+            Ok(body) => body,
+            Err(refusal) => return Ok(closing(refusal.into())),
         };
         let mut headers = parts.headers;
         if let (None, Some(authority)) = (headers.get(header::HOST), parts.uri.authority())
@@ -405,9 +426,10 @@ impl Connections {
             path: parts.uri.path().to_owned(),
             query: parts.uri.query().unwrap_or_default().to_owned(),
             headers,
-            body,
+            body: body.bytes.clone(),
         };
         let mut reply = self.server.handle(request).await;
+        drop(body);
         if reply.drop_connection || self.door.is_shut() {
             return Err(ConnectionReset);
         }
@@ -417,6 +439,13 @@ impl Connections {
         Ok(into_response(reply))
     }
 
+    async fn body(&self, body: Incoming, headers: &header::HeaderMap) -> Result<Whole, Status> {
+        let clock = self.server.clock();
+        let read = body::read(body, headers, self.limits.body_bytes, &self.bodies, self.limits.bodies_bytes, clock);
+        let late = || Status::failure(408, "Timeout", "the request's body did not arrive in time");
+        clock.timeout(self.limits.body_time, read).await.unwrap_or_else(|| Err(late()))
+    }
+
     fn authenticate(&self, headers: &header::HeaderMap) -> Result<(), Status> {
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let token = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
@@ -424,41 +453,6 @@ impl Connections {
             Some((_, token)) if same(token.trim(), &self.token) => Ok(()),
             _ => Err(Status::unauthorized()),
         }
-    }
-
-    async fn read(&self, mut body: Incoming, headers: &header::HeaderMap) -> Result<Bytes, Status> {
-        let limit = self.limits.body_bytes;
-        let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > limit as u64) {
-            // Clients that send everything before they read would never see the answer.
-            self.server.clock().timeout(DISCARDING_TIME, discard(&mut body)).await;
-            return Err(Status::too_large(limit));
-        }
-        let mut collected = BytesMut::new();
-        while let Some(frame) = body.frame().await {
-            let frame =
-                frame.map_err(|error| Status::bad_request(format!("unable to read the request's body: {error}")))?;
-            if let Ok(data) = frame.into_data() {
-                if collected.len() + data.len() > limit {
-                    return Err(Status::too_large(limit));
-                }
-                collected.extend_from_slice(&data);
-            }
-        }
-        Ok(collected.freeze())
-    }
-}
-
-/// How much of a body that is too large is read and thrown away, in bytes, and for how long.
-const DISCARDED_MAX: usize = 16 * 1024 * 1024;
-const DISCARDING_TIME: Duration = Duration::from_secs(1);
-
-async fn discard(body: &mut Incoming) {
-    let mut read = 0;
-    while read < DISCARDED_MAX
-        && let Some(Ok(frame)) = body.frame().await
-    {
-        read += frame.data_ref().map_or(0, Bytes::len);
     }
 }
 

@@ -76,7 +76,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Opens a watch that ends by itself after `timeout`, and breaks after `broken_after`.
+    /// Opens a watch that ends by itself after `timeout` (at once, without an event, if that is zero), and breaks after
+    /// `broken_after`.
     pub(crate) fn open(
         server: &ApiServer,
         view: View,
@@ -84,6 +85,9 @@ impl Watch {
         timeout: Duration,
         broken_after: Option<Duration>,
     ) -> BodyStream {
+        if timeout.is_zero() {
+            return Box::pin(futures::stream::empty());
+        }
         let timer = |after: Duration| -> Timer {
             let clock = server.clock().clone();
             Box::pin(async move { clock.sleep(after).await })

@@ -11,6 +11,16 @@ use super::super::status::{Details, Status};
 /// Most operations in a patch.
 const MAX_OPERATIONS: usize = 10_000;
 
+/// Bytes that the `copy` operations of one patch may add: upstream's limit of a request's body, applied to what they copy.
+const MAX_COPIED: usize = 3 * 1024 * 1024;
+
+/// Deepest document on the way. Each `move` can nest a document once more; readers of a document follow its depth on
+/// the stack. What is stored is shallower still: decoding the outcome sees to that.
+const MAX_DEPTH: usize = 512;
+
+/// Walks through the document that one patch may cause by its moves.
+const MAX_LOOKS: u8 = 32;
+
 /// Reads the body of a JSON patch: unknown and duplicate fields, and the operations.
 ///
 /// # Errors
@@ -39,12 +49,12 @@ pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, 
 /// # Errors
 /// 422 if one of them cannot be applied; the real server does not say which.
 pub fn apply(document: Value, operations: Vec<Value>) -> Result<Value, Status> {
-    let mut document = document;
+    let mut patching = Patching { depth: depth(&document), document, copied: 0, looks: 0 };
     for operation in operations {
         let Value::Object(operation) = operation else { return Err(refused()) };
-        step(&mut document, operation).ok_or_else(refused)?;
+        patching.step(operation).ok_or_else(refused)?;
     }
-    Ok(document)
+    Ok(patching.document)
 }
 
 fn refused() -> Status {
@@ -52,32 +62,92 @@ fn refused() -> Status {
         .with_details(Details::default())
 }
 
-/// One operation; `None` if it cannot be applied.
-fn step(document: &mut Value, mut operation: Map<String, Value>) -> Option<()> {
-    let value = operation.remove("value");
-    let text = |name: &str| operation.get(name).and_then(Value::as_str);
-    let path = text("path");
-    match text("op")? {
-        "add" => add(document, path?, value.unwrap_or(Value::Null)),
-        "remove" => remove(document, path?).map(drop),
-        "replace" => replace(document, path?, value.unwrap_or(Value::Null)),
-        "move" => {
-            let moved = remove(document, text("from")?)?;
-            add(document, path?, moved)
-        }
-        "copy" => {
-            let copied = get(document, text("from")?)?.into_owned();
-            add(document, path?, copied)
-        }
-        "test" => {
-            let value = value.unwrap_or(Value::Null);
-            if path?.is_empty() {
-                return (*document == value).then_some(());
+/// A document between two operations.
+struct Patching {
+    document: Value,
+    /// The document is not deeper than this.
+    depth: usize,
+    /// Bytes copied so far.
+    copied: usize,
+    /// How often a bound was found too high by walking the document.
+    looks: u8,
+}
+
+impl Patching {
+    /// One operation; `None` if it cannot be applied.
+    fn step(&mut self, mut operation: Map<String, Value>) -> Option<()> {
+        let value = operation.remove("value");
+        let text = |name: &str| operation.get(name).and_then(Value::as_str);
+        let path = text("path");
+        match text("op")? {
+            "add" => self.add(path?, value.unwrap_or(Value::Null)),
+            "remove" => remove(&mut self.document, path?).map(drop),
+            "replace" => {
+                let value = value.unwrap_or(Value::Null);
+                self.deepen(segments(path?) + depth(&value))?;
+                replace(&mut self.document, path?, value)
             }
-            (*get(document, path?)? == value).then_some(())
+            "move" => {
+                let from = text("from")?;
+                let moved = remove(&mut self.document, from)?;
+                let mut bound = segments(path?) + self.depth.saturating_sub(segments(from));
+                if bound > MAX_DEPTH && self.looks < MAX_LOOKS {
+                    // What was taken away since counts in the bound, too: look again.
+                    self.looks += 1;
+                    self.depth = depth(&self.document);
+                    bound = segments(path?) + depth(&moved);
+                }
+                self.deepen(bound)?;
+                add(&mut self.document, path?, moved)
+            }
+            "copy" => {
+                let copied = get(&mut self.document, text("from")?)?.into_owned();
+                self.copied += serde_json::to_vec(&copied).map_or(usize::MAX / 2, |text| text.len());
+                if self.copied > MAX_COPIED {
+                    return None;
+                }
+                self.add(path?, copied)
+            }
+            "test" => {
+                let value = value.unwrap_or(Value::Null);
+                if path?.is_empty() {
+                    return (self.document == value).then_some(());
+                }
+                (*get(&mut self.document, path?)? == value).then_some(())
+            }
+            _ => None,
         }
-        _ => None,
     }
+
+    fn add(&mut self, path: &str, value: Value) -> Option<()> {
+        self.deepen(segments(path) + depth(&value))?;
+        add(&mut self.document, path, value)
+    }
+
+    /// Takes note that the document may be so deep; `None` if that is too deep.
+    fn deepen(&mut self, bound: usize) -> Option<()> {
+        self.depth = self.depth.max(bound);
+        (bound <= MAX_DEPTH).then_some(())
+    }
+}
+
+fn segments(path: &str) -> usize {
+    path.bytes().filter(|byte| *byte == b'/').count()
+}
+
+/// How deep a value nests; a scalar does not.
+fn depth(value: &Value) -> usize {
+    let mut deepest = 0;
+    let mut open = vec![(value, 0)];
+    while let Some((value, depth)) = open.pop() {
+        deepest = deepest.max(depth);
+        match value {
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(map) => open.extend(map.values().map(|item| (item, depth + 1))),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// The container that a path's last segment lies in, and that segment. The document itself is in no container.

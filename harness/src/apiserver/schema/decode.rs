@@ -5,7 +5,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use serde_json::{Map, Number, Value};
 
-use super::json::{Reader, SyntaxError, Token, operation_values};
+use super::json::{Reader, SyntaxError, TOO_DEEP, Token, operation_values};
 use super::{Field, List, ListTopology, Scalar, Schema, Shape, Struct, Type, TypeRef, leaf};
 use crate::apiserver::status::go_quote;
 
@@ -36,6 +36,13 @@ pub struct DecodeError {
     pub message: String,
     /// Whether the text is no JSON at all.
     pub syntax: bool,
+}
+
+impl DecodeError {
+    /// Whether the text nests too deeply.
+    pub fn too_deep(&self) -> bool {
+        self.syntax && self.message.ends_with(TOO_DEEP)
+    }
 }
 
 impl From<SyntaxError> for DecodeError {

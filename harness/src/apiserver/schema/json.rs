@@ -3,8 +3,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Deepest nesting accepted. Go allows 10 000; stored objects are read back with `serde_json`, which stops at 128.
+/// Deepest nesting of what is kept. Go allows 10 000; stored objects are read back with `serde_json`, which stops at 128.
 const MAX_DEPTH: usize = 120;
+/// Deepest nesting of what is skipped (fields that a type does not have): Go's.
+const MAX_DEPTH_SKIPPED: usize = 10_000;
+/// The end of the complaint about text that nests deeper.
+pub(super) const TOO_DEEP: &str = "exceeded max depth";
 
 /// The text is not JSON; the message is Go's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,9 +77,13 @@ impl<'a> Reader<'a> {
 
     /// Enters the object or array that begins here.
     pub(super) fn enter(&mut self) -> Result<()> {
+        self.nest(MAX_DEPTH)
+    }
+
+    fn nest(&mut self, limit: usize) -> Result<()> {
         self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return Err(SyntaxError("exceeded max depth".to_owned()));
+        if self.depth > limit {
+            return self.unexpected(TOO_DEEP);
         }
         self.at += 1;
         Ok(())
@@ -268,28 +276,28 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Skips the value that begins here.
+    /// Skips the value that begins here; its depth costs heap, not stack.
     pub(super) fn skip(&mut self) -> Result<()> {
-        match self.peek()? {
-            Token::Object => {
-                self.enter()?;
-                let mut first = true;
-                while self.key(&mut first)?.is_some() {
-                    self.skip()?;
+        let mut open: Vec<(Token, bool)> = Vec::new();
+        loop {
+            match self.peek()? {
+                token @ (Token::Object | Token::Array) => {
+                    self.nest(MAX_DEPTH_SKIPPED)?;
+                    open.push((token, true));
                 }
-                Ok(())
+                Token::String => drop(self.string()?),
+                Token::Number => _ = self.number()?,
+                token => self.literal(token)?,
             }
-            Token::Array => {
-                self.enter()?;
-                let mut first = true;
-                while self.item(&mut first)? {
-                    self.skip()?;
+            // The next value to skip: in the innermost container that has one left.
+            loop {
+                let Some((token, first)) = open.last_mut() else { return Ok(()) };
+                let more = if *token == Token::Object { self.key(first)?.is_some() } else { self.item(first)? };
+                if more {
+                    break;
                 }
-                Ok(())
+                open.pop();
             }
-            Token::String => self.string().map(drop),
-            Token::Number => self.number().map(drop),
-            token => self.literal(token),
         }
     }
 

@@ -13,7 +13,7 @@ use super::write::Written;
 use super::yaml;
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::request::{Reply, ReplyBody};
-use crate::apiserver::schema::{self, FieldValidation, Schema};
+use crate::apiserver::schema::{self, DecodeError, FieldValidation, Schema};
 use crate::apiserver::status::{Status, go_quote};
 use crate::apiserver::store::Stored;
 use crate::apiserver::table::accept::{self, MediaType, Negotiated, Transform};
@@ -47,12 +47,16 @@ pub(crate) enum Format {
 
 /// The format of a body by its content type.
 pub(crate) fn format_of(content_type: &str, body: &[u8], kind: &str) -> Result<Format, Status> {
+    if content_type.is_empty() {
+        return Ok(Format::Json);
+    }
     match content_type.split(';').next().unwrap_or_default().trim() {
-        "" | "application/json" => Ok(Format::Json),
+        "application/json" => Ok(Format::Json),
         "application/yaml" => Ok(Format::Yaml),
         "application/vnd.kubernetes.protobuf" => {
             let prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
-            let why = if body.starts_with(b"k8s\0") { "protobuf bodies are not read by this server" } else { prefix };
+            // What could be read is JSON by now.
+            let why = if body.starts_with(b"k8s\0") { "unexpected EOF" } else { prefix };
             Err(unrecognized(kind, why, body))
         }
         _ => Err(Status::unsupported_media_type(&MEDIA_TYPES)),
@@ -88,17 +92,75 @@ fn summary(body: &[u8]) -> String {
 /// A YAML document as JSON text; the error is worded as Go's parser words it.
 pub(crate) fn yaml_to_json(text: &[u8]) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    if text.contains(is_control) {
+        return Err("yaml: control characters are not allowed".to_owned());
+    }
     if text.trim_start_matches('\n').starts_with('\t') {
         return Err("yaml: found character that cannot start any token".to_owned());
     }
-    let value: Value =
-        serde_saphyr::from_str(text).map_err(|error| format!("yaml: {}", go_complaint(text, &error.to_string())))?;
+    let read = match read_yaml(text, YAML_DEPTH_USUAL) {
+        Err(complaint) if complaint == TOO_DEEP => on_a_large_stack(|| read_yaml(text, YAML_DEPTH))?,
+        read => read,
+    };
+    let value = read.map_err(|complaint| format!("yaml: {complaint}"))?;
     serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))
+}
+
+/// Deepest nesting of YAML: what is stored is not deeper either.
+const YAML_DEPTH: usize = 120;
+/// Depth up to which a usual stack suffices for the parser.
+const YAML_DEPTH_USUAL: usize = 48;
+/// Upstream's complaint about what nests deeper than it reads.
+const TOO_DEEP: &str = "exceeded max depth of 10000";
+
+/// The first document of a text; the error is worded as Go's parser words it.
+fn read_yaml(text: &str, depth: usize) -> Result<Value, String> {
+    // Nothing that is written out has more nodes than bytes: the rest comes from aliases, which upstream limits, too.
+    let nodes = text.len().max(10_000);
+    let options = || {
+        serde_saphyr::options! {
+            budget: serde_saphyr::budget! {
+                max_depth: depth,
+                flow_nesting_limit: depth,
+                max_nodes: nodes,
+                max_events: nodes.saturating_mul(3),
+            },
+        }
+    };
+    let read = match serde_saphyr::from_str_with_options::<Value>(text, options()) {
+        Err(error) if error.to_string().contains("multiple YAML documents") => {
+            let mut bytes = text.as_bytes();
+            serde_saphyr::read_with_options(&mut bytes, options()).next().unwrap_or(Ok(Value::Null))
+        }
+        read => read,
+    };
+    read.map_err(|error| go_complaint(text, &error.to_string()))
+}
+
+/// Runs `read` where its depth does no harm.
+fn on_a_large_stack<T: Send>(read: impl FnOnce() -> T + Send) -> Result<T, String> {
+    const STACK: usize = 16 * 1024 * 1024;
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, read);
+        thread.ok()?.join().ok()
+    })
+    .ok_or_else(|| format!("yaml: {TOO_DEEP}"))
+}
+
+/// Characters that Go's YAML reader refuses wherever they stand.
+fn is_control(letter: char) -> bool {
+    !matches!(letter, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
 /// What Go's YAML parser says where ours says `error`: it tells lines from the second on.
 fn go_complaint(text: &str, error: &str) -> String {
     let first = error.lines().next().unwrap_or_default();
+    if first.contains("recursion limit") || first.contains("Depth {") {
+        return TOO_DEEP.to_owned();
+    }
+    if first.contains("alias") || first.contains("budget breached") {
+        return "document contains excessive aliasing".to_owned();
+    }
     let rest = first.strip_prefix("error: ").unwrap_or(first);
     let line = rest.strip_prefix("line ").and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok()).unwrap_or(1);
     let message = rest.split_once(": ").map_or(rest, |(_, message)| message);
@@ -130,6 +192,9 @@ struct TypeMeta {
 const GO_TYPE_META: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
+/// How complaints about text begin in which not even the kind could be found.
+const NO_KIND: &str = "couldn't get version/kind; json parse error: ";
+
 /// Kind and apiVersion of a body; empty where it does not say.
 pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
     // A list would be taken for the fields in their order.
@@ -158,7 +223,7 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
             other => format!("json: cannot unmarshal {} into Go value of type {GO_TYPE_META}", go_type(other)),
         },
     };
-    Err(format!("couldn't get version/kind; json parse error: {why}"))
+    Err(format!("{NO_KIND}{why}"))
 }
 
 impl Scope<'_> {
@@ -209,7 +274,9 @@ impl Scope<'_> {
             Some(schema) => schema.decode(&text),
             None => schema::decode_untyped(&text),
         };
-        let decoded = decoded.map_err(|error| wrong(&error.message))?;
+        // Upstream finds what is too deep when it looks for the kind, before anything else.
+        let deep = |error: &DecodeError| unrecognized(wanted, &format!("{NO_KIND}{error}"), body);
+        let decoded = decoded.map_err(|error| if error.too_deep() { deep(&error) } else { wrong(&error.message) })?;
         let (mut object, mut strict) = (decoded.value, decoded.strict);
         if self.is_custom() && wanted == self.kind.kind {
             // What pruning finds comes in the order of the paths.
@@ -285,7 +352,10 @@ impl Scope<'_> {
     /// What the client accepts.
     pub(crate) fn negotiate(&self) -> Result<Negotiated, Status> {
         let accepted = self.request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-        accept::negotiate(accepted).ok_or_else(|| refuse_accept(accepted.unwrap_or_default()))
+        accept::negotiate(accepted).ok_or_else(|| {
+            let lists = self.path.name.is_empty() && self.request.method == http::Method::GET;
+            refuse_accept(accepted.unwrap_or_default(), lists)
+        })
     }
 
     pub(crate) fn rendering(&self, version: &'static str) -> Result<Rendering, Status> {
@@ -480,7 +550,7 @@ fn unregistered(kind: &str, api_version: &str) -> String {
 }
 
 /// The refusal of an `Accept` header.
-fn refuse_accept(accepted: &str) -> Status {
+fn refuse_accept(accepted: &str, lists: bool) -> Status {
     let known = accept::clauses(accepted).iter().any(|clause| {
         clause.kind == "*"
             || clause.kind == "application"
@@ -489,8 +559,9 @@ fn refuse_accept(accepted: &str) -> Status {
     if known {
         return Status::not_acceptable(&MEDIA_TYPES);
     }
+    // Only lists can be watched.
     let streams = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
-    let all: Vec<&str> = MEDIA_TYPES.into_iter().chain(streams).collect();
+    let all: Vec<&str> = MEDIA_TYPES.into_iter().chain(streams.into_iter().filter(|_| lists)).collect();
     let message = format!("406: Not Acceptable\n\nAvailable representations: {}", all.join(", "));
     Status::failure(406, "NotAcceptable", message).with_details(crate::apiserver::status::Details::default())
 }

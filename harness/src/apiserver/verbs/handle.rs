@@ -1,5 +1,6 @@
 //! One request from arrival to reply: recorded, judged by the faults, dispatched, recorded again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,20 +134,8 @@ async fn serve(
         return reply;
     }
     let Target::Resource(path) = target else { return discovery::page_not_found() };
-    if !registry.has_version(&path.group, &path.version) {
-        tracing::info!(path = request.path, "no such group and version");
-        return if registry.versions(&path.group).is_empty() || is_custom_group(&registry, &path.group) {
-            discovery::page_not_found()
-        } else {
-            Status::unknown_resource().into()
-        };
-    }
     let Some(kind) = registry.lookup(&path.group, &path.version, &path.resource).cloned() else {
-        return if is_custom_group(&registry, &path.group) {
-            discovery::page_not_found()
-        } else {
-            Status::unknown_resource().into()
-        };
+        return not_served(&registry, path, request);
     };
     let scope = Scope::new(server, kind, path.clone(), request, caller);
     let mut reply = scope.dispatch(break_after).await.unwrap_or_else(Reply::from);
@@ -162,6 +151,27 @@ async fn serve(
         crd::settle(server).await;
     }
     reply
+}
+
+/// 404 for a resource that is not there, and a line in the log that says what is.
+fn not_served(registry: &Registry, path: &ResourcePath, request: &ApiRequest) -> Reply {
+    let (group, version) = (path.group.as_str(), path.version.as_str());
+    let known = registry.has_version(group, version);
+    let names: BTreeSet<String> = if known {
+        let kinds = registry.kinds().filter(|kind| kind.group == group && kind.version == version);
+        kinds.map(|kind| kind.plural.to_string()).collect()
+    } else {
+        registry.kinds().map(|kind| kind.api_version()).collect()
+    };
+    let served = names.into_iter().collect::<Vec<_>>().join(", ");
+    let what = if known { "no such resource" } else { "no such group and version" };
+    tracing::info!(method = %request.method, path = request.path, served, "{what}");
+    let nobodys = if known { false } else { registry.versions(group).is_empty() };
+    if nobodys || is_custom_group(registry, group) {
+        discovery::page_not_found()
+    } else {
+        Status::unknown_resource().into()
+    }
 }
 
 /// Whether the group comes from definitions: what it does not have is then nobody's, and answered with a plain 404.
@@ -192,7 +202,13 @@ fn own_paths(server: &ApiServer, request: &ApiRequest) -> Option<Reply> {
             Status::method_not_allowed().into()
         }
         ("transcript", _) => transcript_reply(server),
-        _ => discovery::page_not_found(),
+        _ => {
+            tracing::info!(
+                path = request.path,
+                "no such endpoint; served are /plumbline/compact, /plumbline/transcript"
+            );
+            discovery::page_not_found()
+        }
     })
 }
 

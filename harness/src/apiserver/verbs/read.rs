@@ -243,8 +243,9 @@ impl Scope<'_> {
     }
 
     fn watch_timeout(&self, options: &ListOptions) -> Duration {
-        match options.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0) {
-            Some(seconds) => Duration::from_secs(seconds),
+        match options.timeout_seconds.filter(|seconds| *seconds != 0) {
+            // A negative one is over at once.
+            Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
             None => Duration::from_secs(WATCH_TIMEOUT_MIN + self.server.ids().number() % WATCH_TIMEOUT_MIN),
         }
     }

@@ -12,7 +12,10 @@ use crate::apiserver::lifecycle;
 use crate::apiserver::managedfields;
 use crate::apiserver::server::draft;
 use crate::apiserver::status::{GroupResource, Status};
-use crate::apiserver::store::{CommitError, EventType, Stored};
+use crate::apiserver::store::{CommitError, Draft, EventType, Stored};
+
+/// Largest object in bytes: etcd takes no larger request. (Upstream stores most kinds as protobuf, which is a little shorter.)
+const OBJECT_MAX: usize = 1536 * 1024;
 
 /// What a write left behind.
 pub(crate) enum Written {
@@ -118,7 +121,7 @@ impl Scope<'_> {
             lifecycle::metadata_mut(&mut object).remove("resourceVersion");
             return Ok(Written::Shown { object, created: true });
         }
-        match self.server.store().create(&self.resource, draft(&self.kind, object)) {
+        match self.server.store().create(&self.resource, self.draft(object)?) {
             Ok(committed) => {
                 self.record(EventType::Added, &committed);
                 Ok(Written::Stored { stored: committed.new, created: true })
@@ -126,6 +129,15 @@ impl Scope<'_> {
             Err(CommitError::Exists(existing) | CommitError::Changed(existing)) => Err(exists(&existing)),
             Err(CommitError::NotFound) => Err(self.not_found(&name)),
         }
+    }
+
+    /// The object made ready to be stored, unless it is too large for that.
+    fn draft(&self, object: Value) -> Result<Draft, Status> {
+        let draft = draft(&self.kind, object);
+        if draft.size() > OBJECT_MAX {
+            return Err(Status::raw_error("etcdserver: request is too large"));
+        }
+        Ok(draft)
     }
 
     fn already_exists(&self, existing: &Stored, name: &str, generated: bool) -> Status {
@@ -196,7 +208,7 @@ impl Scope<'_> {
             if rules.dry_run {
                 return Ok(Written::Shown { object: new, created: false });
             }
-            match self.server.store().update(&self.resource, current.revision(), draft(&self.kind, new)) {
+            match self.server.store().update(&self.resource, current.revision(), self.draft(new)?) {
                 Ok(committed) => {
                     self.record(EventType::Modified, &committed);
                     return Ok(Written::Stored { stored: committed.new, created: false });
@@ -346,9 +358,7 @@ impl Scope<'_> {
             if rules.dry_run {
                 return Ok(Written::Shown { object: new, created: false });
             }
-            if let Ok(committed) =
-                self.server.store().update(&self.resource, current.revision(), draft(&self.kind, new))
-            {
+            if let Ok(committed) = self.server.store().update(&self.resource, current.revision(), self.draft(new)?) {
                 self.record(EventType::Modified, &committed);
                 return Ok(Written::Stored { stored: committed.new, created: false });
             }
