@@ -21,6 +21,7 @@
 //! | [`transcript`] | the server's record of everything, and its form for people |
 //! | [`expect`], [`invariants`] | judge a run, afterwards and purely from the transcript |
 //! | [`report`], [`snapshot`] | tell about it |
+//! | [`conformance`] | who was tested against what, in a document that cannot disagree with itself |
 //! | [`bench`] | how fast and how small the API server is |
 //! | [`cli`], [`exit`] | the program |
 //!
@@ -32,6 +33,7 @@ pub mod apiserver;
 pub mod bench;
 pub mod cli;
 pub mod cluster;
+pub mod conformance;
 pub mod exit;
 pub mod expect;
 pub mod fixture;

@@ -13,7 +13,7 @@ use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, Arena, Options};
 use plumbline::runner::verdict::Judged;
 use plumbline::subject::gate::{Cut, Gate};
-use plumbline::subject::{Launch, Running, Subject};
+use plumbline::subject::{Identity, Launch, Running, Subject};
 use tokio::task::JoinHandle;
 
 const USER_AGENT: &str = "stand-in/1 (test) ttl-controller";
@@ -29,6 +29,10 @@ struct StandIn {
 impl Subject for StandIn {
     fn name(&self) -> &str {
         "stand-in"
+    }
+
+    fn identity(&self) -> Result<Identity, String> {
+        Ok(Identity { kind: "in-process", what: "a stand-in".to_owned(), digest: None })
     }
 
     fn lacks(&self) -> BTreeSet<Capability> {

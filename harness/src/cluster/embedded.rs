@@ -9,6 +9,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::{Access, Answer, Call, Cluster, Stage};
+use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::Door;
 use crate::apiserver::service::into_response;
@@ -24,6 +25,10 @@ pub struct Embedded;
 impl Cluster for Embedded {
     fn name(&self) -> &str {
         "embedded"
+    }
+
+    fn kubernetes(&self) -> Result<String, String> {
+        Ok(KUBERNETES_VERSION.to_owned())
     }
 
     fn capabilities(&self) -> BTreeSet<Capability> {

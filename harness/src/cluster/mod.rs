@@ -32,6 +32,13 @@ pub trait Cluster: Send + Sync {
     /// Name in reports.
     fn name(&self) -> &str;
 
+    /// The version of Kubernetes that its API server is, or behaves as, such as `v1.36.0`.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not say.
+    fn kubernetes(&self) -> Result<String, String>;
+
     /// What it can do.
     fn capabilities(&self) -> BTreeSet<Capability>;
 

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::embedded::{seed, send};
 use super::{Access, Answer, Call, Cluster, Stage};
+use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{Door, ListenOptions, listen};
 use crate::apiserver::{ApiServer, ApiServerConfig, ResourceId};
@@ -29,6 +30,10 @@ pub struct Served;
 impl Cluster for Served {
     fn name(&self) -> &str {
         "fake"
+    }
+
+    fn kubernetes(&self) -> Result<String, String> {
+        Ok(KUBERNETES_VERSION.to_owned())
     }
 
     fn capabilities(&self) -> BTreeSet<Capability> {

@@ -114,6 +114,11 @@ impl World {
         self.objects.get(key)
     }
 
+    /// All objects, in order of group, resource, namespace and name.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<Value>> {
+        self.objects.values()
+    }
+
     /// All objects of a resource.
     pub fn all<'w>(&'w self, resource: &'w str) -> impl Iterator<Item = (&'w Key, &'w Arc<Value>)> {
         self.objects.iter().filter(move |(key, _)| key.resource == resource)

@@ -14,6 +14,8 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use crate::runner::verdict::Judged;
+
 /// Version of [`RunReport`] in JSON. Fields may be added within a version; none changes its meaning.
 pub const API_VERSION: &str = "plumbline/v1";
 
@@ -240,8 +242,8 @@ pub enum Event<'a> {
         /// How many run side by side.
         jobs: usize,
     },
-    /// A fixture is through, in whatever order.
-    Finished(&'a FixtureReport),
+    /// A fixture is through, in whatever order; with its transcript, also if it passed.
+    Finished(&'a Judged),
     /// All are through.
     Ended(&'a RunReport),
 }

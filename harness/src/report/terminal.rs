@@ -157,9 +157,9 @@ impl<W: Write> Reporter for Terminal<W> {
                 let parts = [many(fixtures, "fixture"), many(suites, "suite"), many(jobs, "job")];
                 writeln!(self.out, "{}\n", parts.join(", "))
             }
-            Event::Finished(fixture) => {
+            Event::Finished(judged) => {
                 if let Some(bar) = &self.bar {
-                    bar.set_message(fixture.id.clone());
+                    bar.set_message(judged.report.id.clone());
                     bar.inc(1);
                 }
                 Ok(())
@@ -196,6 +196,7 @@ fn hours(millis: u64) -> String {
 mod tests {
     use super::super::tests::canned;
     use super::*;
+    use crate::runner::verdict::Judged;
 
     #[test]
     fn report_of_a_canned_run() {
@@ -204,7 +205,9 @@ mod tests {
         let mut terminal = Terminal::new(&mut out, false, false);
         terminal.event(Event::Started { fixtures: 3, suites: 2, jobs: 2 }).expect("memory can be written");
         for fixture in &report.fixtures {
-            terminal.event(Event::Finished(fixture)).expect("memory can be written");
+            let (report, transcript) = (fixture.clone(), fixture.transcript.clone());
+            let judged = Judged { report, transcript, entries: Vec::new(), objects: Vec::new() };
+            terminal.event(Event::Finished(&judged)).expect("memory can be written");
         }
         terminal.event(Event::Ended(&report)).expect("memory can be written");
         insta::assert_snapshot!(String::from_utf8(out).expect("UTF-8"), @r"

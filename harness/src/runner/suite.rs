@@ -98,10 +98,10 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
     let mut results: Vec<Option<FixtureReport>> = vec![None; fixtures.len()];
     let mut first_failure = None;
     run_all(&fixtures, arena, options, |index, judged| {
-        let report = judged.report;
         if written.is_ok() {
-            written = reporter.event(Event::Finished(&report));
+            written = reporter.event(Event::Finished(&judged));
         }
+        let report = judged.report;
         if report.has_failed() {
             first_failure.get_or_insert_with(|| report.id.clone());
         }

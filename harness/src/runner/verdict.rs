@@ -1,10 +1,14 @@
 //! From the evidence of a run to the report about it.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use super::Gathered;
 use crate::expect;
+use crate::expect::world::World;
 use crate::fixture::Fixture;
 use crate::report::{Failure, FixtureReport, Outcome};
 use crate::transcript::Entry;
@@ -22,6 +26,8 @@ pub struct Judged {
     pub transcript: String,
     /// The record itself, unredacted.
     pub entries: Vec<Entry>,
+    /// The objects that were there at the end, in order of resource, namespace and name, when it failed.
+    pub objects: Vec<Arc<Value>>,
 }
 
 /// A report about `fixture` with this outcome and nothing else yet.
@@ -85,7 +91,13 @@ fn report(fixture: &Fixture, gathered: &Gathered, entries: Vec<Entry>, mut failu
         virtual_millis: u64::try_from(gathered.end.as_millis()).unwrap_or(u64::MAX),
         ..blank(fixture, outcome, "")
     };
-    Judged { report, transcript, entries }
+    let objects = if failed { objects_at_the_end(gathered, &entries) } else { Vec::new() };
+    Judged { report, transcript, entries, objects }
+}
+
+fn objects_at_the_end(gathered: &Gathered, entries: &[Entry]) -> Vec<Arc<Value>> {
+    let run = gathered.run(entries, gathered.end);
+    World::new(&run, "").after(entries).objects().cloned().collect()
 }
 
 /// What fixture and invariants demand of the run and did not get.

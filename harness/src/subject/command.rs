@@ -11,8 +11,9 @@ use futures::future::LocalBoxFuture;
 use regex::Regex;
 
 use super::gate::Cut;
-use super::{Launch, Running, Subject};
+use super::{Identity, Launch, Running, Subject};
 use crate::cluster::Access;
+use crate::conformance::digest;
 use crate::fixture::{Capability, Controller};
 use crate::process::{Guarded, Start};
 use crate::time::Clock;
@@ -104,6 +105,14 @@ impl Values<'_> {
 impl Subject for Command {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The command line, and the file that it starts. What an interpreter reads is not part of the digest.
+    fn identity(&self) -> Result<Identity, String> {
+        let program = self.argv.first().map(String::as_str).unwrap_or_default();
+        let file = digest::program(program).ok_or_else(|| format!("no program {program}"))?;
+        let what = shell_words::join(&self.argv);
+        Ok(Identity { kind: "command", what, digest: Some(digest::file(&file)?) })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {

@@ -16,7 +16,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::gate::{Cut, Gate};
-use super::{Launch, Running, Subject};
+use super::{Identity, Launch, Running, Subject};
+use crate::conformance::digest;
 use crate::fixture::{Capability, Controller};
 use crate::time::Clock;
 
@@ -30,6 +31,13 @@ pub struct InProcess;
 impl Subject for InProcess {
     fn name(&self) -> &str {
         "in-process"
+    }
+
+    /// The controllers are part of this very program.
+    fn identity(&self) -> Result<Identity, String> {
+        let program = std::env::current_exe().map_err(|error| format!("unable to find this program: {error}"))?;
+        let what = format!("plumbline-controllers {}", env!("CARGO_PKG_VERSION"));
+        Ok(Identity { kind: "in-process", what, digest: Some(digest::file(&program)?) })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {

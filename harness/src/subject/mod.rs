@@ -37,6 +37,13 @@ pub trait Subject: Send + Sync {
     /// Name in reports.
     fn name(&self) -> &str;
 
+    /// What tells it from others in a conformance report.
+    ///
+    /// # Errors
+    ///
+    /// When what is tested cannot be read, such as a program that is not there.
+    fn identity(&self) -> Result<Identity, String>;
+
     /// The controllers it has.
     fn controllers(&self) -> BTreeSet<Controller>;
 
@@ -61,6 +68,17 @@ pub trait Subject: Send + Sync {
     ///
     /// When it refuses flags or cannot start; the text says what to do.
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String>;
+}
+
+/// What exactly was tested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The kind of subject: `in-process`, `command`, …
+    pub kind: &'static str,
+    /// Name and version, or command line.
+    pub what: String,
+    /// `sha256:…` of the program's file; `None` where there is none that we can see.
+    pub digest: Option<String>,
 }
 
 /// A subject that was launched.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Launch, Running, Subject};
+use super::{Identity, Launch, Running, Subject};
 use crate::fixture::{Capability, Controller};
 
 /// Nothing runs beside the server.
@@ -12,6 +12,10 @@ pub struct NoSubject;
 impl Subject for NoSubject {
     fn name(&self) -> &str {
         "none"
+    }
+
+    fn identity(&self) -> Result<Identity, String> {
+        Ok(Identity { kind: "none", what: "nothing: the API server alone".to_owned(), digest: None })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {
