@@ -43,7 +43,27 @@ order: [ "GET nodes/n1", "PATCH pods/a/status", "DELETE pods/a" ]
     assert_eq!(fixture.traffic.order.len(), 3);
 }
 
+#[test]
+fn a_second_is_tolerated_where_a_fixture_says_nothing() {
+    let tolerance = |rest: &str| {
+        let (fixtures, problems) = read(&format!("{HEAD}{rest}expect: {{ exists: pods/a }}\n"));
+        assert_eq!(problems, []);
+        fixtures[0].tolerance.as_millis()
+    };
+    assert_eq!([tolerance(""), tolerance("tolerance: 300ms\n"), tolerance("tolerance: 5s\n")], [1000, 300, 5000]);
+}
+
 #[rstest]
+#[case::no_tolerance(
+    "tolerance: 0s\nexpect: { exists: pods/a }",
+    "case.yaml:5:12: tolerance: a tolerance of 0s",
+    "real clocks are never exact"
+)]
+#[case::too_tolerant(
+    "tolerance: 5.001s\nexpect: { exists: pods/a }",
+    "case.yaml:5:12: tolerance: a tolerance of 5.001s",
+    "at most 5s"
+)]
 #[case::unknown_field(
     "stpes: []\nexpect: { exists: pods/a }",
     "case.yaml:5:1: stpes: unknown field `stpes` in fixture",

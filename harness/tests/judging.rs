@@ -1,161 +1,18 @@
 //! Judging a run: transcripts written by hand, and the promises they break.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use plumbline::expect::{Failure, Run, StepReply, judge};
-use plumbline::fixture::{Fixture, parse, time_text};
-use plumbline::transcript::{Actor, Change, ChangeKind, Reply, Request, Transcript};
+use plumbline::expect::StepReply;
+use plumbline::transcript::Actor;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-/// A run written by hand.
-struct Script {
-    fixture: Fixture,
-    transcript: Transcript,
-    initial: Vec<Value>,
-    marks: Vec<usize>,
-    replies: Vec<StepReply>,
-    scrapes: Vec<(Duration, String)>,
-    version: u64,
-    tolerance: Duration,
-}
+#[path = "judging/script.rs"]
+mod script;
+#[path = "judging/tolerance.rs"]
+mod tolerance;
 
-fn start() -> jiff::Timestamp {
-    "2030-01-01T00:00:00Z".parse().expect("a time")
-}
-
-impl Script {
-    fn new(suite: &str, level: &str, rest: &str) -> Self {
-        let text = format!("promise: x\nrule: G-001\nlevel: {level}\nsource: none\nfeature: podgc.cycle\n{rest}");
-        let (fixtures, problems) = parse::read(Path::new("case.yaml"), suite, &text);
-        assert_eq!(problems, []);
-        let fixture = fixtures.into_iter().next().expect("one fixture");
-        let mut initial = fixture.given.objects.clone();
-        for object in &mut initial {
-            time_text::resolve(object, start(), start());
-        }
-        let (transcript, version, tolerance) = (Transcript::new(), 100, Duration::ZERO);
-        Self { fixture, transcript, initial, marks: vec![], replies: vec![], scrapes: vec![], version, tolerance }
-    }
-
-    /// A request: `PATCH pods/a/status`, its body, its reply; returns its number.
-    fn request(&self, at: f64, actor: &Actor, line: &str, body: Value, code: u16) -> usize {
-        let (verb, path) = line.split_once(' ').expect("VERB path");
-        let verb = match verb {
-            "POST" => "create",
-            "PUT" => "update",
-            "GET" => "get",
-            "PATCH" => "patch",
-            "DELETE" => "delete",
-            other => panic!("{other}"),
-        };
-        let mut parts = path.split('/').map(str::to_owned);
-        let resource = parts.next().unwrap_or_default();
-        let group = if resource == "poddisruptionbudgets" { "policy" } else { "" };
-        let request = Request {
-            verb: verb.to_owned(),
-            path: path.to_owned(),
-            group: group.to_owned(),
-            namespace: (resource != "nodes").then(|| "default".to_owned()),
-            resource,
-            name: parts.next(),
-            subresource: parts.next(),
-            body: (!body.is_null()).then(|| Arc::new(body)),
-            ..Request::default()
-        };
-        let at = Duration::from_secs_f64(at);
-        let seq = self.transcript.request(at, actor.clone(), request);
-        self.transcript.reply(seq, Reply::new(at, code));
-        seq
-    }
-
-    fn object(&self, resource: &str, name: &str) -> Option<Value> {
-        let entries = self.transcript.entries();
-        let changed = entries.iter().rev().find_map(|entry| match &entry.what {
-            plumbline::transcript::Happening::Change(change) if change.resource == resource && change.name == name => {
-                Some(change.new.as_deref().cloned())
-            }
-            _ => None,
-        });
-        changed.unwrap_or_else(|| self.initial.iter().find(|object| object["metadata"]["name"] == name).cloned())
-    }
-
-    /// A change of an object by a function; `None` from it: the object goes.
-    fn change(
-        &mut self,
-        at: f64,
-        actor: &Actor,
-        request: Option<usize>,
-        path: &str,
-        edit: impl FnOnce(Option<Value>) -> Option<Value>,
-    ) {
-        let (resource, name) = path.split_once('/').expect("resource/name");
-        let old = self.object(resource, name);
-        let new = edit(old.clone());
-        let kind = match (&old, &new) {
-            (None, _) => ChangeKind::Added,
-            (_, None) => ChangeKind::Deleted,
-            _ => ChangeKind::Modified,
-        };
-        self.version += 1;
-        let change = Change {
-            request,
-            kind,
-            group: if resource == "poddisruptionbudgets" { "policy" } else { "" }.to_owned(),
-            resource: resource.to_owned(),
-            namespace: (resource != "nodes").then(|| "default".to_owned()),
-            name: name.to_owned(),
-            resource_version: self.version,
-            old: old.map(Arc::new),
-            new: new.map(Arc::new),
-        };
-        self.transcript.change(Duration::from_secs_f64(at), actor.clone(), change);
-    }
-
-    /// The step is over.
-    fn mark(&mut self) {
-        self.marks.push(self.transcript.len());
-    }
-
-    fn failures(&self) -> Vec<Failure> {
-        let entries = self.transcript.entries();
-        let run = Run {
-            start: start(),
-            initial: &self.initial,
-            entries: &entries,
-            marks: &self.marks,
-            replies: &self.replies,
-            scrapes: &self.scrapes,
-            end: self.fixture.end(),
-            tolerance: self.tolerance,
-        };
-        judge(&self.fixture, &run)
-    }
-
-    /// What failed, in order.
-    fn verdict(&self) -> Vec<String> {
-        self.failures().into_iter().map(|failure| failure.check).collect()
-    }
-}
-
-const NONE: [String; 0] = [];
-
-/// The pod garbage collector finds pod `a` orphaned at `at`, and does it right.
-fn collect(script: &mut Script, at: f64) {
-    script.request(at, &Actor::PodGc, "GET nodes/n1", Value::Null, 404);
-    let conditions = json!([{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]);
-    let body = json!({"status": {"phase": "Failed", "conditions": conditions}});
-    let patch = script.request(at, &Actor::PodGc, "PATCH pods/a/status", body, 200);
-    script.change(at, &Actor::PodGc, Some(patch), "pods/a", |pod| {
-        let mut pod = pod?;
-        pod["status"]["phase"] = "Failed".into();
-        Some(pod)
-    });
-    let delete = script.request(at, &Actor::PodGc, "DELETE pods/a", json!({"gracePeriodSeconds": 0}), 200);
-    script.change(at, &Actor::PodGc, Some(delete), "pods/a", |_| None);
-}
+use script::{NONE, Script, collect};
 
 const ORPHAN: &str = "given: { pods: [a on n1] }
 steps:

@@ -126,9 +126,13 @@ impl Window<'_> {
             if position > self.begin {
                 world.step(&self.run.entries[position - 1]);
             }
-            let entries = &self.run.entries[..position];
-            let point = Point { run: self.run, world: &world, entries, at: self.to, window: false };
-            last = checks.iter().filter_map(|check| failed(check, point, position)).collect();
+            let fails = |check: &Check| {
+                // Before a write it is always quiet.
+                let seen = if matches!(check.kind, CheckKind::Quiet) { self.end } else { position };
+                let entries = &self.run.entries[..seen];
+                failed(check, Point { run: self.run, world: &world, entries, at: self.to, window: false }, position)
+            };
+            last = checks.iter().filter_map(fails).collect();
             if last.is_empty() {
                 break;
             }
