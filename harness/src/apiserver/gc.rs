@@ -7,6 +7,7 @@ mod graph;
 mod namespaces;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use http::Method;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use super::kinds::{Kind, Registry};
 use super::loops::{Agent, Change, Feed, Follow, MERGE_PATCH, path_of};
 use super::server::{ApiServer, storage_id};
-use super::store::EventType;
+use super::store::{EventType, Stored};
 use graph::{Graph, Node, Owner};
 
 pub use namespaces::terminate_namespaces;
@@ -52,8 +53,8 @@ pub async fn collect_garbage(server: ApiServer) {
 struct Collector {
     agent: Agent,
     graph: Graph,
-    queue: VecDeque<String>,
-    queued: BTreeSet<String>,
+    queue: VecDeque<Arc<str>>,
+    queued: BTreeSet<Arc<str>>,
 }
 
 /// What is known about the owners of an object.
@@ -68,7 +69,7 @@ struct Owners {
 }
 
 impl Collector {
-    fn enqueue(&mut self, uid: String) {
+    fn enqueue(&mut self, uid: Arc<str>) {
         if self.queued.insert(uid.clone()) {
             self.queue.push_back(uid);
         }
@@ -77,7 +78,7 @@ impl Collector {
     async fn work(&mut self) {
         while let Some(uid) = self.queue.pop_front() {
             self.queued.remove(&uid);
-            if let Some(node) = self.graph.get(&uid).cloned() {
+            if let Some(node) = self.graph.get(&uid) {
                 self.attend(&node).await;
             }
         }
@@ -86,6 +87,12 @@ impl Collector {
     /// Does what an object needs now.
     async fn attend(&mut self, node: &Node) {
         let registry = self.agent.server().registry();
+        let owners = self.classify(&registry, node);
+        let gone: Vec<&Owner> = owners.dangling.iter().chain(&owners.waiting).collect();
+        if gone.is_empty() && !node.deleted {
+            // Nearly all objects: every owner is there.
+            return;
+        }
         let Some(kind) = kind_of(&registry, node) else { return };
         if node.orphaning {
             return self.orphan_dependents(&registry, kind, node).await;
@@ -96,12 +103,8 @@ impl Collector {
         if node.deleted || node.owners.is_empty() {
             return;
         }
-        let owners = self.classify(&registry, node);
         if !owners.solid.is_empty() {
-            let gone: Vec<&Owner> = owners.dangling.iter().chain(&owners.waiting).collect();
-            if !gone.is_empty() {
-                self.remove_owners(kind, node, &gone).await;
-            }
+            self.remove_owners(kind, node, &gone).await;
             return;
         }
         let has_dependents = self.graph.dependents(&node.uid).next().is_some();
@@ -115,7 +118,7 @@ impl Collector {
             "Background"
         };
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy,
-            "preconditions": {"uid": node.uid, "resourceVersion": node.revision.to_string()}});
+            "preconditions": {"uid": &*node.uid, "resourceVersion": node.revision.to_string()}});
         let answer = self.agent.delete(&path_of(kind, &node.namespace, &node.name), Some(&options)).await;
         if answer.code == 409 {
             // It changed in between; its event brings it back here.
@@ -129,9 +132,10 @@ impl Collector {
             let found = find_owner(self.agent.server(), registry, node, owner);
             match found {
                 None => owners.dangling.push(owner.clone()),
-                Some(object) => {
-                    let waits = super::loops::is_deleted(&object)
-                        && object["metadata"]["finalizers"]
+                Some(stored) => {
+                    let waits = stored.is_terminating()
+                        && stored.has_finalizers()
+                        && stored.value()["metadata"]["finalizers"]
                             .as_array()
                             .is_some_and(|all| all.iter().any(|f| f == FOREGROUND));
                     if waits { owners.waiting.push(owner.clone()) } else { owners.solid.push(owner.clone()) }
@@ -143,9 +147,9 @@ impl Collector {
 
     /// An owner that is deleted in the foreground ends when no dependent blocks it any more.
     async fn delete_dependents(&mut self, kind: &Kind, node: &Node) {
-        let dependents: Vec<Node> = self.graph.dependents(&node.uid).cloned().collect();
+        let dependents: Vec<Node> = self.graph.dependents(&node.uid).collect();
         let blocking =
-            dependents.iter().any(|dependent| dependent.owners.iter().any(|o| o.uid == node.uid && o.blocks));
+            dependents.iter().any(|dependent| dependent.owners.iter().any(|o| *o.uid == *node.uid && o.blocks));
         if !blocking {
             self.drop_finalizer(kind, node, FOREGROUND).await;
             return;
@@ -156,9 +160,9 @@ impl Collector {
     }
 
     async fn orphan_dependents(&mut self, registry: &Registry, kind: &Kind, node: &Node) {
-        let dependents: Vec<Node> = self.graph.dependents(&node.uid).cloned().collect();
+        let dependents: Vec<Node> = self.graph.dependents(&node.uid).collect();
         for dependent in &dependents {
-            let owner: Vec<&Owner> = dependent.owners.iter().filter(|owner| owner.uid == node.uid).collect();
+            let owner: Vec<&Owner> = dependent.owners.iter().filter(|owner| *owner.uid == *node.uid).collect();
             if let Some(kind) = kind_of(registry, dependent)
                 && !self.remove_owners(kind, dependent, &owner).await
             {
@@ -181,7 +185,7 @@ impl Collector {
             .filter(|reference| !gone.iter().any(|owner| reference["uid"] == owner.uid.as_str()))
             .collect();
         let kept = if kept.is_empty() { Value::Null } else { Value::Array(kept) };
-        let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.body["metadata"]["resourceVersion"],
+        let patch = json!({"metadata": {"uid": &*node.uid, "resourceVersion": current.body["metadata"]["resourceVersion"],
             "ownerReferences": kept}});
         let answer = self.agent.patch(&path, MERGE_PATCH, &patch).await;
         answer.is_ok() || answer.code == 404
@@ -191,7 +195,7 @@ impl Collector {
         let kept: Vec<&String> = node.finalizers.iter().filter(|known| *known != finalizer).collect();
         let kept = if kept.is_empty() { Value::Null } else { json!(kept) };
         let patch =
-            json!({"metadata": {"uid": node.uid, "resourceVersion": node.revision.to_string(), "finalizers": kept}});
+            json!({"metadata": {"uid": &*node.uid, "resourceVersion": node.revision.to_string(), "finalizers": kept}});
         self.agent.patch(&path_of(kind, &node.namespace, &node.name), MERGE_PATCH, &patch).await;
     }
 }
@@ -203,10 +207,10 @@ fn kind_of<'a>(registry: &'a Registry, node: &Node) -> Option<&'a Kind> {
 }
 
 /// The owner, if it is still there; the uid decides.
-fn find_owner(server: &ApiServer, registry: &Registry, node: &Node, owner: &Owner) -> Option<Value> {
+fn find_owner(server: &ApiServer, registry: &Registry, node: &Node, owner: &Owner) -> Option<Arc<Stored>> {
     let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
     let kind = registry.by_kind(group, version, &owner.kind)?;
     let namespace = if kind.namespaced { node.namespace.as_str() } else { "" };
     let stored = server.get(&storage_id(kind), namespace, &owner.name)?;
-    (stored.uid() == owner.uid).then(|| stored.value())
+    (stored.uid() == owner.uid).then_some(stored)
 }

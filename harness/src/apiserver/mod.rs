@@ -24,6 +24,7 @@ pub mod managedfields;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
+mod recent;
 pub mod request;
 pub mod schema;
 pub mod selectors;

@@ -8,6 +8,7 @@ use super::crd;
 use super::faults::Faults;
 use super::kinds::{Kind, Lookup, Registry, SelectableField};
 use super::lifecycle::{self, Ids};
+use super::recent::Recent;
 use super::request::{ApiRequest, Reply};
 use super::store::{Draft, Fields, HistoryLimits, Range, ResourceId, Store, Stored, key};
 use super::verbs;
@@ -57,6 +58,7 @@ struct Shared {
     registry: RwLock<Arc<Registry>>,
     ids: Mutex<Ids>,
     faults: Faults,
+    recent: Recent,
 }
 
 impl ApiServer {
@@ -68,6 +70,7 @@ impl ApiServer {
             registry: RwLock::new(Arc::new(Registry::builtin())),
             ids: Mutex::new(Ids::new(config.seed)),
             faults: Faults::new(config.seed),
+            recent: Recent::default(),
             config,
         };
         let server = Self { shared: Arc::new(shared) };
@@ -100,6 +103,11 @@ impl ApiServer {
     /// Rules of what goes wrong.
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
+    }
+
+    /// The objects written last, decoded.
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.shared.recent
     }
 
     /// The kinds that are served now.
@@ -241,15 +249,25 @@ pub(crate) fn storage_id(kind: &Kind) -> ResourceId {
 
 /// The object, in the form of `kind`'s version, made ready to be stored.
 pub(crate) fn draft(kind: &Kind, object: Value) -> Draft {
+    draft_of(kind, object).0
+}
+
+/// As [`draft`], with the object in the form in which it is stored.
+pub(crate) fn draft_of(kind: &Kind, object: Value) -> (Draft, Value) {
     let stored = kind.to_storage(object);
     let value_of = |field: &SelectableField| (field.label.clone(), field.value_in(&stored).into_owned());
     let fields: Fields = kind.selectable.iter().map(value_of).collect();
-    Draft::new(&stored, fields)
+    (Draft::new(&stored, fields), stored)
 }
 
 impl Lookup for ApiServer {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         ApiServer::get(self, &ResourceId::new(group, resource), namespace, name).map(|stored| stored.value())
+    }
+
+    fn label(&self, group: &str, resource: &str, namespace: &str, name: &str, label: &str) -> Option<String> {
+        let stored = ApiServer::get(self, &ResourceId::new(group, resource), namespace, name)?;
+        stored.label(label).map(str::to_owned)
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value> {

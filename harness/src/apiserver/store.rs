@@ -132,6 +132,20 @@ pub struct Range<'a> {
     pub after: Option<&'a str>,
 }
 
+/// A part of a list.
+#[derive(Debug)]
+pub struct Page {
+    /// The objects, in order of their keys.
+    pub objects: Vec<Arc<Stored>>,
+    /// The resourceVersion at which that is the truth.
+    pub revision: u64,
+    /// How many objects follow; where there is a selection, 1 stands for any number.
+    pub left: usize,
+}
+
+type Objects<'s> = Box<dyn Iterator<Item = &'s Arc<Stored>> + 's>;
+type Past<'s> = BTreeMap<&'s str, Option<&'s Arc<Stored>>>;
+
 /// Where a watch stands in the log of its resource.
 #[derive(Debug)]
 pub struct Cursor {
@@ -199,6 +213,39 @@ impl Store {
         (objects, inner.revision)
     }
 
+    /// The first objects of `range`, at most `limit` that `select` wants, now or as they were at `revision`.
+    ///
+    /// # Errors
+    ///
+    /// [`Compacted`] when the log does not reach back so far.
+    pub fn page(
+        &self,
+        resource: &ResourceId,
+        range: Range<'_>,
+        revision: Option<u64>,
+        limit: usize,
+        select: Option<&dyn Fn(&Stored) -> bool>,
+    ) -> Result<Page, Compacted> {
+        let inner = self.lock();
+        let at = revision.unwrap_or(inner.revision);
+        let Some(shelf) = inner.resources.get(resource) else {
+            return if at < inner.compacted {
+                Err(Compacted { oldest: inner.compacted })
+            } else {
+                Ok(Page { objects: Vec::new(), revision: at, left: 0 })
+            };
+        };
+        let past = if at < inner.revision { shelf.past(at, inner.compacted)? } else { BTreeMap::new() };
+        let mut objects = if past.is_empty() { shelf.objects(range) } else { shelf.objects_at(range, past) };
+        let Some(select) = select else {
+            let page = objects.by_ref().take(limit).cloned().collect();
+            return Ok(Page { objects: page, revision: at, left: objects.count() });
+        };
+        let mut selected = objects.filter(|stored| select(stored));
+        let page = selected.by_ref().take(limit).cloned().collect();
+        Ok(Page { objects: page, revision: at, left: usize::from(selected.next().is_some()) })
+    }
+
     /// Objects of `range` as they were at `revision`.
     ///
     /// # Errors
@@ -210,35 +257,8 @@ impl Store {
         range: Range<'_>,
         revision: u64,
     ) -> Result<Vec<Arc<Stored>>, Compacted> {
-        let inner = self.lock();
-        let Some(shelf) = inner.resources.get(resource) else {
-            return if revision < inner.compacted {
-                Err(Compacted { oldest: inner.compacted })
-            } else {
-                Ok(Vec::new())
-            };
-        };
-        let oldest = shelf.forgotten.max(inner.compacted);
-        if revision < oldest {
-            return Err(Compacted { oldest });
-        }
-        let mut past: BTreeMap<&Arc<str>, Option<&Arc<Stored>>> = BTreeMap::new();
-        for entry in shelf.log.iter().rev().take_while(|entry| entry.current.revision > revision) {
-            past.insert(&entry.current.key, entry.previous.as_ref());
-        }
-        if past.is_empty() {
-            return Ok(shelf.collect(range));
-        }
-        let mut objects: BTreeMap<&Arc<str>, &Arc<Stored>> = shelf.objects.iter().collect();
-        for (key, state) in past {
-            match state {
-                Some(stored) => objects.insert(&stored.key, stored),
-                None => objects.remove(key),
-            };
-        }
-        Ok(objects.into_values().filter(|stored| range.contains(stored)).cloned().collect())
+        self.page(resource, range, Some(revision), usize::MAX, None).map(|page| page.objects)
     }
-
     /// Stores a new object.
     ///
     /// # Errors
@@ -442,31 +462,58 @@ impl Shelf {
         }
     }
 
+    /// What has changed since `revision`: each object's state then, if it was there.
+    fn past(&self, revision: u64, compacted: u64) -> Result<Past<'_>, Compacted> {
+        let oldest = self.forgotten.max(compacted);
+        if revision < oldest {
+            return Err(Compacted { oldest });
+        }
+        let later = self.log.iter().rev().take_while(|entry| entry.current.revision > revision);
+        Ok(later.map(|entry| (&*entry.current.key, entry.previous.as_ref())).collect())
+    }
+
     fn collect(&self, range: Range<'_>) -> Vec<Arc<Stored>> {
+        self.objects(range).cloned().collect()
+    }
+
+    /// The objects of `range` in order.
+    fn objects<'s>(&'s self, range: Range<'s>) -> Objects<'s> {
         if let (Some(namespace), Some(name)) = (range.namespace, range.name) {
             let wanted = key(namespace, name);
-            return self.objects.get(wanted.as_str()).filter(|s| range.contains(s)).cloned().into_iter().collect();
+            return Box::new(self.objects.get(wanted.as_str()).into_iter().filter(move |s| range.contains(s)));
         }
         if let Some(node) = range.node.filter(|node| !node.is_empty()) {
             let keys = self.by_node.get(node).into_iter().flatten();
-            return keys.filter_map(|key| self.objects.get(key)).filter(|s| range.contains(s)).cloned().collect();
+            return Box::new(keys.filter_map(|key| self.objects.get(key)).filter(move |s| range.contains(s)));
         }
-        let first = range.namespace.map(|namespace| format!("{namespace}/"));
-        let from = match (first.as_deref(), range.after) {
-            (Some(first), Some(after)) if after < first => Bound::Included(first),
+        // All keys of a namespace lie between its name with a slash and its name with the character after the slash.
+        let bounds = range.namespace.map(|namespace| (format!("{namespace}/"), format!("{namespace}0")));
+        let bounds = bounds.as_ref().map(|(first, end)| (first.as_str(), end.as_str()));
+        let from = match (bounds, range.after) {
+            (Some((first, _)), Some(after)) if after < first => Bound::Included(first),
+            (Some((_, end)), Some(after)) if after >= end => return Box::new(std::iter::empty()),
             (_, Some(after)) => Bound::Excluded(after),
-            (Some(first), None) => Bound::Included(first),
+            (Some((first, _)), None) => Bound::Included(first),
             (None, None) => Bound::Unbounded,
         };
-        let objects = self.objects.range::<str, _>((from, Bound::Unbounded)).map(|(_, stored)| stored);
-        match &first {
-            Some(first) => objects
-                .take_while(|s| s.key.starts_with(first.as_str()))
-                .filter(|s| range.contains(s))
-                .cloned()
-                .collect(),
-            None => objects.filter(|s| range.contains(s)).cloned().collect(),
+        let to = bounds.map_or(Bound::Unbounded, |(_, end)| Bound::Excluded(end));
+        let objects = self.objects.range::<str, _>((from, to)).map(|(_, stored)| stored);
+        if range.name.is_none() && range.node.is_none() {
+            return Box::new(objects);
         }
+        Box::new(objects.filter(move |s| range.contains(s)))
+    }
+
+    /// The objects of `range` in order, as they were in the `past`.
+    fn objects_at<'s>(&'s self, range: Range<'s>, past: Past<'s>) -> Objects<'s> {
+        let then: Vec<&Arc<Stored>> = past.values().copied().flatten().filter(|s| range.contains(s)).collect();
+        let mut then = then.into_iter().peekable();
+        let mut now = self.objects(range).filter(move |s| !past.contains_key(&*s.key)).peekable();
+        Box::new(std::iter::from_fn(move || match (now.peek(), then.peek()) {
+            (Some(unchanged), Some(changed)) if unchanged.key < changed.key => now.next(),
+            (Some(_), None) => now.next(),
+            _ => then.next(),
+        }))
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Node {
     pub(super) resource: ResourceId,
     pub(super) namespace: String,
     pub(super) name: String,
-    pub(super) uid: String,
+    pub(super) uid: Arc<str>,
     pub(super) revision: u64,
     pub(super) owners: Vec<Owner>,
     pub(super) finalizers: Vec<String>,
@@ -49,92 +49,92 @@ struct Object {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Metadata {
     #[serde(default)]
-    owner_references: Vec<Owner>,
-    #[serde(default)]
     finalizers: Vec<String>,
-    #[serde(default)]
-    deletion_timestamp: Option<String>,
 }
 
 impl Node {
-    /// Reads an object, unless collection has nothing to do with it: most objects are told by their bytes.
-    fn read(resource: &ResourceId, stored: &Stored) -> Option<Self> {
-        let bytes = stored.bytes();
-        let mentions = |word: &str| bytes.windows(word.len()).any(|window| window == word.as_bytes());
-        if !mentions("\"ownerReferences\"") && !mentions("\"deletionTimestamp\"") {
-            return None;
-        }
-        let metadata = serde_json::from_slice::<Object>(&bytes).ok()?.metadata;
-        let deleted = metadata.deletion_timestamp.is_some();
-        let waits = |finalizer: &str| deleted && metadata.finalizers.iter().any(|known| known == finalizer);
-        Some(Self {
+    /// Reads what collection wants to know of an object.
+    fn read(resource: &ResourceId, stored: &Stored) -> Self {
+        let deleted = stored.is_terminating();
+        let object =
+            if stored.has_finalizers() { serde_json::from_slice::<Object>(&stored.bytes()).ok() } else { None };
+        let finalizers = object.map(|object| object.metadata.finalizers).unwrap_or_default();
+        let waits = |finalizer: &str| deleted && finalizers.iter().any(|known| known == finalizer);
+        Self {
             resource: resource.clone(),
             namespace: stored.namespace().to_owned(),
             name: stored.name().to_owned(),
-            uid: stored.uid().to_owned(),
+            uid: stored.shared_uid().clone(),
             revision: stored.revision(),
             deleted,
             foreground: waits(FOREGROUND),
             orphaning: waits(ORPHAN),
-            owners: metadata.owner_references,
-            finalizers: metadata.finalizers,
-        })
+            owners: owners(stored),
+            finalizers,
+        }
     }
 }
 
-/// The objects that have owners or are being deleted, by uid.
+fn owners(stored: &Stored) -> Vec<Owner> {
+    serde_json::from_slice(stored.owner_references()).unwrap_or_default()
+}
+
+/// The objects that have owners or are being deleted, by uid. They are shared with the store and read when asked for.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    nodes: BTreeMap<String, Node>,
-    dependents: BTreeMap<String, BTreeSet<String>>,
+    nodes: BTreeMap<Arc<str>, (ResourceId, Arc<Stored>)>,
+    dependents: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 impl Graph {
-    pub(super) fn get(&self, uid: &str) -> Option<&Node> {
-        self.nodes.get(uid)
+    pub(super) fn get(&self, uid: &str) -> Option<Node> {
+        self.nodes.get(uid).map(|(resource, stored)| Node::read(resource, stored))
     }
 
     /// The objects that name `uid` as an owner.
-    pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = &Node> {
-        self.dependents.get(uid).into_iter().flatten().filter_map(|dependent| self.nodes.get(dependent))
+    pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = Node> {
+        self.dependents.get(uid).into_iter().flatten().filter_map(|dependent| self.get(dependent))
+    }
+
+    /// Whether an object waits for its dependents.
+    fn waits(&self, uid: &str) -> bool {
+        let node = self.nodes.get(uid).filter(|(_, stored)| stored.is_terminating());
+        node.map(|(resource, stored)| Node::read(resource, stored))
+            .is_some_and(|node| node.foreground || node.orphaning)
     }
 
     /// Takes in an object; returns whom to look at because of it.
-    pub(super) fn insert(&mut self, resource: &ResourceId, stored: &Stored) -> Vec<String> {
-        let Some(node) = Node::read(resource, stored) else {
-            return self.forget(stored.uid());
-        };
-        let mut touched = self.forget(&node.uid);
-        for owner in &node.owners {
-            self.dependents.entry(owner.uid.clone()).or_default().insert(node.uid.clone());
+    pub(super) fn insert(&mut self, resource: &ResourceId, stored: &Arc<Stored>) -> Vec<Arc<str>> {
+        let uid = stored.shared_uid();
+        let mut touched = self.forget(uid);
+        if stored.owner_references().is_empty() && !stored.is_terminating() {
+            return touched;
         }
-        if node.foreground || node.orphaning {
-            touched.extend(self.dependents.get(&node.uid).into_iter().flatten().cloned());
+        for owner in owners(stored) {
+            self.dependents.entry(owner.uid.into()).or_default().insert(uid.clone());
         }
-        touched.push(node.uid.clone());
-        self.nodes.insert(node.uid.clone(), node);
+        self.nodes.insert(uid.clone(), (resource.clone(), stored.clone()));
+        if self.waits(uid) {
+            touched.extend(self.dependents.get(uid).into_iter().flatten().cloned());
+        }
+        touched.push(uid.clone());
         touched
     }
 
     /// Takes out an object that is gone; returns its dependents, and its owners that may wait for it.
-    pub(super) fn remove(&mut self, stored: &Stored) -> Vec<String> {
+    pub(super) fn remove(&mut self, stored: &Stored) -> Vec<Arc<str>> {
         let mut touched = self.forget(stored.uid());
         touched.extend(self.dependents.get(stored.uid()).into_iter().flatten().cloned());
         touched
     }
 
     /// Takes in a whole resource.
-    pub(super) fn replace(&mut self, resource: &ResourceId, objects: &[Arc<Stored>]) -> Vec<String> {
+    pub(super) fn replace(&mut self, resource: &ResourceId, objects: &[Arc<Stored>]) -> Vec<Arc<str>> {
         let present: BTreeSet<&str> = objects.iter().map(|stored| stored.uid()).collect();
-        let gone: Vec<String> = self
-            .nodes
-            .values()
-            .filter(|node| node.resource == *resource && !present.contains(node.uid.as_str()))
-            .map(|node| node.uid.clone())
-            .collect();
+        let known = self.nodes.iter().filter(|(_, (of, _))| of == resource);
+        let gone: Vec<Arc<str>> = known.map(|(uid, _)| uid).filter(|uid| !present.contains(&***uid)).cloned().collect();
         let mut touched = Vec::new();
         for uid in gone {
             touched.extend(self.forget(&uid));
@@ -147,18 +147,18 @@ impl Graph {
     }
 
     /// Takes out a node; returns its owners that wait for their dependents.
-    fn forget(&mut self, uid: &str) -> Vec<String> {
-        let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
+    fn forget(&mut self, uid: &str) -> Vec<Arc<str>> {
+        let Some((_, stored)) = self.nodes.remove(uid) else { return Vec::new() };
         let mut waiting = Vec::new();
-        for owner in &node.owners {
-            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+        for owner in owners(&stored) {
+            if let Some(dependents) = self.dependents.get_mut(owner.uid.as_str()) {
                 dependents.remove(uid);
                 if dependents.is_empty() {
-                    self.dependents.remove(&owner.uid);
+                    self.dependents.remove(owner.uid.as_str());
                 }
             }
-            if self.nodes.get(&owner.uid).is_some_and(|owner| owner.foreground || owner.orphaning) {
-                waiting.push(owner.uid.clone());
+            if self.waits(&owner.uid) {
+                waiting.push(owner.uid.into());
             }
         }
         waiting

@@ -236,6 +236,11 @@ impl Debug for Context<'_> {
 pub trait Lookup {
     /// The stored object, or nothing.
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value>;
+    /// A label of a stored object.
+    fn label(&self, group: &str, resource: &str, namespace: &str, name: &str, label: &str) -> Option<String> {
+        let object = self.get(group, resource, namespace, name)?;
+        object.pointer("/metadata/labels")?.get(label)?.as_str().map(str::to_owned)
+    }
     /// All stored objects of a resource, in one namespace or (empty) in all.
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value>;
 }
@@ -256,11 +261,12 @@ impl Lookup for NoLookup {
 
 /// The zone and region labels of a node: pods that are bound to it get them, too.
 pub fn topology_labels(lookup: &dyn Lookup, node: &str) -> Map<String, Value> {
-    let node = if node.is_empty() { None } else { lookup.get("", "nodes", "", node) };
-    let labels = node.as_ref().and_then(|n| n.pointer("/metadata/labels"));
+    if node.is_empty() {
+        return Map::new();
+    }
     ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"]
         .into_iter()
-        .filter_map(|key| Some((key.to_owned(), labels?.get(key)?.clone())))
+        .filter_map(|key| Some((key.to_owned(), lookup.label("", "nodes", "", node, key)?.into())))
         .collect()
 }
 

@@ -116,6 +116,10 @@ fn walk(
             break;
         };
         let Some(child_type) = schema.field_type(ty, name) else { continue };
+        if ty == schema.root() && l == r {
+            // Most writes leave whole parts alone, a status update the spec: comparing values is cheaper than walking types.
+            continue;
+        }
         let mut child = Difference::default();
         walk(schema, child_type, l, r, &mut child)?;
         if child.member != [false; 3] || child.children.iter().any(|c| !c.is_empty()) {

@@ -121,19 +121,8 @@ pub(crate) fn track(
 /// Takes back new timestamps in `new`'s managedFields where nothing but them differs from `old`, so that a write that
 /// changes nothing stays one.
 pub fn ignore_timestamps(new: &mut Value, old: &Value) {
-    let entries = |object: &Value| object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
-    let (Some(ours), Some(theirs)) = (entries(new), entries(old)) else { return };
-    let timeless = |entry: &Value| {
-        let mut entry = entry.clone();
-        if let Value::Object(map) = &mut entry {
-            map.remove("time");
-        }
-        entry
-    };
-    if ours.len() != theirs.len() || ours == theirs {
-        return;
-    }
-    if !ours.iter().zip(&theirs).all(|(a, b)| timeless(a) == timeless(b)) {
+    let (Some(ours), Some(theirs)) = (entries_of(new), entries_of(old)) else { return };
+    if ours.len() != theirs.len() || ours == theirs || !ours.iter().zip(theirs).all(|(a, b)| same_but_time(a, b)) {
         return;
     }
     let taken = take_managed_fields(new);
@@ -145,10 +134,20 @@ pub fn ignore_timestamps(new: &mut Value, old: &Value) {
             }
             (_, value, other) => other == Some(value),
         });
-    let restored = if same { Some(Value::Array(theirs)) } else { taken };
+    let restored = if same { Some(Value::Array(theirs.clone())) } else { taken };
     if let (Some(meta), Some(restored)) = (new.get_mut("metadata").and_then(Value::as_object_mut), restored) {
         meta.insert("managedFields".to_owned(), restored);
     }
+}
+
+fn entries_of(object: &Value) -> Option<&Vec<Value>> {
+    object.get("metadata")?.get("managedFields")?.as_array()
+}
+
+fn same_but_time(a: &Value, b: &Value) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
+    let timeless = |map| serde_json::Map::iter(map).filter(|(key, _)| *key != "time");
+    timeless(a).eq(timeless(b))
 }
 
 #[cfg(test)]

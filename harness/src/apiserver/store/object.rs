@@ -19,7 +19,7 @@ pub type Fields = Vec<(Cow<'static, str>, String)>;
 pub struct Stored {
     pub(super) key: Arc<str>,
     pub(super) revision: u64,
-    uid: Box<str>,
+    uid: Arc<str>,
     labels: Box<[(Arc<str>, Arc<str>)]>,
     pub(super) fields: Box<[(Cow<'static, str>, Arc<str>)]>,
     /// The whole watch event, newline included.
@@ -30,6 +30,12 @@ pub struct Stored {
     tail: u32,
     /// Where the digits of the resourceVersion begin in `event`.
     digits: u32,
+    /// Where the owner references are, counted from behind those digits, and how long they are.
+    owners: (u32, u32),
+    /// It has a deletionTimestamp.
+    terminating: bool,
+    /// It has finalizers.
+    finalizers: bool,
 }
 
 const EVENT_END: &[u8] = b"}\n";
@@ -53,6 +59,27 @@ impl Stored {
     /// Object's uid.
     pub fn uid(&self) -> &str {
         &self.uid
+    }
+
+    /// Object's uid, shared with the object.
+    pub fn shared_uid(&self) -> &Arc<str> {
+        &self.uid
+    }
+
+    /// `metadata.ownerReferences` as JSON; empty where there are none.
+    pub fn owner_references(&self) -> &[u8] {
+        let from = self.owners.0 as usize;
+        &self.around_digits().1[from..from + self.owners.1 as usize]
+    }
+
+    /// Whether the object is being deleted.
+    pub fn is_terminating(&self) -> bool {
+        self.terminating
+    }
+
+    /// Whether the object has finalizers.
+    pub fn has_finalizers(&self) -> bool {
+        self.finalizers
     }
 
     /// resourceVersion.
@@ -164,6 +191,9 @@ pub struct Draft {
     head: Vec<u8>,
     tail_at: usize,
     rest: Vec<u8>,
+    owners: (u32, u32),
+    terminating: bool,
+    finalizers: bool,
 }
 
 /// Order in which upstream prints `metadata`; the rest follows by name.
@@ -215,9 +245,14 @@ impl Draft {
 
         let mut rest = Vec::with_capacity(2048);
         rest.extend_from_slice(b"\",");
+        let mut owners = (0, 0);
         for name in &METADATA_ORDER[5..] {
             if let Some(value) = metadata.get(*name) {
+                let from = rest.len() + name.len() + "\"\":".len();
                 put_member(&mut rest, name, value);
+                if *name == "ownerReferences" {
+                    owners = (from as u32, rest.len().saturating_sub(from + 1) as u32);
+                }
             }
         }
         for (name, value) in metadata {
@@ -244,6 +279,9 @@ impl Draft {
             head,
             tail_at,
             rest,
+            owners,
+            terminating: metadata.get("deletionTimestamp").is_some_and(|moment| !moment.is_null()),
+            finalizers: metadata.get("finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()),
         }
     }
 
@@ -280,6 +318,9 @@ impl Draft {
             object: prefix.len() as u32,
             tail: (prefix.len() + self.tail_at) as u32,
             digits: (prefix.len() + self.head.len()) as u32,
+            owners: self.owners,
+            terminating: self.terminating,
+            finalizers: self.finalizers,
             event: event.into(),
         }
     }
@@ -320,6 +361,9 @@ impl Stored {
             object: prefix.len() as u32,
             tail: self.tail - self.object + prefix.len() as u32,
             digits: (prefix.len() + before.len()) as u32,
+            owners: self.owners,
+            terminating: self.terminating,
+            finalizers: self.finalizers,
             event: event.into(),
         }
     }

@@ -455,6 +455,7 @@ impl Scope<'_> {
             next: 0,
             whole: self.is_custom(),
             over: false,
+            expected: size,
         };
         if size < LARGE_LIST {
             return Reply::json(200, pieces.next_piece(usize::MAX));
@@ -501,9 +502,11 @@ fn set_type_meta(object: &mut Value, kind: &str, api_version: &str) {
 }
 
 /// From this size on a list is never held as one buffer.
-const LARGE_LIST: usize = 4 << 20;
+const LARGE_LIST: usize = 512 << 10;
 /// Size of the pieces of a large list.
-const PIECE: usize = 256 << 10;
+const PIECE: usize = 128 << 10;
+/// A piece ends with a whole item: most need no more than this beyond its size.
+const ROOM: usize = 8 << 10;
 
 /// The body of a list, made piece by piece.
 struct ListPieces {
@@ -514,12 +517,15 @@ struct ListPieces {
     /// Items repeat their kind and apiVersion.
     whole: bool,
     over: bool,
+    /// Bytes of all items, about.
+    expected: usize,
 }
 
 impl ListPieces {
     /// The next piece, of about `size` bytes.
     fn next_piece(&mut self, size: usize) -> Bytes {
         let mut piece = std::mem::take(&mut self.head);
+        piece.reserve(size.min(self.expected) + ROOM);
         while let Some(stored) = self.items.get(self.next) {
             if piece.len() >= size {
                 return piece.into();
@@ -619,8 +625,14 @@ mod tests {
             store.create(&resource, Draft::new(&object, Vec::new())).unwrap();
         }
         let (items, _) = store.list(&resource, crate::apiserver::store::Range::default());
-        let pieces =
-            || ListPieces { head: b"{\"items\":[".to_vec(), items: items.clone(), next: 0, whole: true, over: false };
+        let pieces = || ListPieces {
+            head: b"{\"items\":[".to_vec(),
+            items: items.clone(),
+            next: 0,
+            whole: true,
+            over: false,
+            expected: 0,
+        };
         let whole = pieces().next_piece(usize::MAX);
         let (mut small, mut joined, mut count) = (pieces(), Vec::new(), 0);
         while !small.over {

@@ -61,29 +61,22 @@ impl Scope<'_> {
         let mut range = self.range(options);
         range.after = page.after.as_deref();
         let stale = self.server.faults().stale_at(&self.resource);
-        let (candidates, revision) = match page.revision.or(stale) {
-            None => self.server.store().list(&self.resource, range),
-            Some(revision) => {
-                let found = self.server.store().list_at(&self.resource, range, revision);
-                (found.map_err(|_| self.expired(options, &page))?, revision)
-            }
-        };
-        let mut items: Vec<_> =
-            candidates.into_iter().filter(|stored| options.selection.matches(&self.kind, stored)).collect();
+        let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && !page.unlimited);
+        let everything = options.selection.is_everything();
+        let matches = |stored: &Stored| options.selection.matches(&self.kind, stored);
+        let select: Option<&dyn Fn(&Stored) -> bool> = if everything { None } else { Some(&matches) };
+        let revision = page.revision.or(stale);
+        let found = self.server.store().page(&self.resource, range, revision, limit.unwrap_or(usize::MAX), select);
+        let found = found.map_err(|_| self.expired(options, &page))?;
         let mut metadata = Map::new();
-        metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
-        let limit = usize::try_from(options.limit).unwrap_or(0);
-        if limit > 0 && items.len() > limit && !page.unlimited {
-            let remaining = items.len() - limit;
-            items.truncate(limit);
-            if let Some(last) = items.last() {
-                metadata.insert("continue".to_owned(), self.continue_token(last.key(), revision).into());
-            }
-            if options.selection.is_everything() {
-                metadata.insert("remainingItemCount".to_owned(), remaining.into());
+        metadata.insert("resourceVersion".to_owned(), found.revision.to_string().into());
+        if let Some(last) = found.objects.last().filter(|_| found.left > 0) {
+            metadata.insert("continue".to_owned(), self.continue_token(last.key(), found.revision).into());
+            if everything {
+                metadata.insert("remainingItemCount".to_owned(), found.left.into());
             }
         }
-        Ok(Listed { items, metadata: Value::Object(metadata) })
+        Ok(Listed { items: found.objects, metadata: Value::Object(metadata) })
     }
 
     /// The metadata of a deleted collection's list.

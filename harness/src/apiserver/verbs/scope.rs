@@ -98,6 +98,11 @@ impl<'a> Scope<'a> {
         self.kind.from_storage(stored.value())
     }
 
+    /// As [`Scope::value`], without decoding what was written just now.
+    pub(crate) fn recent_value(&self, stored: &Stored) -> Arc<Value> {
+        if self.kind.conversion.is_none() { self.server.recent().get(stored) } else { Arc::new(self.value(stored)) }
+    }
+
     /// Writes a change into the transcript.
     pub(crate) fn record(&self, event_type: EventType, committed: &Committed) {
         record(self.server, &self.caller, &self.resource, event_type, committed);

@@ -10,7 +10,7 @@ use super::scope::Scope;
 use crate::apiserver::kinds::{self, ErrorList, meta};
 use crate::apiserver::lifecycle;
 use crate::apiserver::managedfields;
-use crate::apiserver::server::draft;
+use crate::apiserver::server::draft_of;
 use crate::apiserver::status::{GroupResource, Status};
 use crate::apiserver::store::{CommitError, Draft, EventType, Stored};
 
@@ -121,8 +121,10 @@ impl Scope<'_> {
             lifecycle::metadata_mut(&mut object).remove("resourceVersion");
             return Ok(Written::Shown { object, created: true });
         }
-        match self.server.store().create(&self.resource, self.draft(object)?) {
+        let (draft, object) = self.draft(object)?;
+        match self.server.store().create(&self.resource, draft) {
             Ok(committed) => {
+                self.server.recent().put(object, &committed.new);
                 self.record(EventType::Added, &committed);
                 Ok(Written::Stored { stored: committed.new, created: true })
             }
@@ -131,13 +133,13 @@ impl Scope<'_> {
         }
     }
 
-    /// The object made ready to be stored, unless it is too large for that.
-    fn draft(&self, object: Value) -> Result<Draft, Status> {
-        let draft = draft(&self.kind, object);
+    /// The object made ready to be stored, and as it is stored, unless it is too large for that.
+    fn draft(&self, object: Value) -> Result<(Draft, Value), Status> {
+        let (draft, object) = draft_of(&self.kind, object);
         if draft.size() > OBJECT_MAX {
             return Err(Status::raw_error("etcdserver: request is too large"));
         }
-        Ok(draft)
+        Ok((draft, object))
     }
 
     fn already_exists(&self, existing: &Stored, name: &str, generated: bool) -> Status {
@@ -155,10 +157,7 @@ impl Scope<'_> {
     /// PUT of an object or of its status.
     pub(crate) fn update(&self, part: Part) -> Result<Written, Status> {
         let options = WriteOptions::parse(&self.query, "UpdateOptions", None)?;
-        let mut object = self.decode(&options)?;
-        lifecycle::ensure_namespace(&mut object, &self.path.namespace)?;
-        lifecycle::check_name(&object, &self.path.name)?;
-        self.dedup_owners(&mut object, false);
+        let object = self.sent_update(&options)?;
         let manager = self.manager(&options.field_manager);
         let uid = lifecycle::metadata_text(&object, "uid");
         let rules = UpdateRules {
@@ -166,7 +165,21 @@ impl Scope<'_> {
             create: part == Part::Whole && self.kind.strategy.allow_create_on_update(),
             uid: Some(uid.to_owned()).filter(|uid| !uid.is_empty()),
         };
-        self.guaranteed_update(part, &rules, &mut |old| Ok(self.manage(old, object.clone(), &manager)))
+        // Another write in between is rare: only then is the body read again.
+        let mut sent = Some(object);
+        self.guaranteed_update(part, &rules, &mut |old| {
+            let object = sent.take().map_or_else(|| self.sent_update(&options), Ok)?;
+            Ok(self.manage(old, object, &manager))
+        })
+    }
+
+    /// The object in the body of an update.
+    fn sent_update(&self, options: &WriteOptions) -> Result<Value, Status> {
+        let mut object = self.decode(options)?;
+        lifecycle::ensure_namespace(&mut object, &self.path.namespace)?;
+        lifecycle::check_name(&object, &self.path.name)?;
+        self.dedup_owners(&mut object, false);
+        Ok(object)
     }
 
     /// Reads, transforms, checks and writes until no other write comes between.
@@ -190,7 +203,7 @@ impl Scope<'_> {
             if let Some(wanted) = rules.uid.as_deref().filter(|uid| *uid != current.uid()) {
                 return Err(self.uid_mismatch(wanted, current.uid()));
             }
-            let old = self.value(&current);
+            let old = self.recent_value(&current);
             let new = transform(Some(&old))?;
             let new = self.prepare_update(part, new, &old, current.revision())?;
             if part != Part::Status && lifecycle::ends_deletion(&new, &old) {
@@ -208,8 +221,10 @@ impl Scope<'_> {
             if rules.dry_run {
                 return Ok(Written::Shown { object: new, created: false });
             }
-            match self.server.store().update(&self.resource, current.revision(), self.draft(new)?) {
+            let (draft, new) = self.draft(new)?;
+            match self.server.store().update(&self.resource, current.revision(), draft) {
                 Ok(committed) => {
+                    self.server.recent().put(new, &committed.new);
                     self.record(EventType::Modified, &committed);
                     return Ok(Written::Stored { stored: committed.new, created: false });
                 }
@@ -358,7 +373,7 @@ impl Scope<'_> {
             if rules.dry_run {
                 return Ok(Written::Shown { object: new, created: false });
             }
-            if let Ok(committed) = self.server.store().update(&self.resource, current.revision(), self.draft(new)?) {
+            if let Ok(committed) = self.server.store().update(&self.resource, current.revision(), self.draft(new)?.0) {
                 self.record(EventType::Modified, &committed);
                 return Ok(Written::Stored { stored: committed.new, created: false });
             }
