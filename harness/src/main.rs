@@ -2,14 +2,19 @@
 
 use std::process::ExitCode;
 
+use plumbline::cluster::provision::afterwards;
 use plumbline::process;
 
 fn main() -> ExitCode {
-    // Not clap's business: a guard's arguments are another program's.
+    // Not clap's business: the arguments of these verbs are another program's.
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|verb| verb == process::VERB) {
+    let verb = arguments.next();
+    if verb.as_ref().is_some_and(|verb| verb == process::VERB) {
         let code = process::guard(&arguments.collect::<Vec<_>>());
         return u8::try_from(code).unwrap_or(u8::MAX).into();
+    }
+    if verb.is_some_and(|verb| verb == afterwards::VERB) {
+        return afterwards::main(&arguments.collect::<Vec<_>>()).into();
     }
     plumbline::cli::main().into()
 }

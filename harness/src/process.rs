@@ -34,7 +34,8 @@ pub fn use_guard(program: impl Into<PathBuf>) {
     let _ = PROGRAM.set(program.into());
 }
 
-fn program() -> io::Result<PathBuf> {
+/// This program, or the one that stands for it.
+pub(crate) fn program() -> io::Result<PathBuf> {
     PROGRAM.get().map_or_else(std::env::current_exe, |program| Ok(program.clone()))
 }
 

@@ -3,11 +3,14 @@
 //! - [`embedded`]: the server of [`crate::apiserver`] in this very process, in virtual time; a server for each fixture
 //! - [`served`]: the same server over HTTPS, in wall time, for subjects that are processes; again one for each fixture
 //!
+//! [`provision`] starts and finds real API servers.
+//!
 //! A fixture never names a place, it requires capabilities. Every stage answers the same questions: how a step's request
 //! is sent, where the subject finds it, what happened ([`Stage::transcript`]).
 
 pub mod client;
 pub mod embedded;
+pub mod provision;
 pub mod served;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,408 @@
+//! etcd and kube-apiserver as processes, as controller-runtime's envtest has them: no kubelet, no controller manager.
+//!
+//! They listen on free ports of loopback, with a certificate authority and a token of their own, and RBAC. The admission
+//! plugin `ServiceAccount` is off: without a controller manager no namespace has the account that it wants for pods.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use serde_json::json;
+
+use super::afterwards::{Afterwards, Armed};
+use super::{
+    EVIDENCE_LINES, EnvironmentError, Kind, PAUSE, Server, Started, log_folder, probe, random_token, temporary_folder,
+    write_private,
+};
+use crate::process::{Guarded, Start};
+use crate::time::Clock;
+
+/// The programs.
+const PROGRAMS: [&str; 2] = ["etcd", "kube-apiserver"];
+/// Where kubebuilder's archives are unpacked to.
+const KUBEBUILDER: &str = "/usr/local/kubebuilder/bin";
+/// How long a program may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often to start again when somebody else was faster at a port.
+const TRIES: usize = 3;
+/// What programs log whose port is taken.
+const PORT_TAKEN: &str = "address already in use";
+
+/// How to start etcd and kube-apiserver.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(id = "envtest")]
+pub struct Options {
+    /// With --cluster envtest: the folder with etcd and kube-apiserver [default: /usr/local/kubebuilder/bin, else the newest
+    /// of setup-envtest's]
+    #[arg(long, env = "KUBEBUILDER_ASSETS", value_name = "DIR")]
+    pub envtest_assets: Option<PathBuf>,
+
+    /// With --cluster envtest: a flag for kube-apiserver, such as --feature-gates=X=true; may be given several times
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub envtest_apiserver_arg: Vec<String>,
+
+    /// With --cluster envtest: how long kube-apiserver may take to become ready, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 90)]
+    pub envtest_ready_limit: u64,
+}
+
+/// Starts etcd and kube-apiserver; their logs go to `logs`.
+///
+/// # Errors
+///
+/// Programs that are missing, with the places looked at; one that ends, with the end of its log; not ready in time.
+pub async fn start(options: &Options, logs: &Path) -> Result<Server, EnvironmentError> {
+    let named = options.envtest_assets.as_deref().filter(|folder| !folder.as_os_str().is_empty());
+    let assets = find(named, &places())?;
+    let logs = &log_folder(logs)?;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match start_once(options, &assets, logs).await {
+            Err(error) if tries < TRIES && error.evidence.iter().any(|line| line.contains(PORT_TAKEN)) => {}
+            result => return result,
+        }
+    }
+}
+
+async fn start_once(options: &Options, assets: &Path, logs: &Path) -> Result<Server, EnvironmentError> {
+    let folder = temporary_folder()?;
+    let afterwards = Afterwards { folder: Some(folder.path().to_owned()), ..Afterwards::default() }.arm()?;
+    let [server, client, peer] = free_ports()?;
+    let token = random_token()?;
+    let authority = write_secrets(folder.path(), &token)?;
+    let kubeconfig = folder.path().join("kubeconfig");
+    write_private(&kubeconfig, &kubeconfig_text(server, &authority, &token))?;
+
+    let spawn = |name: &'static str, flags: Vec<String>| {
+        let argv = std::iter::once(assets.join(name).into()).chain(flags.into_iter().map(Into::into)).collect();
+        let folder = Some(folder.path().to_owned());
+        let start = Start { argv, env: Vec::new(), folder, log: logs.join(format!("{name}.log")) };
+        start.spawn().map(|process| Program { name, process }).map_err(|why| {
+            EnvironmentError::new(Kind::Failed, why, format!("check that {} runs here", assets.join(name).display()))
+        })
+    };
+    let etcd = spawn("etcd", etcd_flags(client, peer))?;
+    let mut flags = apiserver_flags(server, client);
+    flags.extend(options.envtest_apiserver_arg.iter().cloned());
+    let apiserver = spawn("kube-apiserver", flags)?;
+    let mut started = Envtest { apiserver, etcd, folder: Some(folder), afterwards: Some(afterwards) };
+
+    let limit = Duration::from_secs(options.envtest_ready_limit);
+    let asked = probe::client(&kubeconfig).await?;
+    let version = tokio::select! {
+        ready = probe::ready("kube-apiserver", &asked, limit) => match ready {
+            Ok(version) => Ok(version),
+            Err(error) => Err(error.with(started.apiserver.evidence())),
+        },
+        error = started.first_end() => Err(error),
+    };
+    match version {
+        Ok(version) => Ok(Server {
+            name: "envtest",
+            version,
+            kubeconfig,
+            log_folder: logs.to_owned(),
+            allows_disruption: true,
+            built_in: Vec::new(),
+            started: Box::new(started),
+        }),
+        Err(error) => {
+            // The first trouble is the one to tell.
+            let _ = Box::new(started).stop().await;
+            Err(error)
+        }
+    }
+}
+
+/// Where the programs may be when nobody says.
+fn places() -> Vec<PathBuf> {
+    let mut places = vec![PathBuf::from(KUBEBUILDER)];
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = variable("HOME");
+    let data = if cfg!(target_os = "macos") {
+        home.map(|home| home.join("Library/Application Support/io.kubebuilder.envtest"))
+    } else {
+        let data = variable("XDG_DATA_HOME").or_else(|| home.map(|home| home.join(".local/share")));
+        data.map(|data| data.join("kubebuilder-envtest"))
+    };
+    if let Some(store) = data.map(|data| data.join("k8s")) {
+        let mut versions: Vec<PathBuf> = std::fs::read_dir(&store)
+            .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+            .unwrap_or_default();
+        versions.sort_by_key(|path| std::cmp::Reverse(version_of(path)));
+        if versions.is_empty() {
+            versions.push(store);
+        }
+        places.extend(versions);
+    }
+    places
+}
+
+/// The numbers of a folder such as `1.36.1-linux-amd64`; none for any other.
+fn version_of(path: &Path) -> Vec<u64> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let version = name.split('-').next().unwrap_or_default().to_owned();
+    version.split('.').map(str::parse).collect::<Result<_, _>>().unwrap_or_default()
+}
+
+/// The folder that has both programs.
+fn find(wanted: Option<&Path>, places: &[PathBuf]) -> Result<PathBuf, EnvironmentError> {
+    let places: Vec<PathBuf> = wanted.map_or_else(|| places.to_vec(), |wanted| vec![wanted.to_owned()]);
+    let absent = |place: &PathBuf| PROGRAMS.into_iter().filter(|name| !place.join(name).is_file()).collect::<Vec<_>>();
+    if let Some(place) = places.iter().find(|place| absent(place).is_empty()) {
+        // The programs get a working folder of their own.
+        return Ok(std::path::absolute(place).unwrap_or_else(|_| place.clone()));
+    }
+    let looked = places.iter().map(|place| format!("{}: no {}", place.display(), absent(place).join(", no ")));
+    let next = "install them, for example with `setup-envtest use 1.36`, and name their folder with KUBEBUILDER_ASSETS or \
+                --envtest-assets; --cluster fake needs nothing";
+    let what = format!("{} are not here:", PROGRAMS.join(" and "));
+    Err(EnvironmentError::new(Kind::Missing, what, next).with(looked))
+}
+
+/// Ports of loopback that nobody has at the moment.
+fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT], EnvironmentError> {
+    let failed = |error: std::io::Error| {
+        let what = format!("unable to find a free port on 127.0.0.1: {error}");
+        EnvironmentError::new(Kind::Failed, what, "end programs that hold many ports, or allow listening on loopback")
+    };
+    // All are held until the last is found: they must differ.
+    let mut held = Vec::new();
+    let mut ports = [0; COUNT];
+    for port in &mut ports {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        *port = listener.local_addr().map_err(failed)?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
+fn etcd_flags(client: u16, peer: u16) -> Vec<String> {
+    vec![
+        "--name=default".to_owned(),
+        "--data-dir=etcd".to_owned(),
+        // Nothing here survives a crash of the machine.
+        "--unsafe-no-fsync".to_owned(),
+        format!("--listen-client-urls=http://127.0.0.1:{client}"),
+        format!("--advertise-client-urls=http://127.0.0.1:{client}"),
+        format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
+        format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"),
+        format!("--initial-cluster=default=http://127.0.0.1:{peer}"),
+    ]
+}
+
+fn apiserver_flags(server: u16, etcd: u16) -> Vec<String> {
+    let mut flags = vec![
+        format!("--etcd-servers=http://127.0.0.1:{etcd}"),
+        format!("--secure-port={server}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+    ];
+    flags.extend(
+        [
+            // Endpoints of loopback are not valid, and nobody needs the service `kubernetes` here.
+            "--endpoint-reconciler-type=none",
+            "--tls-cert-file=server.crt",
+            "--tls-private-key-file=server.key",
+            "--cert-dir=certs",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-account-key-file=sa.pub",
+            "--service-account-signing-key-file=sa.key",
+            "--token-auth-file=tokens.csv",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--disable-admission-plugins=ServiceAccount",
+            "--allow-privileged=true",
+        ]
+        .map(str::to_owned),
+    );
+    flags
+}
+
+/// Writes certificates, keys and the token, and returns the authority's certificate in PEM.
+fn write_secrets(folder: &Path, token: &str) -> Result<String, EnvironmentError> {
+    let failed = |error: rcgen::Error| {
+        EnvironmentError::new(Kind::Failed, format!("unable to make certificates: {error}"), "report this as a bug")
+    };
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.distinguished_name.push(DnType::CommonName, "plumbline-envtest-ca");
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    let key = KeyPair::generate().map_err(failed)?;
+    let authority = CertifiedIssuer::self_signed(authority, key).map_err(failed)?;
+
+    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(str::to_owned);
+    let mut params = CertificateParams::new(names).map_err(failed)?;
+    params.subject_alt_names.push(SanType::IpAddress(Ipv4Addr::LOCALHOST.into()));
+    params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate().map_err(failed)?;
+    let certificate = params.signed_by(&key, &authority).map_err(failed)?;
+    let accounts = KeyPair::generate().map_err(failed)?;
+
+    let files = [
+        ("server.crt", format!("{}{}", certificate.pem(), authority.pem())),
+        ("server.key", key.serialize_pem()),
+        ("sa.pub", accounts.public_key_pem()),
+        ("sa.key", accounts.serialize_pem()),
+        ("tokens.csv", format!("{token},plumbline,plumbline,system:masters\n")),
+    ];
+    for (name, content) in files {
+        write_private(&folder.join(name), &content)?;
+    }
+    Ok(authority.pem())
+}
+
+/// A kubeconfig in JSON, which is YAML.
+fn kubeconfig_text(port: u16, authority: &str, token: &str) -> String {
+    let cluster =
+        json!({"server": format!("https://127.0.0.1:{port}"), "certificate-authority-data": BASE64.encode(authority)});
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "envtest", "cluster": cluster}],
+        "users": [{"name": "plumbline", "user": {"token": token}}],
+        "contexts": [{"name": "envtest", "context": {"cluster": "envtest", "user": "plumbline"}}],
+        "current-context": "envtest",
+    });
+    format!("{config:#}\n")
+}
+
+/// A program and its name.
+#[derive(Debug)]
+struct Program {
+    name: &'static str,
+    process: Guarded,
+}
+
+impl Program {
+    /// Its end, if it has ended.
+    fn end(&mut self) -> Option<EnvironmentError> {
+        let end = self.process.ended()?;
+        let what = format!("{end}; its log is {}:", self.process.log().display());
+        let next = format!("look at what {} says there", self.name);
+        Some(EnvironmentError::new(Kind::Failed, what, next).with(self.evidence()))
+    }
+
+    fn evidence(&self) -> Vec<String> {
+        self.process.log_tail(EVIDENCE_LINES)
+    }
+}
+
+/// The two programs. Their fields are dropped in this order: the server before its storage.
+#[derive(Debug)]
+struct Envtest {
+    apiserver: Program,
+    etcd: Program,
+    folder: Option<tempfile::TempDir>,
+    afterwards: Option<Armed>,
+}
+
+impl Envtest {
+    /// Storage first: the server ends without it.
+    fn end(&mut self) -> Option<EnvironmentError> {
+        self.etcd.end().or_else(|| self.apiserver.end())
+    }
+
+    /// Waits until one of them ends.
+    async fn first_end(&mut self) -> EnvironmentError {
+        loop {
+            if let Some(end) = self.end() {
+                return end;
+            }
+            Clock::wall().sleep(PAUSE).await;
+        }
+    }
+}
+
+impl Started for Envtest {
+    fn ended(&mut self) -> BoxFuture<'_, Option<String>> {
+        async { self.end().map(|end| end.to_string()) }.boxed()
+    }
+
+    fn stop(mut self: Box<Self>) -> BoxFuture<'static, Result<(), EnvironmentError>> {
+        async move {
+            let ended = self.end();
+            // A server that is slow to end is killed, and has done nothing wrong: watches may keep it.
+            let _ = self.apiserver.process.terminate(GRACE).await;
+            let _ = self.etcd.process.terminate(GRACE).await;
+            if let Some(folder) = self.folder.take() {
+                folder.close().map_err(|error| {
+                    let what = format!("unable to remove a temporary folder: {error}");
+                    EnvironmentError::new(Kind::Failed, what, "remove it by hand")
+                })?;
+            }
+            if let Some(afterwards) = self.afterwards.take() {
+                afterwards.call_off();
+            }
+            ended.map_or(Ok(()), Err)
+        }
+        .boxed()
+    }
+}
+
+impl Drop for Envtest {
+    fn drop(&mut self) {
+        // The programs need a moment to end and still write there: whoever cleans up afterwards tries until it is gone.
+        if let Some(folder) = self.folder.take() {
+            let _ = folder.keep();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(versions: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for version in versions {
+            std::fs::create_dir_all(folder.path().join(version)).unwrap();
+            for program in PROGRAMS {
+                std::fs::write(folder.path().join(version).join(program), "").unwrap();
+            }
+        }
+        folder
+    }
+
+    #[test]
+    fn newest_version_is_by_numbers() {
+        let mut versions = ["1.9.0-linux-amd64", "1.36.1-linux-amd64", "1.36.0-linux-amd64", "junk"].map(PathBuf::from);
+        versions.sort_by_key(|path| std::cmp::Reverse(version_of(path)));
+        assert_eq!(versions[0], Path::new("1.36.1-linux-amd64"));
+        assert_eq!(versions[3], Path::new("junk"));
+    }
+
+    #[test]
+    fn programs_are_found_together_or_all_places_are_named() {
+        let store = store(&["whole", "half"]);
+        let (whole, half) = (store.path().join("whole"), store.path().join("half"));
+        std::fs::remove_file(half.join("etcd")).unwrap();
+        assert_eq!(find(None, &[half.clone(), whole.clone()]).unwrap(), whole);
+        assert_eq!(find(Some(&whole), &[]).unwrap(), whole);
+
+        // A folder that somebody named is the only one.
+        let error = find(Some(&half), std::slice::from_ref(&whole)).unwrap_err();
+        assert_eq!(error.kind, Kind::Missing);
+        assert_eq!(error.evidence, [format!("{}: no etcd", half.display())]);
+        let error = find(None, &["/nowhere".into(), half]).unwrap_err();
+        assert_eq!(error.evidence[0], "/nowhere: no etcd, no kube-apiserver");
+        assert!(error.to_string().contains("next: install them"), "{error}");
+    }
+
+    #[test]
+    fn ports_differ() {
+        let [one, two, three] = free_ports().unwrap();
+        assert!(one != two && two != three && three != one);
+    }
+}

@@ -1,0 +1,189 @@
+//! Real API servers: started (or just found), reached, stopped.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`envtest`] | etcd and kube-apiserver as processes |
+//! | [`afterwards`] | cleans up after a harness that was killed |
+//!
+//! Each has an `Options` with its flags and a `start(&options, logs)`. A [`Server`] ends with [`Server::stop`], or when it is
+//! dropped, or soon after the harness was killed: nothing stays behind but the logs.
+
+pub mod afterwards;
+pub mod envtest;
+
+mod probe;
+
+use std::fmt;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+use crate::fixture::Controller;
+
+/// A Kubernetes API server that answers.
+#[derive(Debug)]
+pub struct Server {
+    /// The kind of place, as `--cluster` has it.
+    pub name: &'static str,
+    /// What the server calls its version, such as `v1.36.1`.
+    pub version: String,
+    /// A file with one context that leads to it, readable by its owner alone. It goes with the server.
+    pub kubeconfig: PathBuf,
+    /// Where the logs of what was started are, and stay.
+    pub log_folder: PathBuf,
+    /// Whether it is ours alone, or its owner allowed everything: fixtures may change nodes, settings and pods of the whole
+    /// cluster.
+    pub allows_disruption: bool,
+    /// The controllers under test whose built-in versions run there.
+    pub built_in: Vec<Controller>,
+    started: Box<dyn Started>,
+}
+
+/// What was started for a [`Server`]. Dropping it ends it without waiting.
+trait Started: fmt::Debug + Send + Sync {
+    /// Why it no longer runs, if it does not.
+    fn ended(&mut self) -> BoxFuture<'_, Option<String>>;
+
+    /// Ends it and waits until it has gone.
+    fn stop(self: Box<Self>) -> BoxFuture<'static, Result<(), EnvironmentError>>;
+}
+
+impl Server {
+    /// Why the server no longer runs, with the end of its log; `None` while it does.
+    pub async fn ended(&mut self) -> Option<String> {
+        self.started.ended().await
+    }
+
+    /// Ends everything that was started and waits until it has gone. Logs stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::Failed`] for what could not be ended orderly; it is gone all the same unless the text says otherwise.
+    pub async fn stop(self) -> Result<(), EnvironmentError> {
+        self.started.stop().await
+    }
+}
+
+/// What is wrong with the surroundings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A program, an image or a file is not there.
+    Missing,
+    /// Something did not start, ended early, or could not be ended.
+    Failed,
+    /// Something runs but does not become ready in time.
+    NotReady,
+    /// Nothing answers, or not as a Kubernetes API server does.
+    Unreachable,
+    /// The user may not do what the suite needs.
+    Forbidden,
+}
+
+/// The surroundings do not work: [`crate::exit::Exit::Environment`]. The text names the thing and the next step.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct EnvironmentError {
+    /// What kind of trouble.
+    pub kind: Kind,
+    /// The thing, and what is wrong with it.
+    pub what: String,
+    /// Lines that show it: places, the end of a log.
+    pub evidence: Vec<String>,
+    /// What to do.
+    pub next: String,
+}
+
+impl EnvironmentError {
+    fn new(kind: Kind, what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), evidence: Vec::new(), next: next.into() }
+    }
+
+    fn with(mut self, evidence: impl IntoIterator<Item = String>) -> Self {
+        self.evidence.extend(evidence);
+        self
+    }
+}
+
+impl fmt::Display for EnvironmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        for line in &self.evidence {
+            write!(f, "\n    {line}")?;
+        }
+        write!(f, "\n  next: {}", self.next)
+    }
+}
+
+/// How many lines of a log an error shows.
+const EVIDENCE_LINES: usize = 12;
+/// How often something that is not ready yet is asked again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Makes a folder for what lives as long as a server.
+fn temporary_folder() -> Result<tempfile::TempDir, EnvironmentError> {
+    tempfile::Builder::new().prefix("plumbline-").tempdir().map_err(|error| {
+        let folder = std::env::temp_dir();
+        let what = format!("unable to make a folder in {}: {error}", folder.display());
+        EnvironmentError::new(Kind::Failed, what, "free some space there, or set TMPDIR to another folder")
+    })
+}
+
+/// Makes the folder for logs, and returns its absolute path: programs have working folders of their own.
+fn log_folder(folder: &Path) -> Result<PathBuf, EnvironmentError> {
+    std::fs::create_dir_all(folder).and_then(|()| std::path::absolute(folder)).map_err(|error| {
+        let what = format!("unable to make the folder for logs {}: {error}", folder.display());
+        EnvironmentError::new(Kind::Failed, what, "name another one with --logs")
+    })
+}
+
+/// Writes a file that only its owner reads.
+fn write_private(path: &Path, content: &str) -> Result<(), EnvironmentError> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).and_then(|mut file| file.write_all(content.as_bytes())).map_err(|error| {
+        let what = format!("unable to write {}: {error}", path.display());
+        EnvironmentError::new(Kind::Failed, what, "free some space there, or set TMPDIR to another folder")
+    })
+}
+
+/// 128 bits that nobody can guess, in hexadecimal digits.
+fn random_token() -> Result<String, EnvironmentError> {
+    let mut bytes = [0_u8; 16];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| {
+        EnvironmentError::new(Kind::Failed, "the system has no random numbers", "look at its /dev/urandom")
+    })?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_thing_and_the_next_step() {
+        let error = EnvironmentError::new(Kind::Missing, "no etcd", "install it").with(["/a".to_owned()]);
+        assert_eq!(error.to_string(), "no etcd\n    /a\n  next: install it");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn secrets_are_for_their_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = temporary_folder().unwrap();
+        let path = folder.path().join("secret");
+        write_private(&path, "x").unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(write_private(&folder.path().join("no/folder"), "x").unwrap_err().kind, Kind::Failed);
+    }
+
+    #[test]
+    fn tokens_differ() {
+        let (one, two) = (random_token().unwrap(), random_token().unwrap());
+        assert_eq!(one.len(), 32);
+        assert_ne!(one, two);
+    }
+}

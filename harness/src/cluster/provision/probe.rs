@@ -1,0 +1,133 @@
+//! Asks an API server whether it is ready, and which version it is.
+
+use std::path::Path;
+use std::time::Duration;
+
+use http::Request;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::Value;
+
+use super::{EnvironmentError, Kind, PAUSE};
+use crate::time::Clock;
+
+/// How long one question may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// A client for the current context of a kubeconfig.
+pub(super) async fn client(kubeconfig: &Path) -> Result<Client, EnvironmentError> {
+    let unusable = |error: &dyn std::fmt::Display| {
+        let what = format!("{} is no usable kubeconfig: {error}", kubeconfig.display());
+        EnvironmentError::new(Kind::Unreachable, what, "check it with `kubectl --kubeconfig FILE version`")
+    };
+    let file = Kubeconfig::read_from(kubeconfig).map_err(|error| unusable(&error))?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    let mut config = config.map_err(|error| unusable(&error))?;
+    config.connect_timeout = Some(ANSWER_LIMIT);
+    config.read_timeout = Some(ANSWER_LIMIT);
+    Client::try_from(config).map_err(|error| unusable(&error))
+}
+
+/// The text of a GET, or why there is none.
+async fn get(client: &Client, path: &str) -> Result<String, String> {
+    let request = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+    let answer = Clock::wall().timeout(ANSWER_LIMIT, client.request_text(request)).await;
+    match answer {
+        Some(Ok(text)) => Ok(text),
+        Some(Err(kube::Error::Api(status))) => {
+            Err(format!("{path} answers {}: {}", status.code, checks(&status.message)))
+        }
+        Some(Err(error)) => Err(chain(&error)),
+        None => Err(format!("{path} does not answer within {} s", ANSWER_LIMIT.as_secs())),
+    }
+}
+
+/// Of the verbose text of `/readyz`: the checks that fail; anything else as it is.
+fn checks(text: &str) -> String {
+    let failed: Vec<&str> = text.lines().filter(|line| line.starts_with("[-]")).collect();
+    if failed.is_empty() { text.trim().to_owned() } else { failed.join(", ") }
+}
+
+/// An error with its causes: the outermost alone often says nothing.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// The server's version, such as `v1.36.1`.
+pub(super) async fn version(client: &Client) -> Result<String, String> {
+    let text = get(client, "/version").await?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|_| "/version answers something that is no JSON".to_owned())?;
+    let version = value["gitVersion"].as_str().ok_or("/version has no gitVersion")?;
+    Ok(version.to_owned())
+}
+
+/// Why the server is not ready, if it is not: `/readyz` must say ok and the namespace `default` must be there, which a
+/// server makes only after it calls itself ready.
+pub(super) async fn not_ready(client: &Client) -> Option<String> {
+    for path in ["/readyz", "/api/v1/namespaces/default"] {
+        if let Err(why) = get(client, path).await {
+            return Some(why);
+        }
+    }
+    None
+}
+
+/// Waits until the server is ready, at most `limit`, and says its version.
+///
+/// # Errors
+///
+/// [`Kind::NotReady`] after the limit. Whoever waits looks for its server's end at the same time.
+pub(super) async fn ready(name: &str, client: &Client, limit: Duration) -> Result<String, EnvironmentError> {
+    let clock = Clock::wall();
+    loop {
+        let why = match not_ready(client).await {
+            Some(why) => why,
+            None => match version(client).await {
+                Ok(version) => return Ok(version),
+                Err(why) => why,
+            },
+        };
+        if clock.elapsed() > limit {
+            let what = format!("{name} is not ready after {} s: {why}", limit.as_secs());
+            let next = "look at its log; a slow machine may need a longer limit";
+            return Err(EnvironmentError::new(Kind::NotReady, what, next));
+        }
+        clock.sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_failing_checks_are_told() {
+        assert_eq!(
+            checks("[+]ping ok\n[-]etcd failed: reason withheld\n[-]x failed\nreadyz check failed"),
+            "[-]etcd failed: reason withheld, [-]x failed"
+        );
+        assert_eq!(checks(" Forbidden \n"), "Forbidden");
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_is_none_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kc");
+        std::fs::write(&path, "clusters: 7").unwrap();
+        for path in [path, folder.path().join("absent")] {
+            let Err(error) = client(&path).await else { panic!("a client from {}", path.display()) };
+            assert_eq!(error.kind, Kind::Unreachable);
+            assert!(error.what.contains(&path.display().to_string()), "{error}");
+        }
+    }
+}

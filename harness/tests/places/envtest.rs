@@ -1,0 +1,171 @@
+//! etcd and kube-apiserver. Without them, in `KUBEBUILDER_ASSETS` or where they usually are, these tests are skipped; their
+//! errors are tested with programs of our own.
+
+use std::any::Any;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use libtest_mimic::Trial;
+use plumbline::cluster::provision::envtest::{Options, start};
+use plumbline::cluster::provision::{EnvironmentError, Kind, Server};
+use serde_json::json;
+
+use crate::tools::{Harness, eventually, folder, trial};
+
+/// The real programs, if they are here.
+static ASSETS: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let places = [named, Some("/usr/local/kubebuilder/bin".into())].into_iter().flatten();
+    places.into_iter().find(|place| place.join("etcd").is_file() && place.join("kube-apiserver").is_file())
+});
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let skip = ASSETS.is_none().then_some("no etcd and kube-apiserver; set KUBEBUILDER_ASSETS");
+    vec![
+        trial("envtest::starts_serves_and_stops", skip, lives),
+        trial("envtest::a_bad_flag_is_named_with_the_log", skip, bad_flag),
+        trial("envtest::a_server_that_dies_is_told", skip, dies),
+        trial("envtest::a_killed_harness_leaves_nothing", skip, || async { killed_harness() }),
+        trial("envtest::a_program_that_ends_is_named_with_its_log", None, ends_at_once),
+        trial("envtest::a_program_that_never_is_ready_is_named", None, never_ready),
+        trial("envtest::no_programs_no_server", None, missing),
+    ]
+}
+
+fn options() -> Options {
+    Options { envtest_assets: ASSETS.clone(), envtest_ready_limit: 90, ..Options::default() }
+}
+
+pub(crate) async fn hold(words: &[String]) -> (String, Box<dyn Any>) {
+    let server = start(&options(), Path::new(&words[0])).await.unwrap_or_else(|error| panic!("{error}"));
+    (server.kubeconfig.display().to_string(), Box::new(server))
+}
+
+async fn client(server: &Server) -> Client {
+    let file = Kubeconfig::read_from(&server.kubeconfig).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a configuration");
+    Client::try_from(config).expect("a client")
+}
+
+fn failure(result: Result<Server, EnvironmentError>) -> EnvironmentError {
+    result.map(|server| panic!("it starts: {server:?}")).unwrap_err()
+}
+
+async fn lives() {
+    let logs = folder("envtest-lives");
+    let mut server = start(&options(), &logs).await.unwrap_or_else(|error| panic!("{error}"));
+    assert!(server.version.starts_with("v1."), "{}", server.version);
+    assert!(server.allows_disruption && server.built_in.is_empty());
+    assert_eq!(server.ended().await, None);
+    let mode = std::fs::metadata(&server.kubeconfig).expect("a kubeconfig").permissions().mode();
+    assert_eq!(mode & 0o077, 0, "others may read the token");
+
+    // Pods need no service account here.
+    let pods: Api<Pod> = Api::default_namespaced(client(&server).await);
+    let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let pod: Pod = serde_json::from_value(pod).expect("a pod");
+    let made = pods.create(&PostParams::default(), &pod).await.expect("the pod is made");
+    assert!(made.metadata.uid.is_some());
+
+    let kubeconfig = server.kubeconfig.clone();
+    server.stop().await.unwrap_or_else(|error| panic!("{error}"));
+    assert!(!kubeconfig.exists(), "the kubeconfig goes with the server");
+    assert!(logs.join("etcd.log").exists() && logs.join("kube-apiserver.log").exists(), "logs stay");
+    assert!(pods.get("a").await.is_err(), "the server is gone");
+}
+
+async fn bad_flag() {
+    let logs = folder("envtest-bad-flag");
+    let options = Options { envtest_apiserver_arg: vec!["--no-such-flag".to_owned()], ..options() };
+    let error = failure(start(&options, &logs).await);
+    assert_eq!(error.kind, Kind::Failed);
+    assert!(error.what.contains("kube-apiserver exited with code 1"), "{error}");
+    assert!(error.evidence.iter().any(|line| line.contains("unknown flag: --no-such-flag")), "{error}");
+}
+
+async fn dies() {
+    let logs = folder("envtest-dies");
+    let mut server = start(&options(), &logs).await.unwrap_or_else(|error| panic!("{error}"));
+    let file = Kubeconfig::read_from(&server.kubeconfig).expect("a kubeconfig");
+    let url = file.clusters[0].cluster.as_ref().and_then(|cluster| cluster.server.clone()).expect("a server");
+    let port = url.rsplit(':').next().expect("a port").to_owned();
+    // Its own number, out of everybody's: the one with our port.
+    let flag = format!("--secure-port={port}");
+    let found = std::fs::read_dir("/proc").expect("Linux").filter_map(Result::ok).find(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0);
+        words.next().is_some_and(|program| program.ends_with(b"/kube-apiserver"))
+            && words.any(|word| word == flag.as_bytes())
+    });
+    let number = found.expect("it runs").file_name();
+    let killed = std::process::Command::new("kill").arg("-9").arg(&number).status().expect("kill");
+    assert!(killed.success());
+    let mut end = None;
+    for _ in 0..100 {
+        end = server.ended().await;
+        if end.is_some() {
+            break;
+        }
+        plumbline::time::Clock::wall().sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(end.expect("it has ended").contains("kube-apiserver was killed by signal 9"));
+    // Stopping says so too, and stops the rest.
+    assert_eq!(server.stop().await.expect_err("it was dead").kind, Kind::Failed);
+}
+
+fn killed_harness() {
+    let logs = folder("envtest-killed");
+    let mut harness = Harness::start(&["envtest", &logs.display().to_string()]);
+    let kubeconfig = PathBuf::from(&harness.told);
+    assert!(kubeconfig.exists());
+    let before = harness.descendants();
+    for program in ["/etcd ", "/kube-apiserver "] {
+        assert!(before.iter().any(|line| line.contains(program)), "{before:?}");
+    }
+    harness.kill();
+    eventually("everything that the harness started has ended", || harness.descendants().is_empty());
+    assert!(!kubeconfig.parent().expect("a folder").exists(), "the temporary folder is gone");
+}
+
+/// A folder with programs that run `script`.
+fn fake(test: &str, script: &str) -> Options {
+    let folder = folder(test).join("bin");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for program in ["etcd", "kube-apiserver"] {
+        let path = folder.join(program);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    }
+    Options { envtest_assets: Some(folder), envtest_ready_limit: 1, ..Options::default() }
+}
+
+async fn ends_at_once() {
+    let options = fake("envtest-ends", "echo 'no room in the data folder'; exit 7");
+    let logs = folder("envtest-ends-logs");
+    let error = failure(start(&options, &logs).await);
+    assert_eq!(error.kind, Kind::Failed);
+    assert!(error.what.contains("etcd exited with code 7"), "{error}");
+    assert!(error.what.contains(&logs.join("etcd.log").display().to_string()), "{error}");
+    assert_eq!(error.evidence, ["no room in the data folder"]);
+}
+
+async fn never_ready() {
+    let options = fake("envtest-never", "echo starting; exec sleep 1003");
+    let logs = folder("envtest-never-logs");
+    let error = failure(start(&options, &logs).await);
+    assert_eq!(error.kind, Kind::NotReady);
+    assert!(error.what.starts_with("kube-apiserver is not ready after 1 s: "), "{error}");
+    assert_eq!(error.evidence, ["starting"]);
+}
+
+async fn missing() {
+    let options = Options { envtest_assets: Some("/nowhere".into()), ..Options::default() };
+    let error = failure(start(&options, &folder("envtest-missing")).await);
+    assert_eq!(error.kind, Kind::Missing);
+    assert_eq!(error.evidence, ["/nowhere: no etcd, no kube-apiserver"]);
+}

@@ -1,0 +1,72 @@
+//! Processes under guard: they end when told to, and when nobody is left to tell them.
+
+use std::any::Any;
+use std::path::Path;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use plumbline::process::{Guarded, Start};
+
+use crate::tools::{Harness, eventually, folder, trial};
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("process::a_killed_harness_leaves_no_process", None, || async { killed_harness() }),
+        trial("process::terminating_ends_children_too", None, terminating),
+        trial("process::who_ignores_sigterm_is_killed", None, stubborn),
+        trial("process::ends_are_told", None, ends),
+    ]
+}
+
+fn shell(script: &str, log: &Path) -> Guarded {
+    let argv = ["sh", "-c", script].map(Into::into).into();
+    Start { argv, env: Vec::new(), folder: None, log: log.to_owned() }.spawn().expect("a shell")
+}
+
+/// A process with a child that ignores SIGTERM, as bad subjects do.
+pub(crate) fn hold(words: &[String]) -> (String, Box<dyn Any>) {
+    let log = Path::new(&words[0]).join("log");
+    let process = shell("trap '' TERM; sleep 1000 & echo up; wait; sleep 1000", &log);
+    eventually("the shell is up", || process.log_tail(1) == ["up"]);
+    ("ready".to_owned(), Box::new(process))
+}
+
+fn killed_harness() {
+    let folder = folder("killed-harness");
+    let mut harness = Harness::start(&["process", &folder.display().to_string()]);
+    let before = harness.descendants();
+    // The guard, the shell, the sleep.
+    assert!(before.len() >= 3 && before.iter().any(|line| line == "sleep 1000"), "{before:?}");
+    harness.kill();
+    eventually("everything that the harness started has ended", || harness.descendants().is_empty());
+}
+
+async fn terminating() {
+    let folder = folder("terminating");
+    let mut process = shell("sleep 1001 & echo $!; wait", &folder.join("log"));
+    eventually("the child's number is logged", || process.log_tail(1).len() == 1);
+    let child = process.log_tail(1).remove(0);
+    assert!(Path::new("/proc").join(&child).exists());
+    process.terminate(Duration::from_secs(5)).await.expect("it obeys");
+    eventually("the child has ended", || !Path::new("/proc").join(&child).exists());
+}
+
+async fn stubborn() {
+    let folder = folder("stubborn");
+    let mut process = shell("trap '' TERM; echo up; while true; do sleep 0.1; done", &folder.join("log"));
+    eventually("the shell is up", || process.log_tail(1) == ["up"]);
+    let why = process.terminate(Duration::from_secs(1)).await.expect_err("it ignores SIGTERM");
+    assert_eq!(why, "sh was still running 1 s after SIGTERM");
+}
+
+async fn ends() {
+    let folder = folder("ends");
+    let mut process = shell("echo why; exit 3", &folder.join("log"));
+    let mut end = None;
+    eventually("it has ended", || {
+        end = process.ended();
+        end.is_some()
+    });
+    assert_eq!(end.as_deref(), Some("sh exited with code 3"));
+    assert_eq!(process.log_tail(5), ["why"]);
+}
