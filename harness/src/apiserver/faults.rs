@@ -395,6 +395,50 @@ pub struct RuleSpec {
     pub verdict: VerdictSpec,
 }
 
+/// Verbs that a rule may name: those of the API, and methods where a path is about no resource.
+const VERBS: [&str; 13] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "head",
+    "options",
+    "post",
+    "put",
+    "trace",
+];
+
+impl RuleSpec {
+    /// Finds what a rule says that can never be meant.
+    ///
+    /// # Errors
+    /// A sentence that names the field.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(verb) = self.on.verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
+            return Err(format!("on.verbs: {verb:?} is no verb; there are {}", VERBS.join(", ")));
+        }
+        if self.nth == 0 {
+            return Err("nth: counts from 1".to_owned());
+        }
+        if self.count == Some(0) {
+            return Err("count: a rule that hits 0 requests does nothing".to_owned());
+        }
+        if self.percent > 100 {
+            return Err(format!("percent: {} is more than 100", self.percent));
+        }
+        match self.verdict {
+            VerdictSpec::Reply { code, .. } if !(200..600).contains(&code) => {
+                Err(format!("verdict.reply.code: {code} is no status of an answer (200 to 599)"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 fn one() -> u32 {
     1
 }

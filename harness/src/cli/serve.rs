@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
 use crate::apiserver::server::Record;
-use crate::apiserver::{ApiServer, ApiServerConfig, faults, gc, kubelet, workloads};
+use crate::apiserver::{ApiServer, ApiServerConfig, faults, gc, kubelet, schema, workloads};
 use crate::exit::Exit;
 use crate::time::Clock;
 
@@ -113,7 +113,9 @@ async fn serve(args: &Args) -> Result<Exit, String> {
     let server = ApiServer::new(config);
     arm(&server, args)?;
     for path in &args.seed_from {
-        server.seed(objects(path)?).map_err(|why| format!("{}: {why}", path.display()))?;
+        for Seed { from, object } in objects(path)? {
+            check(&server, &object).and_then(|()| server.seed([object])).map_err(|why| format!("{from}: {why}"))?;
+        }
     }
     if !args.bare {
         server.seed(baseline()).map_err(|why| format!("what every cluster has: {why}"))?;
@@ -197,9 +199,11 @@ fn ready(args: &Args, url: &str, token: &str) -> std::io::Result<()> {
 fn arm(server: &ApiServer, args: &Args) -> Result<(), String> {
     if let Some(path) = &args.faults {
         let text = read(path)?;
-        let rules: Vec<faults::RuleSpec> =
-            serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        for rule in rules {
+        let file = path.display();
+        let rules: Vec<faults::RuleSpec> = serde_saphyr::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
+        for (index, rule) in rules.into_iter().enumerate() {
+            let name = rule.name.as_deref().unwrap_or("without a name");
+            rule.check().map_err(|why| format!("{file}: rule {} ({name}): {why}", index + 1))?;
             server.faults().arm(rule.into());
         }
     }
@@ -245,8 +249,14 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("unable to read {}: {error}", path.display()))
 }
 
+/// An object to begin with, and where it stands.
+struct Seed {
+    from: String,
+    object: Value,
+}
+
 /// The objects in a file or in the YAML and JSON files of a folder, in order of their names; lists are taken apart.
-fn objects(path: &Path) -> Result<Vec<Value>, String> {
+fn objects(path: &Path) -> Result<Vec<Seed>, String> {
     if path.is_dir() {
         let entries = std::fs::read_dir(path).map_err(|error| format!("unable to read {}: {error}", path.display()))?;
         let mut files: Vec<PathBuf> = entries
@@ -260,16 +270,41 @@ fn objects(path: &Path) -> Result<Vec<Value>, String> {
         }
         return Ok(all);
     }
+    let file = path.display();
+    // The file is the user's own: as large as it likes.
+    let budget = serde_saphyr::budget! { max_nodes: usize::MAX, max_events: usize::MAX, max_documents: usize::MAX };
+    let options = serde_saphyr::options! { budget: budget };
     let documents: Vec<Value> =
-        serde_saphyr::from_multiple(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(documents.into_iter().filter(|document| !document.is_null()).flat_map(unlisted).collect())
+        serde_saphyr::from_multiple_with_options(&read(path)?, options).map_err(|error| format!("{file}: {error}"))?;
+    let documents = documents.into_iter().enumerate().filter(|(_, document)| !document.is_null());
+    Ok(documents.flat_map(|(index, document)| unlisted(format!("{file}: document {}", index + 1), document)).collect())
 }
 
-fn unlisted(mut document: Value) -> Vec<Value> {
+fn unlisted(from: String, mut document: Value) -> Vec<Seed> {
     let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     match document.get_mut("items").filter(|_| is_list).map(Value::take) {
-        Some(Value::Array(items)) => items,
-        _ => vec![document],
+        Some(Value::Array(items)) => {
+            let items = items.into_iter().enumerate();
+            items.map(|(index, object)| Seed { from: format!("{from}: items[{index}]"), object }).collect()
+        }
+        _ => vec![Seed { from, object: document }],
+    }
+}
+
+/// Whether an object has the fields of its kind and no others; what has no kind is told by the server.
+fn check(server: &ApiServer, object: &Value) -> Result<(), String> {
+    if !object.is_object() {
+        return Err("not an object".to_owned());
+    }
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+    let registry = server.registry();
+    let Some(kind) = registry.by_kind(group, version, text("kind")) else { return Ok(()) };
+    let types = kind.custom.as_ref().map(|custom| custom.types.clone()).or_else(|| schema::builtin(&kind.schema));
+    match types.map(|types| types.convert(object)) {
+        Some(Err(error)) => Err(format!("{}: {error}", kind.kind)),
+        Some(Ok(decoded)) if !decoded.strict.is_empty() => Err(format!("{}: {}", kind.kind, decoded.strict.join(", "))),
+        _ => Ok(()),
     }
 }
 
@@ -341,9 +376,10 @@ mod tests {
         std::fs::write(folder.join("c.txt"), "no").unwrap();
         let found = objects(&folder).unwrap();
         assert_eq!(
-            found.iter().map(|object| object["x"].as_i64()).collect::<Vec<_>>(),
+            found.iter().map(|seed| seed.object["x"].as_i64()).collect::<Vec<_>>(),
             [Some(0), Some(1), Some(2), Some(3)]
         );
+        assert!(found[2].from.ends_with("b.json: document 1: items[0]"), "{}", found[2].from);
         assert!(objects(&folder.join("none")).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
