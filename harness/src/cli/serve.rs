@@ -71,7 +71,7 @@ enum Loop {
     Gc,
     /// Empty namespaces that are being deleted, and finish them.
     Namespaces,
-    /// Keep the pods of deployments, replica sets and stateful sets, with their status.
+    /// Keep the pods of deployments, replica sets, stateful sets and daemon sets, with their status.
     Workloads,
     /// Nothing.
     None,

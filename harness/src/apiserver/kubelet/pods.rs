@@ -63,6 +63,7 @@ pub(super) fn running(pod: &Value, address: &str, moment: &str) -> Value {
         "conditions": conditions,
         "startTime": moment,
         "hostIP": "127.0.0.1",
+        "hostIPs": [{"ip": "127.0.0.1"}],
         "podIP": address,
         "podIPs": [{"ip": address}],
         "containerStatuses": statuses("containers", json!({"running": {"startedAt": moment}}), true),

@@ -75,7 +75,7 @@ impl Scheduler {
 }
 
 /// Whether a node takes a pod: schedulable, selected, and no taint that the pod does not tolerate.
-fn takes(node: &Value, pod: &Value) -> bool {
+pub(in crate::apiserver) fn takes(node: &Value, pod: &Value) -> bool {
     if node["spec"]["unschedulable"] == json!(true) || crate::apiserver::loops::is_deleted(node) {
         return false;
     }

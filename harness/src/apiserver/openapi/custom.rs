@@ -2,8 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::types;
 use crate::apiserver::crd::CustomKind;
 use crate::apiserver::kinds::Kind;
+
+/// A built-in type whose common fields are described as those of every kind.
+const LIKE: &str = "api.core.v1.Pod";
 
 const META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -23,11 +27,12 @@ pub(super) fn add(kind: &Kind, own: &CustomKind, schemas: &mut Map<String, Value
     schema["x-kubernetes-group-version-kind"] = gvk(&kind.kind);
     for field in ["apiVersion", "kind"] {
         if schema["properties"][field].is_null() {
-            schema["properties"][field] = json!({"type": "string"});
+            schema["properties"][field] = json!({"type": "string", "description": types::description(LIKE, field)});
         }
     }
+    let metadata = types::description(LIKE, "metadata");
     schema["properties"]["metadata"] =
-        json!({"description": "Standard object's metadata.", "allOf": [{"$ref": format!("{META}.ObjectMeta")}]});
+        json!({"description": metadata, "allOf": [{"$ref": format!("{META}.ObjectMeta")}]});
     let list = json!({
         "description": format!("{} is a list of {}", kind.list_kind, kind.kind),
         "type": "object",

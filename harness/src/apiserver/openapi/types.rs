@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use k8s_openapi::schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
+use super::enums;
 use crate::apiserver::kinds::Registry;
 use crate::apiserver::schema::{self, ListTopology, Shape};
 
@@ -78,6 +79,9 @@ fn all() -> BTreeMap<String, Value> {
     for (name, schema) in &mut types {
         wrap_references(schema);
         enrich(name, schema);
+        for (field, property) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+            enums::add(name, field, property);
+        }
     }
     for kind in Registry::builtin().kinds() {
         let gvk = |kind_name: &str| json!([{"group": kind.group, "kind": kind_name, "version": kind.version}]);

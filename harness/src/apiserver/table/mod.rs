@@ -16,6 +16,7 @@ mod core;
 pub mod custom;
 mod others;
 mod pod;
+mod quota;
 mod workloads;
 
 use super::kinds::Kind;
@@ -91,6 +92,7 @@ fn built_in(group: &str, plural: &str) -> &'static [Column] {
         ("", "podtemplates") => core::POD_TEMPLATES,
         ("", "replicationcontrollers") => core::REPLICATION_CONTROLLERS,
         ("", "persistentvolumes") => others::PERSISTENT_VOLUMES,
+        ("", "resourcequotas") => quota::RESOURCE_QUOTAS,
         ("", "persistentvolumeclaims") => others::PERSISTENT_VOLUME_CLAIMS,
         ("" | "events.k8s.io", "events") => core::EVENTS,
         ("apps", "deployments") => workloads::DEPLOYMENTS,

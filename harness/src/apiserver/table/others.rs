@@ -351,8 +351,7 @@ pub(super) const PRIORITY_CLASSES: &[Column] = &[
         "PreemptionPolicy",
         About::Field("api.scheduling.v1.PriorityClass", "preemptionPolicy"),
         Cell::Text("/preemptionPolicy", ""),
-    )
-    .wide(),
+    ),
 ];
 
 /// The columns of `horizontalpodautoscalers`.

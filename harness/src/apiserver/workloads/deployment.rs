@@ -8,6 +8,18 @@ use crate::apiserver::loops::{MERGE_PATCH, is_deleted};
 
 const HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
+const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+const MOST: &str = "deployment.kubernetes.io/max-replicas";
+
+/// Annotations of a deployment that its replica sets do not get.
+const NOT_COPIED: [&str; 6] = [
+    REVISION,
+    DESIRED,
+    MOST,
+    "deployment.kubernetes.io/revision-history",
+    "deprecated.deployment.rollback.to",
+    "kubectl.kubernetes.io/last-applied-configuration",
+];
 
 /// Brings the replica sets of one deployment, and its status, in line.
 pub(super) async fn keep(desk: &Desk, name: &str) {
@@ -15,6 +27,7 @@ pub(super) async fn keep(desk: &Desk, name: &str) {
     if is_deleted(&deployment) {
         return;
     }
+    desk.adopt("apps", "replicasets", &deployment).await;
     let sets = desk.controlled("apps", "replicasets", &deployment);
     if deployment["spec"]["paused"] != json!(true) {
         match sets.iter().find(|set| same_template(set, &deployment)) {
@@ -75,10 +88,16 @@ async fn create_set(desk: &Desk, deployment: &Value, sets: &[Value]) {
     desk.agent.create(&path, &set).await;
 }
 
+/// The deployment's own annotations (a change cause, above all), with the revision and the sizes.
 fn set_annotations(deployment: &Value, revision: i64) -> Value {
     let (surge, _) = limits(deployment);
-    json!({REVISION: revision.to_string(), "deployment.kubernetes.io/desired-replicas": wanted(deployment).to_string(),
-        "deployment.kubernetes.io/max-replicas": (wanted(deployment) + surge).to_string()})
+    let own = deployment["metadata"]["annotations"].as_object().into_iter().flatten();
+    let kept = own.filter(|(name, _)| !NOT_COPIED.contains(&name.as_str()));
+    let mut all: Map<String, Value> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    all.insert(REVISION.to_owned(), json!(revision.to_string()));
+    all.insert(DESIRED.to_owned(), json!(wanted(deployment).to_string()));
+    all.insert(MOST.to_owned(), json!((wanted(deployment) + surge).to_string()));
+    Value::Object(all)
 }
 
 /// The newest set has the highest revision, and the deployment has its set's.
@@ -99,7 +118,8 @@ async fn mark_revision(desk: &Desk, deployment: &Value, new: &Value, sets: &[Val
     }
     if revision(deployment) != wanted {
         let patch = json!({"metadata": {"annotations": {REVISION: wanted.to_string()}}});
-        desk.agent.patch(&desk.path(&name(deployment)), MERGE_PATCH, &patch).await;
+        // Through the status, like upstream: elsewhere a new annotation makes a new generation of a deployment.
+        desk.agent.patch(&format!("{}/status", desk.path(&name(deployment))), MERGE_PATCH, &patch).await;
     }
 }
 
@@ -211,6 +231,7 @@ fn status(deployment: &Value, sets: &[Value], now: &str) -> Value {
         ("updatedReplicas", updated),
         ("readyReplicas", sum("/status/readyReplicas")),
         ("availableReplicas", available),
+        ("terminatingReplicas", sum("/status/terminatingReplicas")),
         ("unavailableReplicas", (wanted.max(replicas) - available).max(0)),
     ];
     status.extend(fields.map(|(name, value)| (name.to_owned(), json!(value))));

@@ -8,6 +8,9 @@ use crate::apiserver::loops::is_deleted;
 /// Brings the pods of one set, and its status, in line.
 pub(super) async fn keep(desk: &Desk, name: &str) {
     let Some(set) = desk.workload(name) else { return };
+    if !is_deleted(&set) {
+        desk.adopt("", "pods", &set).await;
+    }
     let pods = desk.controlled("", "pods", &set);
     let active: Vec<&Value> = pods.iter().filter(|pod| is_active(pod)).collect();
     if !is_deleted(&set) {
@@ -26,7 +29,7 @@ pub(super) async fn keep(desk: &Desk, name: &str) {
     }
     let Some(set) = desk.workload(name) else { return };
     let pods = desk.controlled("", "pods", &set);
-    desk.write_status(&set, &status(&set, &pods)).await;
+    desk.write_status(&set, &status(&set, &pods, &*desk.kind.kind == "ReplicaSet")).await;
 }
 
 /// The pods in the order in which they are given up: without a node, not running, not ready, youngest.
@@ -45,11 +48,16 @@ fn first_to_go(mut pods: Vec<&Value>) -> Vec<&Value> {
     pods
 }
 
-fn status(set: &Value, pods: &[Value]) -> Value {
+/// With `terminating`, counts the pods that are on their way out: replica sets do, replication controllers do not.
+fn status(set: &Value, pods: &[Value], terminating: bool) -> Value {
     let replicas = pods.iter().filter(|pod| is_active(pod)).count();
     let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-    json!({"replicas": replicas, "fullyLabeledReplicas": replicas, "readyReplicas": ready, "availableReplicas": ready,
-        "observedGeneration": count(set, "/metadata/generation")})
+    let mut status = json!({"replicas": replicas, "fullyLabeledReplicas": replicas, "readyReplicas": ready,
+        "availableReplicas": ready, "observedGeneration": count(set, "/metadata/generation")});
+    if terminating {
+        status["terminatingReplicas"] = json!(pods.iter().filter(|pod| is_deleted(pod)).count());
+    }
+    status
 }
 
 #[cfg(test)]

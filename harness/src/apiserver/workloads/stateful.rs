@@ -36,6 +36,11 @@ async fn move_on(desk: &Desk, name: &str, set: &Value, pods: &[Value]) {
             None => {
                 let mut pod = desk.pod(set);
                 pod["metadata"]["name"] = json!(format!("{name}-{index}"));
+                pod["metadata"]["generateName"] = json!(format!("{name}-"));
+                pod["spec"]["hostname"] = json!(format!("{name}-{index}"));
+                if let Some(service) = set["spec"]["serviceName"].as_str().filter(|service| !service.is_empty()) {
+                    pod["spec"]["subdomain"] = json!(service);
+                }
                 pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = json!(format!("{name}-{index}"));
                 pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] = json!(index.to_string());
                 pod["metadata"]["labels"]["controller-revision-hash"] = json!(revision(set));

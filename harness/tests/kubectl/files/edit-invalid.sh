@@ -1,0 +1,2 @@
+#!/bin/sh
+sed -i "s/restartPolicy: Always/restartPolicy: Sometimes/" "$1"
