@@ -375,6 +375,18 @@ fn a_hundred_megabytes_are_refused_and_not_kept() {
 }
 
 #[test]
+fn what_is_recorded_does_not_pile_up() {
+    let server = Server::start(&["--http"]);
+    // 435 MB in all, and every body stands in the transcript.
+    let body = map("large", &format!(",\"data\":{{\"a\":\"{}\"}}", "x".repeat(2_900_000)));
+    for _ in 0..150 {
+        let answer = server.ask("POST", MAPS, JSON, body.as_bytes());
+        assert!(answer.refusal().contains("may not be more than 1048576 bytes"), "{answer:?}");
+    }
+    assert!(server.peak_mib() < 300, "{} MiB", server.peak_mib());
+}
+
+#[test]
 fn absurd_queries_and_paths() {
     let server = Server::start(&["--http"]);
     let long = format!("/api/v1/namespaces?labelSelector={}a", "a,".repeat(20_000));

@@ -33,6 +33,11 @@ pub struct ApiServerConfig {
 pub enum Record {
     /// Everything, bodies and objects included: what expectations and snapshots need.
     Everything,
+    /// As much of the latest as fits into so many bytes, about: for servers that run long.
+    Recent {
+        /// When more is kept, the older half is forgotten.
+        bytes: usize,
+    },
     /// Nothing: for load.
     Nothing,
 }
@@ -66,7 +71,10 @@ impl ApiServer {
     pub fn new(config: ApiServerConfig) -> Self {
         let shared = Shared {
             store: Store::new(config.history),
-            transcript: Transcript::new(),
+            transcript: match config.record {
+                Record::Recent { bytes } => Transcript::of_recent(bytes),
+                Record::Everything | Record::Nothing => Transcript::new(),
+            },
             registry: RwLock::new(Arc::new(Registry::builtin())),
             ids: Mutex::new(Ids::new(config.seed)),
             faults: Faults::new(config.seed),

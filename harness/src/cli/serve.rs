@@ -16,6 +16,9 @@ use crate::apiserver::{ApiServer, ApiServerConfig, faults, gc, kubelet, schema, 
 use crate::exit::Exit;
 use crate::time::Clock;
 
+/// How much of the transcript is kept, in bytes, about.
+const TRANSCRIPT: usize = 128 * 1024 * 1024;
+
 /// Serve the fake API server to kubectl and other clients.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
@@ -107,9 +110,7 @@ fn logging() {
 
 async fn serve(args: &Args) -> Result<Exit, String> {
     let mut config = ApiServerConfig::new(Clock::wall());
-    if args.no_transcript {
-        config.record = Record::Nothing;
-    }
+    config.record = if args.no_transcript { Record::Nothing } else { Record::Recent { bytes: TRANSCRIPT } };
     let server = ApiServer::new(config);
     arm(&server, args)?;
     for path in &args.seed_from {

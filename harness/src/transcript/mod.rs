@@ -10,6 +10,7 @@
 
 mod actor;
 mod diff;
+mod log;
 pub mod redact;
 pub mod render;
 
@@ -19,6 +20,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub use actor::{Actor, USER_AGENT_OF_STEPS};
+use log::Log;
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -169,7 +171,7 @@ pub struct Change {
 /// The growing record of one server. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Transcript {
-    entries: Arc<Mutex<Vec<Entry>>>,
+    log: Arc<Mutex<Log>>,
     /// Told of every entry and every reply.
     news: Arc<tokio::sync::Notify>,
 }
@@ -181,15 +183,24 @@ impl Transcript {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    /// An empty one that forgets its older half when its entries take up more than `bytes`, about.
+    #[must_use]
+    pub fn of_recent(bytes: usize) -> Self {
+        let transcript = Self::new();
+        transcript.lock().keep = Some(bytes);
+        transcript
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn push(&self, at: Duration, actor: Actor, what: Happening) -> usize {
-        let mut entries = self.lock();
-        let seq = entries.len();
-        entries.push(Entry { seq, at, actor, what });
-        drop(entries);
+        let mut log = self.lock();
+        let seq = log.first + log.entries.len();
+        log.grow(&what);
+        log.entries.push(Entry { seq, at, actor, what });
+        drop(log);
         self.news.notify_waiters();
         seq
     }
@@ -203,7 +214,7 @@ impl Transcript {
     /// Says of everything so far that it happened at the epoch: on the wall clock the time before `t=+0s` is the subject's
     /// start, which has no length in virtual time.
     pub fn move_to_epoch(&self) {
-        for entry in self.lock().iter_mut() {
+        for entry in &mut self.lock().entries {
             entry.at = Duration::ZERO;
             if let Happening::Request(exchange) = &mut entry.what
                 && let Some(reply) = &mut exchange.reply
@@ -221,9 +232,14 @@ impl Transcript {
 
     /// Records the reply to request number `seq`.
     pub fn reply(&self, seq: usize, reply: Reply) {
-        if let Some(Entry { what: Happening::Request(exchange), .. }) = self.lock().get_mut(seq) {
+        let mut log = self.lock();
+        let at = seq.checked_sub(log.first);
+        if let Some(Entry { what: Happening::Request(exchange), .. }) = at.and_then(|at| log.entries.get_mut(at)) {
+            let body = reply.body.clone();
             exchange.reply = Some(reply);
+            log.count(body.iter());
         }
+        drop(log);
         self.news.notify_waiters();
     }
 
@@ -237,26 +253,27 @@ impl Transcript {
         self.push(at, Actor::Harness, Happening::Note(text.into()));
     }
 
-    /// Number of entries so far.
+    /// Number of entries so far, forgotten ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lock().len()
+        let log = self.lock();
+        log.first + log.entries.len()
     }
 
     /// Whether nothing was recorded yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.len() == 0
     }
 
     /// A copy of all entries; objects in it are shared, not copied.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        self.lock().clone()
+        self.lock().entries.clone()
     }
 
     /// Looks at the entries in place. Do not record from within `look`.
     pub fn with<T>(&self, look: impl FnOnce(&[Entry]) -> T) -> T {
-        look(&self.lock())
+        look(&self.lock().entries)
     }
 }

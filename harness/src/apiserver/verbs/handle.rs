@@ -31,7 +31,7 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     read_protobuf(&mut request);
     let target = Target::parse(&request.path);
     let actor = Actor::from_user_agent(request.user_agent());
-    let recorded = server.config().record == Record::Everything;
+    let recorded = server.config().record != Record::Nothing;
     let arrived = describe(&request, &target, recorded);
     let verdict = server.faults().judge(&arrived, &actor);
     let number = recorded.then(|| server.transcript().request(server.clock().elapsed(), actor.clone(), arrived));
