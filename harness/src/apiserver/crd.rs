@@ -2,6 +2,7 @@
 //!
 //! - [`CustomKind`]: what a served version of a definition adds to its [`Kind`]
 //! - `definition`: the rules of `CustomResourceDefinition` objects themselves
+//! - `schema_rules`: the rules of the schemas in them
 //! - `names`: which names a definition gets, and its conditions
 //! - `strategy`, `defaults`, `validate`: the rules of the custom resources
 //! - `serve`: definitions → registry, status and clean-up
@@ -9,6 +10,7 @@
 mod defaults;
 mod definition;
 mod names;
+mod schema_rules;
 mod serve;
 mod strategy;
 mod validate;

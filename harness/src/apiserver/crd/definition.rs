@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::schema_rules::validate_schema;
 use super::{names, text};
 use crate::apiserver::kinds::field::{BadValue, ErrorList, Path};
 use crate::apiserver::kinds::{Context, NameRule, Strategy, meta, names as rules};
@@ -51,18 +52,13 @@ impl Strategy for Definition {
         let mut errors = meta::validate(object, false, NameRule::Subdomain, &Path::new("metadata"));
         let spec = &object["spec"];
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        if name != format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group")) {
+        if !name.is_empty() && name != format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group")) {
             errors.invalid(&Path::new("metadata.name"), name, "must be spec.names.plural+\".\"+spec.group");
         }
         validate_spec(spec, &mut errors);
-        if stored_versions(spec).is_empty() {
-            errors.invalid(
-                &Path::new("status.storedVersions"),
-                None::<&Value>,
-                "must have at least one stored version",
-            );
-        }
+        validate_stored_versions(object, &mut errors);
         validate_approval(object, &mut errors);
+        validate_preserving(spec, &mut errors);
         errors
     }
 
@@ -92,6 +88,13 @@ impl Strategy for Definition {
         }
         immutable("/spec/group", "spec.group");
         immutable("/spec/names/plural", "spec.names.plural");
+        validate_stored_versions(new, &mut errors);
+        if approval(new) != approval(old) {
+            validate_approval(new, &mut errors);
+        }
+        if old["spec"]["preserveUnknownFields"] != json!(true) {
+            validate_preserving(&new["spec"], &mut errors);
+        }
         errors
     }
 
@@ -110,15 +113,67 @@ pub(super) fn stored_versions(spec: &Value) -> Vec<String> {
         .collect()
 }
 
+fn approval(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/annotations/api-approved.kubernetes.io").and_then(Value::as_str)
+}
+
+/// Groups of the Kubernetes project need an approval: the address of a review, or the word that there is none.
+pub(super) fn is_protected(group: &str) -> bool {
+    ["k8s.io", "kubernetes.io"].iter().any(|suffix| group == *suffix || group.ends_with(&format!(".{suffix}")))
+}
+
 fn validate_approval(object: &Value, errors: &mut ErrorList) {
-    let group = text(&object["spec"], "group");
-    let protected =
-        ["k8s.io", "kubernetes.io"].iter().any(|suffix| group == *suffix || group.ends_with(&format!(".{suffix}")));
-    if protected && object.pointer("/metadata/annotations/api-approved.kubernetes.io").is_none() {
-        errors.required(
-            &Path::new("metadata.annotations[api-approved.kubernetes.io]"),
-            "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111",
+    const WHERE: &str = "metadata.annotations[api-approved.kubernetes.io]";
+    const HELP: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+    const MUST: &str = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
+    if !is_protected(text(&object["spec"], "group")) {
+        return;
+    }
+    match approval(object).unwrap_or_default() {
+        "" => errors.required(&Path::new(WHERE), format!("{MUST}, {HELP}")),
+        value if value.starts_with("unapproved") || is_url(value) => {}
+        value => {
+            let why = format!("{MUST} with either a URL or a reason starting with \"unapproved\", {HELP}");
+            errors.invalid(&Path::new(WHERE), value, why);
+        }
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    text.parse::<http::Uri>().is_ok_and(|uri| uri.scheme().is_some() && uri.host().is_some_and(|host| !host.is_empty()))
+}
+
+fn validate_preserving(spec: &Value, errors: &mut ErrorList) {
+    if spec["preserveUnknownFields"] == json!(true) {
+        let why =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        errors.invalid(&Path::new("spec.preserveUnknownFields"), true, why);
+    }
+}
+
+fn validate_stored_versions(object: &Value, errors: &mut ErrorList) {
+    let path = Path::new("status.storedVersions");
+    let stored = object.pointer("/status/storedVersions").filter(|stored| !stored.is_null());
+    let mut left: Vec<&str> =
+        stored.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    if left.is_empty() {
+        errors.invalid(&path, stored, "must have at least one stored version");
+        return;
+    }
+    let all = left.clone();
+    for version in object["spec"]["versions"].as_array().into_iter().flatten() {
+        let name = text(version, "name");
+        let known = left.contains(&name);
+        if version["storage"] == json!(true) && !known {
+            errors.invalid(&path, stored, format!("must have the storage version {name}"));
+        }
+        left.retain(|one| *one != name);
+    }
+    for (index, name) in all.iter().enumerate().filter(|(_, name)| left.contains(name)) {
+        let why = format!(
+            "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
         );
+        errors.invalid(&path.index(index), *name, why);
     }
 }
 
@@ -139,55 +194,112 @@ fn validate_spec(spec: &Value, errors: &mut ErrorList) {
     }
     validate_versions(spec, errors);
     validate_names(&spec["names"], errors);
-    // A single version's fields are checked under the older, common names.
-    if let Some([version]) = spec["versions"].as_array().map(Vec::as_slice) {
-        validate_version(version, "spec.validation.openAPIV3Schema", "spec", errors);
+    validate_shared(spec, errors);
+    validate_conversion(&spec["conversion"], errors);
+}
+
+fn versions_of(spec: &Value) -> &[Value] {
+    spec["versions"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// What a version says in one of its parts; nothing where it says nothing.
+fn part<'a>(version: &'a Value, field: &str) -> Option<&'a Value> {
+    version.get(field).filter(|value| !meta::is_empty(Some(value)))
+}
+
+/// Whether all versions say the same in one of their parts: then it is checked once, under the older, common names.
+fn is_shared(versions: &[Value], field: &str) -> bool {
+    versions.windows(2).all(|pair| part(&pair[0], field) == part(&pair[1], field))
+}
+
+fn validate_shared(spec: &Value, errors: &mut ErrorList) {
+    let versions = versions_of(spec);
+    let Some(first) = versions.first() else { return };
+    if is_shared(versions, "schema") {
+        validate_schema_of(first, "spec.validation.openAPIV3Schema", errors);
+    }
+    if is_shared(versions, "subresources") {
+        validate_subresources(first, "spec", errors);
+    }
+    if is_shared(versions, "additionalPrinterColumns") {
+        validate_columns(first, "spec", errors);
+    }
+    if is_shared(versions, "selectableFields") {
+        validate_selectable(first, "spec", errors);
     }
 }
 
 fn validate_versions(spec: &Value, errors: &mut ErrorList) {
-    let versions = spec["versions"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    let versions = versions_of(spec);
     for (index, version) in versions.iter().enumerate() {
         if version.pointer("/schema/openAPIV3Schema").is_none_or(Value::is_null) {
             errors.required(&Path::new(&format!("spec.versions[{index}].schema.openAPIV3Schema")), "");
         }
     }
     for (index, version) in versions.iter().enumerate() {
+        let prefix = format!("spec.versions[{index}]");
         let malformed = rules::dns1035_label(text(version, "name"));
         if !malformed.is_empty() {
-            errors.invalid(
-                &Path::new(&format!("spec.versions[{index}].name")),
-                text(version, "name"),
-                malformed.join(","),
-            );
+            errors.invalid(&Path::new(&format!("{prefix}.name")), text(version, "name"), malformed.join(","));
         }
-        if versions.len() > 1 {
-            let prefix = format!("spec.versions[{index}]");
-            validate_version(version, &format!("{prefix}.schema.openAPIV3Schema"), &prefix, errors);
+        validate_deprecation(version, &prefix, errors);
+        if !is_shared(versions, "schema") {
+            validate_schema_of(version, &format!("{prefix}.schema.openAPIV3Schema"), errors);
+        }
+        if !is_shared(versions, "subresources") {
+            validate_subresources(version, &prefix, errors);
+        }
+        if !is_shared(versions, "additionalPrinterColumns") {
+            validate_columns(version, &prefix, errors);
+        }
+        if !is_shared(versions, "selectableFields") {
+            validate_selectable(version, &prefix, errors);
         }
     }
     let path = Path::new("spec.versions");
-    let shown = spec.get("versions").filter(|versions| !versions.is_null());
+    let given = spec.get("versions").filter(|versions| !versions.is_null());
+    let shown = || match given.and_then(|_| internal_versions(versions)) {
+        Some(shown) => BadValue::Raw(shown),
+        None => BadValue::from(given),
+    };
     let mut version_names: Vec<&str> = versions.iter().map(|version| text(version, "name")).collect();
     version_names.sort_unstable();
     if version_names.windows(2).any(|pair| pair[0] == pair[1]) {
-        errors.invalid(&path, shown, "must contain unique version names");
+        errors.invalid(&path, shown(), "must contain unique version names");
     }
     if versions.iter().filter(|version| version["storage"] == json!(true)).count() != 1 {
-        let why = "must have exactly one version marked as storage version";
-        match internal_versions(versions) {
-            Some(shown) => errors.invalid(&path, BadValue::Raw(shown), why),
-            None => errors.invalid(&path, shown, why),
+        errors.invalid(&path, shown(), "must have exactly one version marked as storage version");
+    }
+    // The first version has an older name besides.
+    if let Some(name) = versions.first().map(|version| text(version, "name")).filter(|name| !name.is_empty()) {
+        let malformed = rules::dns1035_label(name);
+        if !malformed.is_empty() {
+            errors.invalid(&Path::new("spec.version"), name, malformed.join(","));
         }
+    }
+}
+
+fn validate_deprecation(version: &Value, prefix: &str, errors: &mut ErrorList) {
+    let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else { return };
+    let at = format!("{prefix}.deprecationWarning");
+    let at = Path::new(&at);
+    if version["deprecated"] != json!(true) {
+        errors.invalid(&at, warning, "can only be set for deprecated versions");
+    }
+    if version["deprecated"] == json!(true) && warning.is_empty() {
+        errors.invalid(&at, warning, "must not be an empty string");
+    } else if version["deprecated"] == json!(true) && warning.len() > 256 {
+        errors.invalid(&at, warning, "must be <= 256 characters long");
     }
 }
 
 /// The versions as the server's own type shows them; `None` where that holds more than a JSON document can tell.
 fn internal_versions(versions: &[Value]) -> Option<String> {
     let shown = versions.iter().map(|version| {
-        let extras = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
-        if extras.iter().any(|field| version.get(field).is_some_and(|value| !value.is_null())) {
-            return None;
+        for field in ["schema", "subresources", "additionalPrinterColumns", "selectableFields"] {
+            if part(version, field).is_some() && !is_shared(versions, field) {
+                return None;
+            }
         }
         let flag = |field: &str| version.get(field).and_then(Value::as_bool).unwrap_or_default();
         Some(format!(
@@ -201,6 +313,40 @@ fn internal_versions(versions: &[Value]) -> Option<String> {
     });
     let shown: Option<Vec<String>> = shown.collect();
     Some(format!("[{}]", shown?.join(",")))
+}
+
+fn validate_conversion(conversion: &Value, errors: &mut ErrorList) {
+    let path = Path::new("spec.conversion");
+    let strategy = text(conversion, "strategy");
+    match strategy {
+        "" => errors.required(&path.child("strategy"), ""),
+        "None" | "Webhook" => {}
+        other => errors.not_supported(&path.child("strategy"), other, &["None", "Webhook"]),
+    }
+    let (config, versions) = (path.child("webhookClientConfig"), path.child("conversionReviewVersions"));
+    let client = conversion.pointer("/webhook/clientConfig").filter(|client| !client.is_null());
+    let listed = conversion.pointer("/webhook/conversionReviewVersions").and_then(Value::as_array);
+    let listed = listed.filter(|listed| !listed.is_empty());
+    if strategy != "Webhook" {
+        if client.is_some() {
+            errors.forbidden(&config, "should not be set when strategy is not set to Webhook");
+        }
+        if listed.is_some() {
+            errors.forbidden(&versions, "should not be set when strategy is not set to Webhook");
+        }
+        return;
+    }
+    let given = |client: &Value, field: &str| client.get(field).is_some_and(|value| !value.is_null());
+    match client {
+        None => errors.required(&config, "required when strategy is set to Webhook"),
+        Some(client) if given(client, "url") == given(client, "service") => {
+            errors.required(&config, "exactly one of url or service is required");
+        }
+        Some(_) => {}
+    }
+    if listed.is_none() {
+        errors.required(&versions, "");
+    }
 }
 
 fn validate_names(names: &Value, errors: &mut ErrorList) {
@@ -235,107 +381,57 @@ fn validate_names(names: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// The schema, the subresources and the columns of one version.
-fn validate_version(version: &Value, schema_path: &str, prefix: &str, errors: &mut ErrorList) {
+fn validate_schema_of(version: &Value, path: &str, errors: &mut ErrorList) {
     if let Some(schema) = version.pointer("/schema/openAPIV3Schema").filter(|schema| schema.is_object()) {
-        let preserve = schema["x-kubernetes-preserve-unknown-fields"] == json!(true);
-        if text(schema, "type").is_empty() {
-            errors.required(&Path::new(&format!("{schema_path}.type")), "must not be empty at the root");
-        } else if text(schema, "type") != "object" && !preserve {
-            errors.invalid(
-                &Path::new(&format!("{schema_path}.type")),
-                text(schema, "type"),
-                "must be object at the root",
-            );
-        }
-        validate_schema(schema, schema_path, 0, errors);
+        validate_schema(schema, path, errors);
     }
+}
+
+fn validate_subresources(version: &Value, prefix: &str, errors: &mut ErrorList) {
     if let Some(scale) = version.pointer("/subresources/scale").filter(|scale| scale.is_object()) {
         validate_scale(scale, &format!("{prefix}.subresources.scale"), errors);
     }
+}
+
+fn validate_columns(version: &Value, prefix: &str, errors: &mut ErrorList) {
     for (index, column) in version["additionalPrinterColumns"].as_array().into_iter().flatten().enumerate() {
         validate_column(column, &format!("{prefix}.additionalPrinterColumns[{index}]"), errors);
     }
 }
 
-/// Deepest schema that is looked at.
-const MAX_DEPTH: usize = 100;
-const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
-
-fn validate_schema(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
-    if depth > MAX_DEPTH {
-        return;
+fn validate_selectable(version: &Value, prefix: &str, errors: &mut ErrorList) {
+    let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
+    let mut seen = Vec::new();
+    for (index, field) in version["selectableFields"].as_array().into_iter().flatten().enumerate() {
+        let at = format!("{prefix}.selectableFields[{index}].jsonPath");
+        let at = Path::new(&at);
+        let path = text(field, "jsonPath");
+        let Some(steps) = path.strip_prefix('.') else {
+            if path.is_empty() {
+                errors.required(&at, "");
+            } else {
+                let first = path.split(['.', '[']).next().unwrap_or_default();
+                errors.invalid(&at, path, format!("is an invalid path: expected [ or . but got: {first}"));
+            }
+            continue;
+        };
+        let found = steps.split('.').try_fold(schema, |schema, name| schema["properties"].get(name));
+        let Some(found) = found else {
+            errors.invalid(&at, path, "is an invalid path: does not refer to a valid field");
+            continue;
+        };
+        if steps.split('.').next() == Some("metadata") {
+            errors.invalid(&at, path, "must not point to fields in metadata");
+        }
+        if !matches!(text(found, "type"), "string" | "boolean" | "integer") {
+            let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+            errors.invalid(&at, path, why);
+        }
+        if seen.contains(&path) {
+            errors.duplicate(&at, path);
+        }
+        seen.push(path);
     }
-    let kind = text(schema, "type");
-    if !kind.is_empty() && !TYPES.contains(&kind) {
-        errors.not_supported(&Path::new(&format!("{path}.type")), kind, TYPES);
-    }
-    if let Some(pattern) = schema["pattern"].as_str()
-        && let Err(error) = regex::Regex::new(pattern)
-    {
-        let why = error.to_string();
-        let last = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        errors.invalid(
-            &Path::new(&format!("{path}.pattern")),
-            pattern,
-            format!("must be a valid regular expression, but isn't: error parsing regexp: {last}"),
-        );
-    }
-    if schema["uniqueItems"] == json!(true) {
-        errors.forbidden(
-            &Path::new(&format!("{path}.uniqueItems")),
-            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
-        );
-    }
-    if kind == "array" && !schema["items"].is_object() {
-        errors.required(&Path::new(&format!("{path}.items")), "must be specified");
-    }
-    if schema["properties"].as_object().is_some_and(|properties| !properties.is_empty())
-        && schema["additionalProperties"].is_object()
-    {
-        errors.forbidden(
-            &Path::new(&format!("{path}.additionalProperties")),
-            "additionalProperties and properties are mutual exclusive",
-        );
-    }
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        validate_member(
-            property,
-            &format!("{path}.properties[{name}]"),
-            "must not be empty for specified object fields",
-            depth,
-            errors,
-        );
-    }
-    if schema["additionalProperties"].is_object() {
-        let path = format!("{path}.additionalProperties");
-        validate_member(
-            &schema["additionalProperties"],
-            &path,
-            "must not be empty for specified object fields",
-            depth,
-            errors,
-        );
-    }
-    if schema["items"].is_object() {
-        validate_member(
-            &schema["items"],
-            &format!("{path}.items"),
-            "must not be empty for specified array items",
-            depth,
-            errors,
-        );
-    }
-}
-
-fn validate_member(schema: &Value, path: &str, untyped: &str, depth: usize, errors: &mut ErrorList) {
-    let free = ["x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"]
-        .iter()
-        .any(|flag| schema[*flag] == json!(true));
-    if text(schema, "type").is_empty() && !free {
-        errors.required(&Path::new(&format!("{path}.type")), untyped);
-    }
-    validate_schema(schema, path, depth + 1, errors);
 }
 
 fn validate_scale(scale: &Value, path: &str, errors: &mut ErrorList) {
@@ -363,6 +459,7 @@ fn validate_scale(scale: &Value, path: &str, errors: &mut ErrorList) {
 
 fn validate_column(column: &Value, path: &str, errors: &mut ErrorList) {
     const KINDS: &str = "boolean,date,integer,number,string";
+    const FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";
     if text(column, "name").is_empty() {
         errors.required(&Path::new(&format!("{path}.name")), "");
     }
@@ -372,6 +469,10 @@ fn validate_column(column: &Value, path: &str, errors: &mut ErrorList) {
             errors.invalid(&Path::new(&format!("{path}.type")), kind, format!("must be one of {KINDS}"));
         }
         _ => {}
+    }
+    let format = text(column, "format");
+    if !format.is_empty() && !FORMATS.split(',').any(|known| known == format) {
+        errors.invalid(&Path::new(&format!("{path}.format")), format, format!("must be one of {FORMATS}"));
     }
     match text(column, "jsonPath") {
         "" => errors.required(&Path::new(&format!("{path}.JSONPath")), ""),
@@ -393,8 +494,10 @@ mod tests {
     use rstest::rstest;
 
     fn errors(object: &Value) -> Vec<String> {
+        let mut object = object.clone();
+        object["status"] = json!({"storedVersions": stored_versions(&object["spec"])});
         Definition
-            .validate(object)
+            .validate(&object)
             .iter()
             .map(|error| format!("{}: {}", error.cause().field, error.cause().message))
             .collect()

@@ -64,11 +64,26 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
     } else if !was_established {
         set(&mut conditions, "Established", "False", "NotAccepted", "not all names are accepted", now);
     }
+    if let Some((status, reason, message)) = approval(definition) {
+        set(&mut conditions, "KubernetesAPIApprovalPolicyConformant", status, reason, &message, now);
+    }
     json!({
         "conditions": conditions,
         "acceptedNames": accepted,
         "storedVersions": definition.pointer("/status/storedVersions").cloned().unwrap_or_else(|| json!([])),
     })
+}
+
+/// What the definition of a protected group says about its approval.
+fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> {
+    if !super::definition::is_protected(text(&definition["spec"], "group")) {
+        return None;
+    }
+    let given = definition.pointer("/metadata/annotations/api-approved.kubernetes.io")?.as_str()?;
+    if given.starts_with("unapproved") {
+        return Some(("False", "UnapprovedAnnotation", format!("not approved: {given:?}")));
+    }
+    Some(("True", "ApprovedAnnotation", format!("approved in {given}")))
 }
 
 /// Sets a condition; its time changes with its status only.

@@ -94,6 +94,9 @@ fn clean_up(server: &ApiServer, definition: &Value) -> Option<ApiRequest> {
     let spec = &definition["spec"];
     let resource = ResourceId::new(text(spec, "group"), text(&spec["names"], "plural"));
     let left = server.list(&resource, None);
+    if let Some(request) = tell_progress(definition, left.is_empty()) {
+        return Some(request);
+    }
     let kind = kinds(definition).into_iter().next();
     if let (Some(kind), false) = (kind, left.is_empty()) {
         // Objects with finalizers of their own are waited for.
@@ -108,6 +111,18 @@ fn clean_up(server: &ApiServer, definition: &Value) -> Option<ApiRequest> {
     let rest: Vec<&Value> = finalizers.iter().filter(|finalizer| *finalizer != CLEANUP_FINALIZER).collect();
     let finalizers = if rest.is_empty() { Value::Null } else { json!(rest) };
     Some(patch(definition, "", &json!({"metadata": {"finalizers": finalizers}})))
+}
+
+/// The condition `Terminating` says so when objects are being deleted.
+fn tell_progress(definition: &Value, done: bool) -> Option<ApiRequest> {
+    let mut conditions = definition.pointer("/status/conditions")?.clone();
+    let condition = conditions.as_array_mut()?.iter_mut().find(|condition| text(condition, "type") == "Terminating")?;
+    if done || text(condition, "reason") == "InstanceDeletionInProgress" {
+        return None;
+    }
+    condition["reason"] = json!("InstanceDeletionInProgress");
+    condition["message"] = json!("CustomResource deletion is in progress");
+    Some(patch(definition, "/status", &json!({"status": {"conditions": conditions}})))
 }
 
 fn patch(definition: &Value, subresource: &str, body: &Value) -> ApiRequest {

@@ -144,6 +144,20 @@ impl Strategy for Custom {
         errors
     }
 
+    /// Only the status is written, unlike with most built-in kinds: labels and all else stay.
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+        let (status, metadata) = (new.get("status").cloned(), new.get("metadata").cloned());
+        *new = old.clone();
+        let kept = ["managedFields", "resourceVersion"];
+        if let (Some(fields), Some(metadata)) = (meta::object_at(new, "metadata"), metadata) {
+            fields.extend(kept.iter().filter_map(|name| Some(((*name).to_owned(), metadata.get(*name)?.clone()))));
+        }
+        if let Some(fields) = new.as_object_mut() {
+            fields.remove("status");
+            fields.extend(status.map(|status| ("status".to_owned(), status)));
+        }
+    }
+
     fn validate_status_update(&self, new: &Value, _old: &Value) -> ErrorList {
         let mut errors = self.type_errors(new);
         if let (Some(schema), Some(status)) = (self.own.schema.pointer("/properties/status"), new.get("status")) {

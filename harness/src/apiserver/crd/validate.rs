@@ -12,8 +12,39 @@ const MAX_DEPTH: usize = 200;
 pub(super) fn validate(schema: &Value, value: &Value, name: &str) -> ErrorList {
     let mut errors = ErrorList::new();
     Validator { depth: 0 }.value(schema, value, name, &mut errors);
+    embedded(schema, value, name, &mut errors);
     list_types(schema, value, name, &mut errors);
     errors
+}
+
+/// Objects inside of others must say what they are.
+fn embedded(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
+    match value {
+        Value::Object(fields) => {
+            if flag(schema, "x-kubernetes-embedded-resource") {
+                for field in ["apiVersion", "kind"] {
+                    if fields.get(field).is_none_or(|value| value.as_str().is_some_and(str::is_empty)) {
+                        errors.required(&path(&child(name, field)), "");
+                    }
+                }
+            }
+            for (field, value) in fields {
+                let known = schema.get("properties").and_then(|known| known.get(field));
+                let known = known.or_else(|| schema.get("additionalProperties").filter(|extra| extra.is_object()));
+                if let Some(schema) = known {
+                    embedded(schema, value, &child(name, field), errors);
+                }
+            }
+        }
+        Value::Array(list) => {
+            for (index, item) in list.iter().enumerate() {
+                if let Some(items) = schema.get("items") {
+                    embedded(items, item, &format!("{name}[{index}]"), errors);
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 struct Validator {
@@ -192,7 +223,18 @@ fn check_type(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList)
             _ => return,
         }
     };
-    let actual = type_of(value);
+    let mut actual = type_of(value);
+    let mut wanted = wanted;
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    if !format.is_empty() && !matches!(value, Value::String(_) | Value::Array(_) | Value::Null) {
+        // Upstream's validator compares formats here.
+        wanted = format;
+        actual = match actual {
+            "number" => "float64",
+            "integer" => "int64",
+            _ => "",
+        };
+    }
     errors.push(Error::type_invalid(
         &path(name),
         actual,
@@ -240,6 +282,15 @@ fn has_format(format: &str, text: &str) -> bool {
         "date-time" | "datetime" => text.parse::<jiff::Timestamp>().is_ok(),
         "date" => text.parse::<jiff::civil::Date>().is_ok(),
         "byte" => base64::engine::general_purpose::STANDARD.decode(text).is_ok(),
+        "email" => text.split_once('@').is_some_and(|(local, domain)| {
+            !local.is_empty() && !domain.is_empty() && !text.contains(char::is_whitespace) && !domain.contains('@')
+        }),
+        "uri" => is_uri(text),
+        "duration" => is_duration(text),
+        "cidr" => text.split_once('/').is_some_and(|(address, bits)| {
+            let most = address.parse::<std::net::IpAddr>().map(|ip| if ip.is_ipv4() { 32 } else { 128 });
+            most.is_ok_and(|most| bits.parse::<u8>().is_ok_and(|bits| bits <= most))
+        }),
         "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
         "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
         "uuid" => {
@@ -251,10 +302,60 @@ fn has_format(format: &str, text: &str) -> bool {
     }
 }
 
+/// An address with a scheme, or an absolute path, as Go's `ParseRequestURI` takes it.
+fn is_uri(text: &str) -> bool {
+    let scheme = text.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    });
+    (scheme || text.starts_with('/')) && !text.contains(|c: char| c.is_ascii_control() || c == ' ')
+}
+
+/// `1h30m`, or a number with a unit in words.
+fn is_duration(text: &str) -> bool {
+    const UNITS: [&str; 8] = ["ns", "us", "µs", "ms", "s", "m", "h", "d"];
+    const WORDS: [&str; 7] = ["nano", "micro", "milli", "sec", "min", "hour", "day"];
+    let mut rest = text.trim_start_matches(['-', '+']);
+    let mut parts = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        if digits == 0 {
+            return false;
+        }
+        let unit = rest[digits..].trim_start();
+        let end = unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len());
+        let name = unit[..end].trim_end();
+        if !UNITS.contains(&name) && !WORDS.iter().any(|word| name.starts_with(word)) {
+            return false;
+        }
+        rest = &unit[end..];
+        parts += 1;
+    }
+    parts > 0 || text == "0"
+}
+
 fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
     let Some(number) = value.as_f64() else { return };
     let limit = |field: &str| schema.get(field).and_then(Value::as_f64);
-    if let Some(factor) = limit("multipleOf").filter(|factor| *factor > 0.0 && (number / factor).fract() != 0.0) {
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    let fits = match format {
+        "int32" => {
+            value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
+                || number.fract() == 0.0 && number.abs() < 2e9
+        }
+        "int64" => number.fract() == 0.0,
+        _ => true,
+    };
+    if !fits && schema.get("type").is_some_and(|kind| kind == "integer") {
+        let why = format!("Checked value must be of type integer with format {format} in {name}");
+        errors.invalid(&path("<nil>"), "", why);
+    }
+    // Factors are cut to integers for integers.
+    let cut = limit("multipleOf").filter(|factor| !value.is_f64() && *factor > 0.0 && *factor < 1.0);
+    if cut.is_some() {
+        errors.invalid(&path(name), 0_i64, format!("factor MultipleOf declared for {name} must be positive: 0"));
+    } else if let Some(factor) = limit("multipleOf").filter(|factor| *factor > 0.0 && (number / factor).fract() != 0.0)
+    {
         errors.invalid(&path(name), value, format!("{name} in body should be a multiple of {factor}"));
     }
     if let Some(most) = limit("maximum") {

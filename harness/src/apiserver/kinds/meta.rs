@@ -376,11 +376,14 @@ fn owner_json(owner: &Value) -> String {
     format!("{{{}}}", parts.join(","))
 }
 
+/// What is said about finalizers without a domain; kinds outside of the core's library do not mind them.
+pub const UNQUALIFIED_FINALIZER: &str = "name is neither a standard finalizer name nor is it fully qualified";
+
 /// Finalizers without a domain are Kubernetes' own.
 fn standard_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, finalizer) in finalizers.iter().filter_map(Value::as_str).enumerate() {
         if !finalizer.contains('/') && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            let why = UNQUALIFIED_FINALIZER;
             errors.invalid(&path.index(i), finalizer, why);
         }
     }

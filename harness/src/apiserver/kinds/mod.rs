@@ -387,11 +387,22 @@ impl Strategy for Plain {}
 
 /// Everything that is wrong with a new object: the kind's rules, then (only if those pass) the generic metadata rules.
 pub fn validate_create(kind: &Kind, object: &Value) -> ErrorList {
-    let errors = kind.strategy.validate(object);
+    let errors = fitting(kind, kind.strategy.validate(object));
     if !errors.is_empty() {
         return errors;
     }
-    meta::validate(object, kind.namespaced, NameRule::PathSegment, &Path::new("metadata"))
+    fitting(kind, meta::validate(object, kind.namespaced, NameRule::PathSegment, &Path::new("metadata")))
+}
+
+/// Without the rule for finalizers where the server's library for extensions checks the metadata.
+fn fitting(kind: &Kind, errors: ErrorList) -> ErrorList {
+    let extension = matches!(&*kind.group, "apiextensions.k8s.io" | "apiregistration.k8s.io");
+    if kind.custom.is_none() && !extension {
+        return errors;
+    }
+    let mut fitting = ErrorList::new();
+    fitting.extend(errors.into_iter().filter(|error| error.detail != meta::UNQUALIFIED_FINALIZER));
+    fitting
 }
 
 /// Everything that is wrong with an update: generic metadata rules first, then the kind's.
@@ -421,7 +432,7 @@ fn common_update_errors(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
     let path = Path::new("metadata");
     let mut errors = meta::validate(new, kind.namespaced, NameRule::PathSegment, &path);
     errors.append(meta::validate_update(new, old, &path));
-    errors
+    fitting(kind, errors)
 }
 
 #[cfg(test)]

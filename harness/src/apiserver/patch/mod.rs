@@ -69,7 +69,9 @@ pub fn apply_patch(
         PatchType::Merge => {
             let (strict, patch) = merge::decode(body, validation)?;
             let mut value = live;
-            let touched = Touched::by_merge(&value, &patch);
+            // Custom resources have no struct whose field order would show.
+            let touched =
+                if schema.is_structural() { Touched::Brought(None) } else { Touched::by_merge(&value, &patch) };
             merge::merge(&mut value, patch);
             let shown = || shown::show(schema, &value, &touched);
             finish(convert(schema, &value, shown), strict, validation, shown)

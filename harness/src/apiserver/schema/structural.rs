@@ -60,7 +60,7 @@ impl Builder {
             return Ok(Shape::Scalar(Scalar::IntOrString));
         }
         if flag("x-kubernetes-embedded-resource") {
-            return Ok(Shape::Any);
+            return self.embedded(schema, path, depth);
         }
         Ok(match schema.get("type").and_then(Value::as_str) {
             Some("object") => self.object(schema, path, depth)?,
@@ -100,6 +100,28 @@ impl Builder {
         }
         fields.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Shape::Struct(Struct { fields, atomic, additional }))
+    }
+
+    /// An object of some kind inside of another: `apiVersion`, `kind` and metadata are known.
+    fn embedded(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {
+        let preserve = schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(true);
+        let mut object = match self.object(schema, path, depth)? {
+            Shape::Struct(object) => object,
+            _ => Struct::default(),
+        };
+        if preserve && object.additional.is_none() {
+            object.additional = Some(self.push(Shape::Any));
+        }
+        let string = self.push(Shape::Scalar(Scalar::String));
+        let metadata = self.add_object_meta();
+        object.fields.retain(|f| !matches!(&*f.name, "apiVersion" | "kind" | "metadata"));
+        object.fields.extend([
+            field("apiVersion", string, None),
+            field("kind", string, None),
+            field("metadata", metadata, None),
+        ]);
+        object.fields.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Shape::Struct(object))
     }
 
     fn array(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {

@@ -27,7 +27,7 @@ pub(crate) const MEDIA_TYPES: [&str; 3] =
     ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// Versions of kinds that are served no more but still known.
-const RETIRED: [(&str, &str); 8] = [
+const RETIRED: [(&str, &str); 9] = [
     ("apps/v1beta1", "Deployment"),
     ("apps/v1beta1", "StatefulSet"),
     ("apps/v1beta2", "DaemonSet"),
@@ -36,6 +36,7 @@ const RETIRED: [(&str, &str); 8] = [
     ("apps/v1beta2", "StatefulSet"),
     ("policy/v1beta1", "PodDisruptionBudget"),
     ("batch/v1beta1", "CronJob"),
+    ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"),
 ];
 
 /// How a body is written.
@@ -91,6 +92,11 @@ fn summary(body: &[u8]) -> String {
 
 /// A YAML document as JSON text; the error is worded as Go's parser words it.
 pub(crate) fn yaml_to_json(text: &[u8]) -> Result<Vec<u8>, String> {
+    yaml_and_duplicates(text).map(|(json, _)| json)
+}
+
+/// The same, with what a strict reader says besides: keys that stand twice, of which the last counts.
+pub(crate) fn yaml_and_duplicates(text: &[u8]) -> Result<(Vec<u8>, Option<String>), String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     if text.contains(is_control) {
         return Err("yaml: control characters are not allowed".to_owned());
@@ -98,12 +104,26 @@ pub(crate) fn yaml_to_json(text: &[u8]) -> Result<Vec<u8>, String> {
     if text.trim_start_matches('\n').starts_with('\t') {
         return Err("yaml: found character that cannot start any token".to_owned());
     }
-    let read = match read_yaml(text, YAML_DEPTH_USUAL) {
-        Err(complaint) if complaint == TOO_DEEP => on_a_large_stack(|| read_yaml(text, YAML_DEPTH))?,
-        read => read,
+    let once = |last_wins: bool| match read_yaml(text, YAML_DEPTH_USUAL, last_wins) {
+        Err(complaint) if complaint == TOO_DEEP => on_a_large_stack(|| read_yaml(text, YAML_DEPTH, last_wins)),
+        read => Ok(read),
     };
+    let mut read = once(false)?;
+    let twice = read.as_ref().err().and_then(|complaint| duplicate_key(complaint));
+    if twice.is_some() {
+        read = once(true)?;
+    }
     let value = read.map_err(|complaint| format!("yaml: {complaint}"))?;
-    serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))
+    let json = serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))?;
+    Ok((json, twice))
+}
+
+/// What Go's strict reader says about a key that stands twice, from the complaint about it.
+fn duplicate_key(complaint: &str) -> Option<String> {
+    let (place, rest) = complaint.split_once("duplicate mapping key: ")?;
+    let key = rest.split(", set DuplicateKeyPolicy").next().unwrap_or(rest);
+    let line = place.trim_start_matches("line ").split(':').next().and_then(|line| line.parse::<usize>().ok());
+    Some(format!("line {}: key {} already set in map", line.unwrap_or(1), go_quote(key)))
 }
 
 /// Deepest nesting of YAML: what is stored is not deeper either.
@@ -114,11 +134,15 @@ const YAML_DEPTH_USUAL: usize = 48;
 const TOO_DEEP: &str = "exceeded max depth of 10000";
 
 /// The first document of a text; the error is worded as Go's parser words it.
-fn read_yaml(text: &str, depth: usize) -> Result<Value, String> {
+fn read_yaml(text: &str, depth: usize, last_wins: bool) -> Result<Value, String> {
     // Nothing that is written out has more nodes than bytes: the rest comes from aliases, which upstream limits, too.
     let nodes = text.len().max(10_000);
+    let duplicates = || {
+        if last_wins { serde_saphyr::DuplicateKeyPolicy::LastWins } else { serde_saphyr::DuplicateKeyPolicy::Error }
+    };
     let options = || {
         serde_saphyr::options! {
+            duplicate_keys: duplicates(),
             budget: serde_saphyr::budget! {
                 max_depth: depth,
                 flow_nesting_limit: depth,
@@ -246,9 +270,12 @@ impl Scope<'_> {
     ) -> Result<Value, Status> {
         let body = &self.request.body;
         let own_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        let text: Bytes = match format_of(self.request.header(CONTENT_TYPE), body, wanted)? {
-            Format::Json => body.clone(),
-            Format::Yaml => yaml_to_json(body).map_err(|why| unrecognized(wanted, &why, body))?.into(),
+        let (text, twice): (Bytes, Option<String>) = match format_of(self.request.header(CONTENT_TYPE), body, wanted)? {
+            Format::Json => (body.clone(), None),
+            Format::Yaml => {
+                let (text, twice) = yaml_and_duplicates(body).map_err(|why| unrecognized(wanted, &why, body))?;
+                (text.into(), twice)
+            }
         };
         let (kind, api_version) = type_meta(&text).map_err(|why| unrecognized(wanted, &why, body))?;
         if self.is_custom() && schema.as_ref().is_some_and(|schema| schema.is_structural()) {
@@ -291,7 +318,12 @@ impl Scope<'_> {
         if api_version != own_version && !old_eviction {
             return Err(self.foreign_version(&kind, &api_version, &own_version, &wrong));
         }
-        if !strict.is_empty() && options.field_validation == FieldValidation::Strict {
+        let refused = options.field_validation == FieldValidation::Strict;
+        strict.splice(
+            0..0,
+            twice.map(|twice| if refused { format!("yaml: unmarshal errors:\n  {twice}") } else { twice }),
+        );
+        if !strict.is_empty() && refused {
             return Err(wrong(&format!("strict decoding error: {}", strict.join(", "))));
         }
         if options.field_validation == FieldValidation::Warn {
@@ -352,10 +384,12 @@ impl Scope<'_> {
     /// What the client accepts.
     pub(crate) fn negotiate(&self) -> Result<Negotiated, Status> {
         let accepted = self.request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-        accept::negotiate(accepted).ok_or_else(|| {
-            let lists = self.path.name.is_empty() && self.request.method == http::Method::GET;
-            refuse_accept(accepted.unwrap_or_default(), lists)
-        })
+        let streams = self.path.name.is_empty() && self.request.method == http::Method::GET;
+        let text = accepted.map_or("", str::trim);
+        if !self.is_custom() && !text.is_empty() && !is_routed(text) {
+            return Err(refuse_route(streams));
+        }
+        accept::negotiate(accepted).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
     }
 
     pub(crate) fn rendering(&self, version: &'static str) -> Result<Rendering, Status> {
@@ -556,18 +590,17 @@ fn unregistered(kind: &str, api_version: &str) -> String {
 }
 
 /// The refusal of an `Accept` header.
-fn refuse_accept(accepted: &str, lists: bool) -> Status {
-    let known = accept::clauses(accepted).iter().any(|clause| {
-        clause.kind == "*"
-            || clause.kind == "application"
-                && matches!(clause.subtype, "*" | "json" | "yaml" | "vnd.kubernetes.protobuf")
-    });
-    if known {
-        return Status::not_acceptable(&MEDIA_TYPES);
-    }
-    // Only lists can be watched.
-    let streams = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
-    let all: Vec<&str> = MEDIA_TYPES.into_iter().chain(streams.into_iter().filter(|_| lists)).collect();
+/// Routes look at whole media types: `application/*` leads to none of them.
+fn is_routed(accepted: &str) -> bool {
+    accept::clauses(accepted).iter().any(|clause| {
+        let own = matches!(clause.subtype, "json" | "yaml" | "vnd.kubernetes.protobuf");
+        (clause.kind == "*" && clause.subtype == "*") || (clause.kind == "application" && own)
+    })
+}
+
+fn refuse_route(streams: bool) -> Status {
+    let streamed = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+    let all: Vec<&str> = MEDIA_TYPES.into_iter().chain(streamed.into_iter().filter(|_| streams)).collect();
     let message = format!("406: Not Acceptable\n\nAvailable representations: {}", all.join(", "));
     Status::failure(406, "NotAcceptable", message).with_details(crate::apiserver::status::Details::default())
 }

@@ -18,11 +18,13 @@ use crate::apiserver::discovery;
 use crate::apiserver::faults::Verdict;
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::kinds::Registry;
+use crate::apiserver::lifecycle;
 use crate::apiserver::openapi;
 use crate::apiserver::protobuf;
 use crate::apiserver::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
 use crate::apiserver::server::{ApiServer, Record};
 use crate::apiserver::status::{Details, Status};
+use crate::apiserver::table::accept;
 use crate::apiserver::watch::{Watch, too_old};
 use crate::transcript::{self, Actor};
 
@@ -37,11 +39,36 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     let number = recorded.then(|| server.transcript().request(server.clock().elapsed(), actor.clone(), arrived));
     let caller = Caller { actor, request: number, user_agent: request.user_agent().to_owned() };
     let fault = (!matches!(verdict, Verdict::Pass)).then(|| verdict.describe());
-    let (reply, lost) = judged(server, request, target, caller, verdict).await;
+    let yaml = wants_yaml(&request);
+    let (mut reply, lost) = judged(server, request, target, caller, verdict).await;
+    if yaml {
+        as_yaml(&mut reply);
+    }
     if let Some(number) = number {
         server.transcript().reply(number, describe_reply(server, &reply, fault, lost));
     }
     reply
+}
+
+/// Whether refusals and discovery are wanted as YAML; objects see to that themselves.
+fn wants_yaml(request: &ApiRequest) -> bool {
+    let is_api = ["/api", "/apis"]
+        .iter()
+        .any(|root| request.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
+    let accepted = request.header(http::header::ACCEPT);
+    is_api
+        && accepted.contains("yaml")
+        && accept::negotiate(Some(accepted)).is_some_and(|negotiated| negotiated.media == accept::MediaType::Yaml)
+}
+
+fn as_yaml(reply: &mut Reply) {
+    let json = reply.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    if let (true, ReplyBody::Full(bytes)) = (json, &reply.body)
+        && let Ok(value) = serde_json::from_slice::<Value>(bytes)
+    {
+        reply.body = ReplyBody::Full(super::yaml::to_string(&value).into());
+        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
+    }
 }
 
 /// Puts a protobuf body into JSON, for everything that follows; one that cannot be read is refused later.
@@ -306,6 +333,7 @@ impl Scope<'_> {
                     return self.review();
                 }
                 let negotiated = self.negotiate()?;
+                self.refuse_in_ending_definition()?;
                 let written = self.create()?;
                 self.show(201, Shown::Written(&written), negotiated)
             }
@@ -313,8 +341,25 @@ impl Scope<'_> {
                 self.allow("deletecollection")?;
                 self.delete_collection()
             }
+            // Nothing below a definition's group is routed that the definition does not say.
+            Method::POST | Method::DELETE if self.kind.custom.is_some() => Ok(discovery::page_not_found()),
             _ => Err(Status::method_not_allowed()),
         }
+    }
+
+    fn refuse_in_ending_definition(&self) -> Result<(), Status> {
+        if !crd::is_ending(self.server, &self.kind) {
+            return Ok(());
+        }
+        let name = self.decode_name();
+        let why = "create not allowed while custom resource definition is terminating";
+        Err(Status::forbidden(self.group_resource(), &name, why))
+    }
+
+    /// The name in the body, if one can be read.
+    fn decode_name(&self) -> String {
+        let body = decode_body(self.request);
+        body.map_or_else(String::new, |body| lifecycle::metadata_text(&body, "name").to_owned())
     }
 
     fn object(&self) -> Result<Reply, Status> {
@@ -336,8 +381,17 @@ impl Scope<'_> {
                 self.allow("delete")?;
                 self.delete()
             }
+            Method::POST => Err(self.no_such_method("create")),
             _ => Err(Status::method_not_allowed()),
         }
+    }
+
+    /// The refusal of a method below an object: the handler of custom resources names the action.
+    fn no_such_method(&self, verb: &str) -> Status {
+        if self.kind.custom.is_some() {
+            return Status::method_not_supported(self.group_resource(), verb);
+        }
+        Status::method_not_allowed()
     }
 
     pub(crate) fn write_reply(&self, write: impl FnOnce() -> Result<Written, Status>) -> Result<Reply, Status> {
@@ -363,6 +417,9 @@ impl Scope<'_> {
     }
 
     async fn subresource(&self) -> Result<Reply, Status> {
+        if self.path.subresource == "proxy" && self.kind.subresource("proxy").is_some() {
+            return self.proxy();
+        }
         if !self.path.rest.is_empty() {
             return Err(Status::unknown_resource());
         }
@@ -380,7 +437,7 @@ impl Scope<'_> {
             _ => return Err(Status::method_not_allowed()),
         };
         if !subresource.has_verb(verb) {
-            return Err(Status::method_not_allowed());
+            return Err(self.no_such_method(verb));
         }
         match (&*self.path.subresource, verb) {
             ("status" | "finalize", "get") => self.get(),

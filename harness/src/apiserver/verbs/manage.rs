@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::body::yaml_to_json;
+use super::body::yaml_and_duplicates;
 use super::options::go_type;
 use super::scope::Scope;
 use crate::apiserver::managedfields::{self, Write};
@@ -66,8 +66,11 @@ impl Scope<'_> {
     /// The body of a server-side apply: YAML or JSON, an object.
     pub(crate) fn applied_config(&self) -> Result<Value, Status> {
         let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
-        let text =
-            yaml_to_json(&self.request.body).map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
+        let (text, twice) =
+            yaml_and_duplicates(&self.request.body).map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
+        if let Some(twice) = twice.filter(|_| self.query.get("fieldValidation") != Some("Ignore")) {
+            self.warn(twice);
+        }
         let config: Value = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
         if config.is_null() {
             return Err(Status::bad_request("invalid object type: /, Kind="));

@@ -6,12 +6,14 @@
 //! - `delete`: one object or a collection
 //! - `body`: decoding of bodies, encoding of replies
 
+mod authorization;
 mod body;
 mod delete;
 mod handle;
 mod manage;
 pub mod options;
 mod patch;
+mod proxy;
 mod read;
 mod reviews;
 mod scope;

@@ -60,6 +60,15 @@ impl Scope<'_> {
             return Ok(());
         }
         let mut errors = ErrorList::new();
+        if self.kind.custom.is_some() {
+            let (field, found, wanted) = if kind == self.kind.kind {
+                ("apiVersion", api_version, self.kind.api_version())
+            } else {
+                ("kind", kind, self.kind.kind.to_string())
+            };
+            errors.invalid(&Path::new(field), found, format!("must be {wanted}"));
+            return Err(Status::invalid(&self.kind.group, kind, &self.path.name, &errors));
+        }
         errors.invalid(&Path::new("patch"), value.to_string(), self.foreign_kind(kind, api_version));
         Err(Status::invalid("", "", "", &errors))
     }

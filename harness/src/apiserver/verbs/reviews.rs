@@ -1,12 +1,16 @@
 //! Kinds that answer a question and are not kept: access reviews, token reviews, bindings.
 //!
-//! Whoever gets in may do everything: the server has no authorization of its own.
+//! Whoever gets in may do everything: the server has no authorization of its own. Questions about others are answered by
+//! the roles and bindings that are stored.
 
 use serde_json::{Value, json};
 
+use super::authorization;
 use super::body::encode;
 use super::options::WriteOptions;
 use super::scope::Scope;
+use crate::apiserver::kinds::field::BadValue;
+use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::lifecycle;
 use crate::apiserver::request::Reply;
@@ -25,65 +29,112 @@ impl Scope<'_> {
         let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
         let mut review = self.decode(&options)?;
         let manager = self.manager(&options.field_manager);
+        if self.kind.kind == "LocalSubjectAccessReview" {
+            lifecycle::ensure_namespace(&mut review, &self.path.namespace)?;
+        }
         if self.kind.kind.ends_with("AccessReview") {
-            check_access(&review, &self.kind.group)?;
+            check_access(&review, self)?;
         }
         let status = match &*self.kind.kind {
             "SelfSubjectAccessReview" => json!({"allowed": true}),
-            "SubjectAccessReview" | "LocalSubjectAccessReview" => json!({"allowed": is_master(&review)}),
+            "SubjectAccessReview" | "LocalSubjectAccessReview" => authorization::decide(self.server, &review["spec"]),
             "SelfSubjectRulesReview" => {
+                if meta::text(&review["spec"], "namespace").is_empty() {
+                    return Err(Status::bad_request("no namespace on request"));
+                }
                 review["spec"] = json!({});
                 rules()
             }
             "SelfSubjectReview" => {
                 let now = lifecycle::rfc3339(self.server.clock().now());
-                lifecycle::metadata_mut(&mut review).insert("creationTimestamp".to_owned(), now.into());
+                review["metadata"] = json!({"creationTimestamp": now});
                 json!({"userInfo": {"username": USER, "uid": "1", "groups": GROUPS}})
             }
-            "TokenReview" => json!({
-                "authenticated": true,
-                "user": {"username": USER, "uid": "1", "groups": GROUPS},
-                "audiences": ["https://kubernetes.default.svc"],
-            }),
+            "TokenReview" => self.review_token(&review["spec"])?,
             _ => return Err(Status::method_not_allowed()),
         };
         let mut review = match &*self.kind.kind {
             "SelfSubjectReview" | "SelfSubjectRulesReview" => review,
             _ => self.manage(None, review, &manager),
         };
-        lifecycle::metadata_mut(&mut review);
+        let metadata = lifecycle::metadata_mut(&mut review);
+        if self.kind.kind != "LocalSubjectAccessReview" {
+            metadata.remove("namespace");
+        }
         review["status"] = status;
         Ok(encode(201, &review, negotiated.media))
     }
 }
 
-/// Whether a review is about somebody who may do everything; others may do nothing.
-fn is_master(review: &Value) -> bool {
-    let groups = review.pointer("/spec/groups").and_then(Value::as_array);
-    review.pointer("/spec/user").is_some_and(|user| user == USER)
-        || groups.is_some_and(|groups| groups.iter().any(|group| group == GROUPS[0]))
+impl Scope<'_> {
+    /// Whose token it is: the only one that this server knows is that of its caller.
+    fn review_token(&self, spec: &Value) -> Result<Value, Status> {
+        const AUDIENCE: &str = "https://kubernetes.default.svc";
+        let token = meta::text(spec, "token");
+        if token.is_empty() {
+            return Err(Status::bad_request("token is required for TokenReview in authentication"));
+        }
+        let own =
+            self.request.header(http::header::AUTHORIZATION).split_once(' ').map_or("", |(_, token)| token.trim());
+        let audiences = array(spec, "audiences");
+        if token != own || !(audiences.is_empty() || audiences.iter().any(|audience| audience == AUDIENCE)) {
+            return Ok(json!({"user": {}, "error": "invalid bearer token"}));
+        }
+        let user = json!({"username": USER, "uid": "1", "groups": GROUPS});
+        Ok(json!({"authenticated": true, "user": user, "audiences": [AUDIENCE]}))
+    }
 }
 
-fn check_access(review: &Value, group: &str) -> Result<(), Status> {
+fn check_access(review: &Value, scope: &Scope<'_>) -> Result<(), Status> {
     let spec = review.get("spec").unwrap_or(&Value::Null);
-    let (resource, other) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
-    let given = |part: Option<&Value>| part.is_some_and(|part| !part.is_null());
+    let given = |field: &str| spec.get(field).filter(|part| !part.is_null());
+    let (resource, other) = (given("resourceAttributes"), given("nonResourceAttributes"));
+    let local = scope.kind.kind == "LocalSubjectAccessReview";
     let mut errors = ErrorList::new();
-    if given(resource) == given(other) {
-        let path = Path::new("spec");
-        let (field, detail) = if given(resource) {
-            ("nonResourceAttributes", "cannot be specified in combination with resourceAttributes")
-        } else {
-            ("resourceAttributes", "exactly one of nonResourceAttributes or resourceAttributes must be specified")
-        };
-        let value = spec.get(field).cloned().unwrap_or(Value::Null);
-        errors.invalid(&path.child(field), value, detail);
+    let path = Path::new("spec");
+    let own_names = |part: &Value| {
+        let text = |field: &str| Value::from(meta::text(part, field));
+        BadValue::Raw(format!("{{\"Path\":{},\"Verb\":{}}}", text("path"), text("verb")))
+    };
+    match (resource, other) {
+        (Some(_), Some(part)) => errors.invalid(
+            &path.child("nonResourceAttributes"),
+            own_names(part),
+            "cannot be specified in combination with resourceAttributes",
+        ),
+        (None, None) => errors.invalid(
+            &path.child("resourceAttributes"),
+            None::<&Value>,
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        ),
+        _ => {}
     }
-    let metadata = review.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    if scope.kind.kind != "SelfSubjectAccessReview"
+        && meta::text(spec, "user").is_empty()
+        && array(spec, "groups").is_empty()
+    {
+        errors.invalid(&path.child("user"), "", "at least one of user or group must be specified");
+    }
+    let mut metadata = review.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    if let Some(fields) = metadata.as_object_mut() {
+        // Where the review stands is the path's affair.
+        fields.remove("namespace");
+    }
     if !meta::is_empty(Some(&metadata)) {
         errors.invalid(&Path::new("metadata"), metadata, "must be empty");
     }
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(group, "", "", &errors)) }
+    if local && errors.is_empty() {
+        let attributes = path.child("resourceAttributes");
+        let namespace = resource.map_or("", |part| meta::text(part, "namespace"));
+        if resource.is_some() && namespace != scope.path.namespace {
+            errors.invalid(&attributes.child("namespace"), namespace, "must match metadata.namespace");
+        }
+        if let Some(part) = other {
+            let why = "disallowed on this kind of request";
+            errors.invalid(&path.child("nonResourceAttributes"), own_names(part), why);
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&scope.kind.group, "", "", &errors)) }
 }
 
 fn rules() -> Value {
@@ -92,16 +143,16 @@ fn rules() -> Value {
     let get = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
     json!({
         "resourceRules": [
-            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
             create("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
             create("authentication.k8s.io", &["selfsubjectreviews"]),
+            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
         ],
         "nonResourceRules": [
-            get(&["/.well-known", "/.well-known/*"]),
-            {"verbs": ["*"], "nonResourceURLs": ["*"]},
             get(&["/healthz", "/livez", "/readyz", "/version", "/version/"]),
+            get(&["/.well-known", "/.well-known/*"]),
             get(&["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version",
                 "/version/"]),
+            {"verbs": ["*"], "nonResourceURLs": ["*"]},
         ],
         "incomplete": false,
     })

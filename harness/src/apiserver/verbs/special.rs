@@ -16,7 +16,7 @@ use crate::apiserver::managedfields::{self, Write};
 use crate::apiserver::patch::{self, PatchType};
 use crate::apiserver::request::{Reply, ResourcePath};
 use crate::apiserver::schema;
-use crate::apiserver::status::Status;
+use crate::apiserver::status::{GroupResource, Status};
 use crate::apiserver::store::ResourceId;
 use crate::apiserver::subresources::{binding, eviction, scale};
 use crate::apiserver::table;
@@ -37,6 +37,7 @@ impl Scope<'_> {
             ("finalize", "update") => self.write_reply(|| self.finalize()),
             ("log", "get") => self.log(),
             ("token", "create") => self.token(),
+            ("exec" | "attach" | "portforward", _) => self.stream(),
             ("ephemeralcontainers" | "resize", "get") => self.get(),
             ("ephemeralcontainers" | "resize" | "approval", "update") => self.write_reply(|| self.update(Part::Whole)),
             ("ephemeralcontainers" | "resize" | "approval", "patch") => {
@@ -135,6 +136,11 @@ impl Scope<'_> {
             let wanted = wanted(&self.scale_to_change(old)?)?;
             let mut new = old.clone();
             self.set_scale(&mut new, &wanted)?;
+            // A Scale without a version scales whatever there is, also where updates must name one.
+            if lifecycle::metadata_text(&new, "resourceVersion").is_empty() {
+                let version = lifecycle::metadata_text(old, "resourceVersion").to_owned();
+                lifecycle::metadata_mut(&mut new).insert("resourceVersion".to_owned(), version.into());
+            }
             if self.replicas_are_owned(old) {
                 new = self.manage(Some(old), new, &manager);
                 forget_times_of_scales(&mut new);
@@ -274,30 +280,39 @@ impl Scope<'_> {
     /// The log of a container that never runs: empty.
     fn log(&self) -> Result<Reply, Status> {
         let pod = self.value(&*self.stored()?);
-        let names = |list: &str| -> Vec<String> {
-            let containers = pod.pointer(list).and_then(Value::as_array).into_iter().flatten();
-            containers.filter_map(|c| c.get("name").and_then(Value::as_str).map(str::to_owned)).collect()
-        };
-        let (containers, init) = (names("/spec/containers"), names("/spec/initContainers"));
-        let wanted = self.query.get("container").unwrap_or_default();
-        if wanted.is_empty() && containers.len() > 1 {
-            let mut choices = format!("choose one of: [{}]", containers.join(" "));
-            if !init.is_empty() {
-                choices = format!("{choices} or one of the init containers: [{}]", init.join(" "));
-            }
-            let message = format!("a container name must be specified for pod {}, {choices}", self.path.name);
-            return Err(Status::bad_request(message));
-        }
-        if !wanted.is_empty() && !containers.iter().chain(&init).any(|name| name == wanted) {
-            return Err(Status::bad_request(format!("container {wanted} is not valid for pod {}", self.path.name)));
-        }
+        self.check_container(&pod)?;
         let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
         if !node.is_empty() && self.server.get(&ResourceId::new("", "nodes"), "", node).is_none() {
             return Err(Status::not_found(self.group_resource(), node));
         }
+        if node.is_empty() {
+            let mut nothing = Reply::text(204, "");
+            nothing.headers.remove(CONTENT_TYPE);
+            return Ok(nothing);
+        }
         let mut reply = Reply::text(200, "");
         reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
         Ok(reply)
+    }
+
+    /// What a token is bound to must be there.
+    fn check_token_target(&self, target: &Value) -> Result<(), Status> {
+        let (kind, version, name) =
+            (meta::text(target, "kind"), meta::text(target, "apiVersion"), meta::text(target, "name"));
+        let (plural, namespace) = match (version, kind) {
+            ("v1", "Pod") => ("pods", &*self.path.namespace),
+            ("v1", "Secret") => ("secrets", &*self.path.namespace),
+            ("v1", "Node") => ("nodes", ""),
+            _ => {
+                let (group, version) = version.split_once('/').unwrap_or(("", version));
+                let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+                return Err(Status::bad_request(why));
+            }
+        };
+        match self.server.get(&ResourceId::new("", plural), namespace, name) {
+            Some(_) => Ok(()),
+            None => Err(Status::not_found(GroupResource::new("", plural), name)),
+        }
     }
 
     /// A service account's token: opaque, from the server's own numbers.
@@ -310,9 +325,6 @@ impl Scope<'_> {
         let now = self.server.clock().now();
         let end = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(now);
         body["spec"]["expirationSeconds"] = seconds.into();
-        if body["spec"].get("audiences").is_none() {
-            body["spec"]["audiences"] = json!(["https://kubernetes.default.svc"]);
-        }
         if seconds < SHORTEST_SECONDS {
             let mut errors = ErrorList::new();
             let path = Path::new("spec");
@@ -320,12 +332,25 @@ impl Scope<'_> {
             errors.invalid(&path.child("expirationSeconds"), seconds, why);
             return Err(Status::invalid("authentication.k8s.io", "TokenRequest", "", &errors));
         }
+        let named = lifecycle::metadata_text(&body, "name");
+        if !named.is_empty() && named != self.path.name {
+            let mut errors = ErrorList::new();
+            let why = "must match the service account name if specified";
+            errors.invalid(&Path::new("metadata").child("name"), named, why);
+            return Err(Status::invalid("authentication.k8s.io", "TokenRequest", &self.path.name, &errors));
+        }
+        if let Some(target) = body["spec"].get("boundObjectRef").filter(|target| !target.is_null()) {
+            self.check_token_target(target)?;
+        }
         if let Some(schema) = schema::builtin("io.k8s.api.authentication.v1.TokenRequest") {
             let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
             let manager = self.manager(&options.field_manager);
             let api_version = "authentication.k8s.io/v1";
             let write = Write { manager: &manager, api_version, subresource: "token", reset: &[], now };
             managedfields::update(&schema, None, &mut body, &write);
+        }
+        if meta::is_empty(body["spec"].get("audiences")) {
+            body["spec"]["audiences"] = json!(["https://kubernetes.default.svc"]);
         }
         let token = format!("plumbline-{}", self.server.ids().uid());
         body["status"] = json!({"token": token, "expirationTimestamp": lifecycle::rfc3339(end)});

@@ -236,6 +236,8 @@ impl Scope<'_> {
     fn create_on_update(&self, rules: &UpdateRules, transform: &mut Transform<'_>) -> Result<Written, Status> {
         let mut object = transform(None)?;
         lifecycle::wipe_system_fields(&mut object);
+        // Only creations by POST are refused for a version.
+        lifecycle::metadata_mut(&mut object).remove("resourceVersion");
         self.admit_namespace(&object)?;
         self.kind.strategy.admit_create(&mut object, &self.context())?;
         self.prepare_create(&mut object)?;
