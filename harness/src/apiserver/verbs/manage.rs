@@ -66,8 +66,8 @@ impl Scope<'_> {
     /// The body of a server-side apply: YAML or JSON, an object.
     pub(crate) fn applied_config(&self) -> Result<Value, Status> {
         let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
-        let (text, twice) =
-            yaml_and_duplicates(&self.request.body).map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
+        let (text, twice) = yaml_and_duplicates(&self.request.body)
+            .map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
         if let Some(twice) = twice.filter(|_| self.query.get("fieldValidation") != Some("Ignore")) {
             self.warn(twice);
         }
