@@ -7,6 +7,7 @@
 mod serving;
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -47,7 +48,8 @@ fn python() -> Option<String> {
         Err(error) => error.to_string(),
     };
     assert!(promised.is_none(), "PLUMBLINE_PYTHON={program} cannot import kubernetes: {missing}");
-    println!("skipped: {program} cannot import kubernetes ({missing}); pip install kubernetes");
+    let why = format!("skipped: {program} cannot import kubernetes ({missing}); pip install kubernetes");
+    let _ = writeln!(std::io::stdout(), "{why}");
     None
 }
 

@@ -246,17 +246,21 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     let escape = |key: &str| key.replace('~', "~0").replace('/', "~1");
     match value {
         Value::Object(map) => {
-            map.iter().for_each(|(key, item)| pointers(item, &format!("{at}/{}", escape(key)), found))
+            for (key, item) in map {
+                pointers(item, &format!("{at}/{}", escape(key)), found);
+            }
         }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, item)| pointers(item, &format!("{at}/{index}"), found))
+            for (index, item) in items.iter().enumerate() {
+                pointers(item, &format!("{at}/{index}"), found);
+            }
         }
         _ => {}
     }
 }
 
 /// A place in a sample: its pointer, sometimes with something odd behind.
-fn place(object: &Value, at: &Index, odd: Option<String>) -> String {
+fn place(object: &Value, at: Index, odd: Option<String>) -> String {
     let mut found = Vec::new();
     pointers(object, "", &mut found);
     let pointer = at.get(&found).clone();
@@ -268,7 +272,7 @@ fn mutant() -> impl Strategy<Value = (&'static str, Value)> {
     let changes = proptest::collection::vec((any::<Index>(), value(), any::<bool>()), 0..4);
     (select(samples()), changes).prop_map(|((path, mut object), changes)| {
         for (at, value, grow) in changes {
-            let pointer = place(&object, &at, None);
+            let pointer = place(&object, at, None);
             match object.pointer_mut(&pointer) {
                 Some(Value::Object(map)) if grow => _ = map.insert(format!("k{}", map.len()), value),
                 Some(Value::Array(items)) if grow => items.push(value),
@@ -286,7 +290,7 @@ fn operation(object: Arc<Value>) -> impl Strategy<Value = Value> {
             any::<Index>(),
             proptest::option::weighted(0.3, prop_oneof![word(), Just("-".to_owned()), Just("-1".to_owned())]),
         )
-            .prop_map(move |(at, odd)| place(&object, &at, odd))
+            .prop_map(move |(at, odd)| place(&object, at, odd))
     };
     let op = prop_oneof![8 => select(&["add", "remove", "replace", "move", "copy", "test"][..]).prop_map(str::to_owned), 1 => word()];
     (op, place_in(object.clone()), place_in(object), value())
@@ -295,15 +299,15 @@ fn operation(object: Arc<Value>) -> impl Strategy<Value = Value> {
 
 /// A patch for a sample: path, content type, body.
 fn a_patch() -> impl Strategy<Value = (String, &'static str, Vec<u8>)> {
+    const TYPES: [&str; 3] =
+        ["application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"];
     let json_patch = select(samples()).prop_flat_map(|(path, object)| {
         let operations = proptest::collection::vec(operation(Arc::new(object)), 0..6);
         operations.prop_map(move |operations| (path, "application/json-patch+json", Value::from(operations)))
     });
-    const TYPES: [&str; 3] =
-        ["application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"];
     let parts = (mutant(), select(&TYPES[..]), any::<Index>(), word(), value()).prop_map(
         |((path, mut object), media, at, key, value)| {
-            let pointer = place(&object, &at, None);
+            let pointer = place(&object, at, None);
             if let Some(Value::Object(map)) = object.pointer_mut(&pointer) {
                 map.insert(key, value);
             }
