@@ -15,6 +15,7 @@ use super::kinds::Registry;
 use super::request::{ApiRequest, Reply};
 use super::status::Status;
 use super::table::accept;
+use super::verbs::{MEDIA_TYPES, in_yaml};
 
 /// Media type of aggregated discovery.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -29,40 +30,87 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     let reply = match segments.as_slice() {
         [] | ["index.html"] => Some(json_reply(&document::RootPaths { paths: root_paths(registry) })),
-        ["api"] => Some(root_of(request, || document::aggregated(registry, true), || legacy_versions(request))),
+        ["api"] => Some(routed(request, &MEDIA_TYPES, || {
+            root_of(request, || document::aggregated(registry, true), || legacy_versions(request))
+        })),
         ["apis"] => Some(root_of(request, || document::aggregated(registry, false), || legacy_groups(registry))),
-        ["api", version] => Some(resources(registry, "", version)),
-        ["apis", group] => Some(group_reply(registry, group)),
-        ["apis", group, version] => Some(resources(registry, group, version)),
+        ["api", version] => Some(routed(request, &MEDIA_TYPES, || resources(registry, "", version))),
+        ["apis", group] => Some(negotiated(request, group_reply(registry, group))),
+        ["apis", group, version] => Some(routed(request, &MEDIA_TYPES, || resources(registry, group, version))),
         ["api" | "apis" | "openapi", ..] => None,
-        ["version"] => Some(json_reply(&document::Version::current())),
+        ["version"] => Some(routed(request, &["application/json"], || json_reply(&document::Version::current()))),
         [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
-            return Some(health::respond(endpoint, &check.join("/"), &request.query));
+            Some(health::respond(endpoint, &check.join("/"), &request.query))
         }
-        ["metrics"] => Some(Reply::text(200, "")),
+        ["metrics"] if request.method == Method::DELETE => {
+            // Upstream's counters begin again; there are none here.
+            Some(Reply::text(200, "metrics reset\n"))
+        }
+        ["metrics"] => Some(metrics()),
         _ => {
             tracing::info!(
                 path = request.path,
                 "no such endpoint; served are /api, /apis, /openapi, /version, /healthz, /livez, /readyz"
             );
-            return Some(page_not_found());
+            Some(page_not_found())
         }
     };
-    reply.map(|reply| only_get(request, reply))
+    reply
 }
 
-fn only_get(request: &ApiRequest, reply: Reply) -> Reply {
-    // The list of groups does not look at the method.
-    let known = reply.status != 404 && request.path.trim_end_matches('/') != "/apis";
-    if known && request.method != Method::GET && request.method != Method::HEAD {
+fn metrics() -> Reply {
+    let mut reply = Reply::text(200, "");
+    let kind = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    reply
+}
+
+/// A document behind upstream's router: GET only, and only in the types that the route writes. The other documents'
+/// handlers look at neither.
+fn routed(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply) -> Reply {
+    let reply = reply();
+    if reply.status == 404 {
+        return reply;
+    }
+    if request.method != Method::GET {
         return Status::method_not_allowed().into();
+    }
+    let accepted = request.header(http::header::ACCEPT);
+    if accept::routed(Some(accepted), produced) {
+        return negotiated(request, reply);
+    }
+    let mut refusal = Reply::from(Status::not_routed(produced));
+    if wants_yaml(accepted) {
+        in_yaml(&mut refusal);
+    }
+    refusal
+}
+
+fn wants_yaml(accepted: &str) -> bool {
+    accept::negotiate(Some(accepted)).is_some_and(|found| found.media == accept::MediaType::Yaml)
+}
+
+/// A document in the encoding that the client prefers.
+fn negotiated(request: &ApiRequest, mut reply: Reply) -> Reply {
+    let accepted = request.header(http::header::ACCEPT);
+    if reply.status != 200 || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
+        return reply;
+    }
+    if accept::negotiate(Some(accepted)).is_none() {
+        return Status::not_acceptable(&MEDIA_TYPES).into();
+    }
+    if wants_yaml(accepted) {
+        in_yaml(&mut reply);
     }
     reply
 }
 
 /// The answer to paths outside of the API: a plain 404.
 pub fn page_not_found() -> Reply {
-    let mut reply = Reply::text(404, "404 page not found\n");
+    sniffless(Reply::text(404, "404 page not found\n"))
+}
+
+fn sniffless(mut reply: Reply) -> Reply {
     reply.headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
     reply
 }
@@ -88,17 +136,11 @@ fn root_of(
         }
         match (clause.param("as"), clause.param("g"), clause.param("v")) {
             ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => return with_etag(request, &aggregated()),
-            ("", _, _) => return legacy(),
+            ("", _, _) => return negotiated(request, legacy()),
             _ => {}
         }
     }
-    match accept::negotiate(Some(accepted).filter(|text| !text.is_empty())) {
-        Some(_) => legacy(),
-        None => {
-            Status::not_acceptable(&["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])
-                .into()
-        }
-    }
+    negotiated(request, legacy())
 }
 
 /// The quoted, upper case SHA-512 of a document: its `ETag`, and without quotes the hash in OpenAPI addresses.

@@ -14,23 +14,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use http::HeaderName;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
-use http::{HeaderName, Method};
 use serde_json::{Value, json};
 
 use super::discovery::hash_of;
 use super::kinds::{Kind, Registry};
 use super::request::{ApiRequest, Reply};
-use super::status::Status;
 
 pub use types::description;
 
 /// Answers requests under `/openapi`; `None` for other paths.
 pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
     let path = request.path.trim_end_matches('/').strip_prefix("/openapi/")?;
-    if request.method != Method::GET && request.method != Method::HEAD {
-        return Some(Status::method_not_allowed().into());
-    }
     Some(match path.split_once('/') {
         None if path == "v2" => version_two(registry, request),
         None if path == "v3" => {
@@ -201,6 +197,8 @@ fn version_two(registry: &Registry, request: &ApiRequest) -> Reply {
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+
     use super::*;
     use crate::apiserver::request::ReplyBody;
 

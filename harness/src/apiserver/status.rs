@@ -318,6 +318,12 @@ impl Status {
         Self::failure(406, "NotAcceptable", message)
     }
 
+    /// 406 `NotAcceptable` from the router, which never reached a handler.
+    pub fn not_routed(produced: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", produced.join(", "));
+        Self::failure(406, "NotAcceptable", message).with_details(Details::default())
+    }
+
     /// 415 `UnsupportedMediaType` naming what the server can read.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(

@@ -32,6 +32,9 @@ fn read(line: &str) -> Option<Line> {
         None => None,
         Some("table") => Some("application/json;as=Table;v=v1;g=meta.k8s.io"),
         Some("metadata") => Some("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
+        Some("yaml") => Some("application/yaml"),
+        Some("plain") => Some("text/plain"),
+        Some("application") => Some("application/*"),
         Some("metadatalist") => Some("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"),
         Some(_) => return None,
     };
@@ -47,7 +50,8 @@ fn read(line: &str) -> Option<Line> {
         "apply" => Some("application/apply-patch+yaml"),
         _ => return None,
     };
-    let body = parts.next().unwrap_or_default().to_owned();
+    let body = parts.next().unwrap_or_default();
+    let body = if content_type == Some("application/yaml") { body.replace("\\n", "\n") } else { body.to_owned() };
     Some(Line { status, method: method.parse().ok()?, accept, path, content_type, body })
 }
 
@@ -112,10 +116,17 @@ fn plain(value: Value, field: &str) -> Value {
         Value::String(text) => match field {
             "resourceVersion" | "uid" | "continue" if !text.is_empty() => format!("<{field}>").into(),
             "creationTimestamp" | "deletionTimestamp" | "time" | "lastTransitionTime" => "<time>".into(),
+            _ if is_age(&text) => "<age>".into(),
             _ => words(&text).into(),
         },
         other => other,
     }
+}
+
+/// Whether a cell tells an age of seconds: the two arms do not ask in the same one.
+fn is_age(text: &str) -> bool {
+    text.strip_suffix('s')
+        .is_some_and(|seconds| !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A text without uids, versions and times.

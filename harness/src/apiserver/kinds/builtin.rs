@@ -2,6 +2,7 @@
 
 use super::builder::{Builder, resource};
 use super::config::{ConfigMap, Secret};
+use super::endpoints::Endpoints;
 use super::event::{CONVERSION, CoreEvent, NewEvent};
 use super::generic::{Generation, Generic};
 use super::lease::Lease;
@@ -60,10 +61,7 @@ fn core_group() -> Vec<Builder> {
         resource("", "v1", "endpoints", "Endpoints", "io.k8s.api.core.v1.Endpoints")
             .short(&["ep"])
             .hash("fWeeMqaN/OA=")
-            .rules(WithDefaults {
-                warning: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-                ..WithDefaults::new(Generic { create_on_update: true, ..Generic::NEW }, stored::endpoints)
-            }),
+            .rules(Endpoints),
         resource("", "v1", "events", "Event", "io.k8s.api.core.v1.Event")
             .short(&["ev"])
             .hash("r2yiGXH7wu8=")
@@ -240,7 +238,6 @@ fn apps_group() -> Vec<Builder> {
             .scale()
             .status()
             .hash("P1RzHs8/mWQ=")
-            .fields(&[("status.replicas", "0")])
             .rules(ReplicaSet),
         resource("apps", "v1", "statefulsets", "StatefulSet", "io.k8s.api.apps.v1.StatefulSet")
             .short(&["sts"])

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::field::{BadValue, ErrorList, Path};
+use super::field::{BadValue, ErrorList, NOWHERE, Path};
 use super::{NameRule, Strategy, meta, names};
 
 /// Rules of config maps.
@@ -70,7 +70,7 @@ impl Strategy for ConfigMap {
             }
         }
         if size > MAX_SIZE {
-            errors.too_long(&Path::new(""), MAX_SIZE);
+            errors.too_long(&Path::new(NOWHERE), MAX_SIZE);
         }
         errors
     }

@@ -205,6 +205,9 @@ impl<'a> Path<'a> {
     }
 }
 
+/// How upstream prints the path of an error about no field in particular.
+pub const NOWHERE: &str = "[]";
+
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = String::new();

@@ -18,6 +18,7 @@ mod builder;
 pub mod builtin;
 pub mod conditions;
 pub mod config;
+pub mod endpoints;
 pub mod event;
 pub mod field;
 pub mod generic;
@@ -45,7 +46,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-pub use field::{ErrorList, Path};
+pub use field::{ErrorList, NOWHERE, Path};
 pub use registry::{Registry, VersionInfo};
 
 use super::status::Status;
@@ -336,6 +337,26 @@ pub trait Strategy: Send + Sync + Debug {
         ErrorList::new()
     }
 
+    /// Puts back what a write through `subresource` (neither the object itself nor its status) may not change. Runs when
+    /// the fields have their owners, as upstream does: who tried to change one owns it.
+    fn narrow(&self, _subresource: &str, _new: &mut Value, _old: &Value) {}
+
+    /// Kind-specific validation on a write through `subresource`.
+    fn validate_subresource_update(&self, _subresource: &str, new: &Value, old: &Value) -> ErrorList {
+        self.validate_update(new, old)
+    }
+
+    /// Validating admission on a valid write through `subresource`.
+    fn admit_subresource(
+        &self,
+        _subresource: &str,
+        _new: &Value,
+        _old: &Value,
+        _ctx: &Context<'_>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
     /// Warnings for the client, without a prefix.
     fn warnings_on_create(&self, _object: &Value) -> Vec<String> {
         Vec::new()
@@ -416,6 +437,13 @@ pub fn validate_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
 pub fn validate_status_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
     let mut errors = common_update_errors(kind, new, old);
     errors.append(kind.strategy.validate_status_update(new, old));
+    errors
+}
+
+/// Everything that is wrong with a write through a subresource of a kind's own.
+pub fn validate_subresource_update(kind: &Kind, subresource: &str, new: &Value, old: &Value) -> ErrorList {
+    let mut errors = common_update_errors(kind, new, old);
+    errors.append(kind.strategy.validate_subresource_update(subresource, new, old));
     errors
 }
 

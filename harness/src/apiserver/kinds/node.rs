@@ -32,7 +32,28 @@ const NODE_INFO: [&str; 10] = [
     "architecture",
 ];
 
+/// What writers of nodes are told about fields of old.
+fn warnings(node: &Value) -> Vec<String> {
+    let Some(spec) = node.get("spec") else { return Vec::new() };
+    let mut told = Vec::new();
+    if spec.get("configSource").is_some_and(|source| !source.is_null()) {
+        told.push("spec.configSource: the feature is removed".to_owned());
+    }
+    if !meta::text(spec, "externalID").is_empty() {
+        told.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+    }
+    told
+}
+
 impl Strategy for Node {
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        warnings(object)
+    }
+
+    fn warnings_on_update(&self, new: &Value, _old: &Value) -> Vec<String> {
+        warnings(new)
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(spec) = meta::object_at(object, "spec") {
             if spec.get("unschedulable") == Some(&Value::Bool(false)) {
@@ -131,12 +152,30 @@ fn validate_node(node: &Value) -> ErrorList {
     validate_resources(node, &mut errors);
     let cidrs = array(node.get("spec").unwrap_or(&Value::Null), "podCIDRs");
     let sixes = cidrs.iter().filter(|cidr| cidr.as_str().is_some_and(|text| text.contains(':'))).count();
+    let path = Path::new("spec");
+    let path = path.child("podCIDRs");
+    for (i, cidr) in cidrs.iter().filter_map(Value::as_str).enumerate() {
+        if !is_cidr(cidr) {
+            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+            errors.invalid(&path.index(i), cidr, why);
+        }
+    }
     if sixes > 1 || cidrs.len() - sixes > 1 {
         let shown = Value::Array(cidrs.to_vec());
         let why = "may specify no more than one CIDR for each IP family";
-        errors.invalid(&Path::new("spec").child("podCIDRs"), shown, why);
+        errors.invalid(&path, shown, why);
     }
     errors
+}
+
+fn is_cidr(text: &str) -> bool {
+    let Some((address, bits)) = text.split_once('/') else { return false };
+    let most = match address.parse::<std::net::IpAddr>() {
+        Ok(ip) if ip.is_ipv4() => 32,
+        Ok(_) => 128,
+        Err(_) => return false,
+    };
+    bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
 fn validate_resources(node: &Value, errors: &mut ErrorList) {

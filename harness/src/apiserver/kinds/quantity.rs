@@ -77,6 +77,11 @@ impl Quantity {
         self.nano % NANO == 0
     }
 
+    /// Whether it is a positive number of whole `parts`.
+    pub fn is_multiple_of(self, part: Self) -> bool {
+        self.nano > 0 && part.nano > 0 && self.nano % part.nano == 0
+    }
+
     /// The value rounded up to a whole number.
     pub fn ceil(self) -> i128 {
         self.nano.div_euclid(NANO) + i128::from(self.nano.rem_euclid(NANO) != 0)

@@ -18,14 +18,12 @@ pub struct WithDefaults {
     pub default: fn(&mut Map<String, Value>),
     /// Finalizer that admission puts on new objects; empty for none.
     pub finalizer: &'static str,
-    /// Warning for every write; empty for none.
-    pub warning: &'static str,
 }
 
 impl WithDefaults {
     /// Only defaults.
     pub const fn new(rules: Generic, default: fn(&mut Map<String, Value>)) -> Self {
-        Self { rules, default, finalizer: "", warning: "" }
+        Self { rules, default, finalizer: "" }
     }
 }
 
@@ -65,14 +63,6 @@ impl Strategy for WithDefaults {
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         self.rules.validate_update(new, old)
-    }
-
-    fn warnings_on_create(&self, _object: &Value) -> Vec<String> {
-        if self.warning.is_empty() { Vec::new() } else { vec![self.warning.to_owned()] }
-    }
-
-    fn warnings_on_update(&self, new: &Value, _old: &Value) -> Vec<String> {
-        self.warnings_on_create(new)
     }
 
     fn allow_create_on_update(&self) -> bool {

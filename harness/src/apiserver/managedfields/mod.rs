@@ -75,6 +75,13 @@ pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &Wr
     }
 }
 
+/// Takes the field at `path` from all its owners.
+pub(crate) fn disown(object: &mut Value, path: &[&str]) {
+    let Some(mut entries) = take_managed_fields(object).and_then(|value| Entries::read(&value).ok()) else { return };
+    entries.release(&FieldSet::of_fields(&[path]));
+    entries.write(object);
+}
+
 /// Takes `metadata.managedFields` out of an object.
 pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")

@@ -58,13 +58,33 @@ pub fn apply_patch(
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<Patched, Status> {
+    apply_patch_as(patch_type, schema, live, body, validation, &|_| None)
+}
+
+/// The same for an object that `foreign` must not complain about: a patch may not make something else of it.
+///
+/// # Errors
+/// 400, 422 or 500 as the real server answers them.
+pub fn apply_patch_as(
+    patch_type: PatchType,
+    schema: &Schema,
+    live: Value,
+    body: &[u8],
+    validation: FieldValidation,
+    foreign: &dyn Fn(&Value) -> Option<String>,
+) -> Result<Patched, Status> {
+    let judge = |decoded: Decoded| match foreign(&decoded.value) {
+        None => Ok(decoded),
+        Some(why) => Err(why),
+    };
     match patch_type {
         PatchType::Json => {
             let (strict, operations) = json::decode(body, validation)?;
             let paths = operations.clone();
             let value = json::apply(live, operations)?;
             let shown = || shown::show(schema, &value, &Touched::by_operations(&paths, body));
-            finish(convert(schema, &value, shown), strict, validation, shown)
+            let decoded = convert(schema, &value, shown).map_err(|error| error.to_string()).and_then(judge);
+            finish(decoded, strict, validation, shown)
         }
         PatchType::Merge => {
             let (strict, patch) = merge::decode(body, validation)?;
@@ -74,7 +94,8 @@ pub fn apply_patch(
                 if schema.is_structural() { Touched::Brought(None) } else { Touched::by_merge(&value, &patch) };
             merge::merge(&mut value, patch);
             let shown = || shown::show(schema, &value, &touched);
-            finish(convert(schema, &value, shown), strict, validation, shown)
+            let decoded = convert(schema, &value, shown).map_err(|error| error.to_string()).and_then(judge);
+            finish(decoded, strict, validation, shown)
         }
         PatchType::Strategic => {
             if schema.is_structural() {
@@ -82,7 +103,15 @@ pub fn apply_patch(
             }
             let (strict, patch) = strategic::decode(body, validation)?;
             let shown = Value::Object(patch.clone());
-            let value = strategic::merge(schema, live, patch)?;
+            // What comes out is read into the kind's type, whatever the patch says that it is.
+            let own = ["apiVersion", "kind"].map(|field| (field, live.get(field).cloned()));
+            let mut value = strategic::merge(schema, live, patch)?;
+            if let Some(map) = value.as_object_mut() {
+                for (field, own) in own {
+                    map.remove(field);
+                    map.extend(own.map(|own| (field.to_owned(), own)));
+                }
+            }
             finish(schema.convert_unstructured(value), strict, validation, || go_text(&shown))
         }
     }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use crate::apiserver::field::{ErrorList, Path};
-use crate::apiserver::kinds::{Kind, NameRule, meta, selector};
-use crate::apiserver::status::{GroupResource, Status};
+use crate::apiserver::kinds::{NameRule, meta, selector};
+use crate::apiserver::status::Status;
 
 /// Where a custom resource keeps what a Scale shows: the `subresources.scale` of its definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,15 +101,14 @@ pub fn validate(scale: &Value) -> ErrorList {
 /// becomes the object's, so that the store's check applies to it.
 ///
 /// # Errors
-/// 422 for an invalid Scale, 409 when its uid is another one.
-pub fn apply(kind: &Kind, object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> Result<(), Status> {
+/// 422 for an invalid Scale.
+pub fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> Result<(), Status> {
     let errors = validate(scale);
     // A custom resource's own rules refuse bad replicas.
     if paths.is_none() && !errors.is_empty() {
         return Err(Status::invalid("autoscaling", "Scale", meta::name(object), &errors));
     }
     let metadata = scale.get("metadata").unwrap_or(&Value::Null);
-    check_uid(kind, object, meta::text(metadata, "uid"))?;
     let replicas = scale.get("spec").and_then(|s| s.get("replicas")).and_then(Value::as_i64).unwrap_or(0);
     match paths {
         None => {
@@ -128,16 +127,6 @@ pub fn apply(kind: &Kind, object: &mut Value, scale: &Value, paths: Option<&Scal
         }
     }
     Ok(())
-}
-
-fn check_uid(kind: &Kind, object: &Value, uid: &str) -> Result<(), Status> {
-    let actual = object.get("metadata").map_or("", |m| meta::text(m, "uid"));
-    if uid.is_empty() || uid == actual {
-        return Ok(());
-    }
-    let resource = format!("{}/scale", kind.plural);
-    let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}");
-    Err(Status::conflict(GroupResource::new(&kind.group, &resource), meta::name(object), &why))
 }
 
 /// Puts the wanted replicas where `paths` says.
@@ -197,7 +186,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::apiserver::kinds::Registry;
 
     #[rstest]
     #[case::labels(json!({"matchLabels": {"b": "2", "a": "1"}}), "a=1,b=2")]
@@ -230,20 +218,15 @@ mod tests {
 
     #[test]
     fn applying_a_scale_moves_replicas_and_version() {
-        let registry = Registry::builtin();
-        let kind = registry.lookup("apps", "v1", "deployments").expect("served");
         let mut object = deployment();
         let mut scale = of_builtin(&object);
         scale["spec"]["replicas"] = 5.into();
         scale["metadata"]["resourceVersion"] = "8".into();
-        apply(kind, &mut object, &scale, None).expect("valid");
+        apply(&mut object, &scale, None).expect("valid");
         assert_eq!(object["spec"]["replicas"], 5);
         assert_eq!(object["metadata"]["resourceVersion"], "8");
         scale["spec"]["replicas"] = (-1).into();
-        assert_eq!(apply(kind, &mut object, &scale, None).expect_err("negative").code, 422);
-        scale["spec"]["replicas"] = 1.into();
-        scale["metadata"]["uid"] = "other".into();
-        assert_eq!(apply(kind, &mut object, &scale, None).expect_err("uid").code, 409);
+        assert_eq!(apply(&mut object, &scale, None).expect_err("negative").code, 422);
     }
 
     #[test]

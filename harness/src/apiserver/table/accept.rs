@@ -87,6 +87,14 @@ fn clause(part: &str) -> Option<(i32, Clause<'_>)> {
     Some((quality, Clause { kind, subtype, params }))
 }
 
+/// Whether a route that writes `produced` takes the `Accept` header at all. Upstream's router compares whole types
+/// without their parameters, and knows no wildcard other than `*/*`.
+pub fn routed(accept: Option<&str>, produced: &[&str]) -> bool {
+    let Some(accept) = accept.filter(|text| !text.is_empty()) else { return true };
+    let types = accept.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
+    types.into_iter().any(|media| media == "*/*" || produced.contains(&media))
+}
+
 /// Chooses the representation for an `Accept` header; `None` when nothing in it can be served.
 ///
 /// An absent or empty header means JSON. Protobuf is answered with JSON: clients decode by the answer's own type.
@@ -154,6 +162,17 @@ mod tests {
         #[case] transform: Option<(Transform, &'static str)>,
     ) {
         assert_eq!(negotiate(accept), Some(Negotiated { media, transform }));
+    }
+
+    #[rstest]
+    #[case(None, true)]
+    #[case(Some(""), true)]
+    #[case(Some("text/html, */*;q=0.1"), true)]
+    #[case(Some("application/json;as=Chart;v=v1"), true)]
+    #[case(Some("application/*"), false)]
+    #[case(Some("text/plain"), false)]
+    fn routes(#[case] accept: Option<&str>, #[case] taken: bool) {
+        assert_eq!(routed(accept, &["application/json", "application/yaml"]), taken);
     }
 
     #[rstest]

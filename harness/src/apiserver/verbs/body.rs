@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::{Map, Value, json};
+use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::options::{WriteOptions, go_type};
 use super::scope::Scope;
@@ -25,6 +26,10 @@ pub(crate) const BODY_MAX: usize = 3 * 1024 * 1024;
 /// Media types that are read and written, as refusals name them.
 pub(crate) const MEDIA_TYPES: [&str; 3] =
     ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// What routes of collections and watches write beside.
+pub(crate) const STREAM_TYPES: [&str; 2] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
 /// Versions of kinds that are served no more but still known.
 const RETIRED: [(&str, &str); 9] = [
@@ -90,13 +95,16 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-/// A YAML document as JSON text; the error is worded as Go's parser words it.
-pub(crate) fn yaml_to_json(text: &[u8]) -> Result<Vec<u8>, String> {
-    yaml_and_duplicates(text).map(|(json, _)| json)
+/// What a YAML document says.
+pub(crate) struct FromYaml {
+    /// The same as JSON text.
+    pub(crate) json: Vec<u8>,
+    /// Keys that stand in a mapping again, as Go's parser complains about them; the last one counts.
+    pub(crate) again: Vec<String>,
 }
 
-/// The same, with what a strict reader says besides: keys that stand twice, of which the last counts.
-pub(crate) fn yaml_and_duplicates(text: &[u8]) -> Result<(Vec<u8>, Option<String>), String> {
+/// A YAML document as JSON text; the error is worded as Go's parser words it. Of several documents the first counts.
+pub(crate) fn yaml_to_json(text: &[u8]) -> Result<FromYaml, String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     if text.contains(is_control) {
         return Err("yaml: control characters are not allowed".to_owned());
@@ -104,26 +112,18 @@ pub(crate) fn yaml_and_duplicates(text: &[u8]) -> Result<(Vec<u8>, Option<String
     if text.trim_start_matches('\n').starts_with('\t') {
         return Err("yaml: found character that cannot start any token".to_owned());
     }
-    let once = |last_wins: bool| match read_yaml(text, YAML_DEPTH_USUAL, last_wins) {
-        Err(complaint) if complaint == TOO_DEEP => on_a_large_stack(|| read_yaml(text, YAML_DEPTH, last_wins)),
-        read => Ok(read),
+    let read = match read_yaml(text, YAML_DEPTH_USUAL) {
+        Err(complaint) if complaint == TOO_DEEP => on_a_large_stack(|| read_yaml(text, YAML_DEPTH))?,
+        read => read,
     };
-    let mut read = once(false)?;
-    let twice = read.as_ref().err().and_then(|complaint| duplicate_key(complaint));
-    if twice.is_some() {
-        read = once(true)?;
-    }
-    let value = read.map_err(|complaint| format!("yaml: {complaint}"))?;
+    let (value, again) = read.map_err(|complaint| format!("yaml: {complaint}"))?;
     let json = serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))?;
-    Ok((json, twice))
+    Ok(FromYaml { json, again })
 }
 
-/// What Go's strict reader says about a key that stands twice, from the complaint about it.
-fn duplicate_key(complaint: &str) -> Option<String> {
-    let (place, rest) = complaint.split_once("duplicate mapping key: ")?;
-    let key = rest.split(", set DuplicateKeyPolicy").next().unwrap_or(rest);
-    let line = place.trim_start_matches("line ").split(':').next().and_then(|line| line.parse::<usize>().ok());
-    Some(format!("line {}: key {} already set in map", line.unwrap_or(1), go_quote(key)))
+/// Several complaints of Go's YAML parser as one.
+pub(crate) fn yaml_complaints(again: &[String]) -> String {
+    format!("yaml: unmarshal errors:\n  {}", again.join("\n  "))
 }
 
 /// Deepest nesting of YAML: what is stored is not deeper either.
@@ -133,16 +133,13 @@ const YAML_DEPTH_USUAL: usize = 48;
 /// Upstream's complaint about what nests deeper than it reads.
 const TOO_DEEP: &str = "exceeded max depth of 10000";
 
-/// The first document of a text; the error is worded as Go's parser words it.
-fn read_yaml(text: &str, depth: usize, last_wins: bool) -> Result<Value, String> {
+/// The first document of a text, with the keys that stand again in it; the error is worded as Go's parser words it.
+fn read_yaml(text: &str, depth: usize) -> Result<(Value, Vec<String>), String> {
     // Nothing that is written out has more nodes than bytes: the rest comes from aliases, which upstream limits, too.
     let nodes = text.len().max(10_000);
-    let duplicates = || {
-        if last_wins { serde_saphyr::DuplicateKeyPolicy::LastWins } else { serde_saphyr::DuplicateKeyPolicy::Error }
-    };
-    let options = || {
+    let options = |duplicates| {
         serde_saphyr::options! {
-            duplicate_keys: duplicates(),
+            duplicate_keys: duplicates,
             budget: serde_saphyr::budget! {
                 max_depth: depth,
                 flow_nesting_limit: depth,
@@ -151,14 +148,22 @@ fn read_yaml(text: &str, depth: usize, last_wins: bool) -> Result<Value, String>
             },
         }
     };
-    let read = match serde_saphyr::from_str_with_options::<Value>(text, options()) {
+    let once = || options(DuplicateKeyPolicy::Error);
+    let read = match serde_saphyr::from_str_with_options::<Value>(text, once()) {
         Err(error) if error.to_string().contains("multiple YAML documents") => {
             let mut bytes = text.as_bytes();
-            serde_saphyr::read_with_options(&mut bytes, options()).next().unwrap_or(Ok(Value::Null))
+            serde_saphyr::read_with_options(&mut bytes, once()).next().unwrap_or(Ok(Value::Null))
         }
         read => read,
     };
-    read.map_err(|error| go_complaint(text, &error.to_string()))
+    let complain = |error: String| go_complaint(text, &error);
+    match read.map_err(|error| error.to_string()) {
+        Ok(value) => Ok((value, Vec::new())),
+        Err(error) if error.contains("duplicate mapping key") => {
+            yaml::last_wins(text, options(DuplicateKeyPolicy::LastWins)).map_err(complain)
+        }
+        Err(error) => Err(complain(error)),
+    }
 }
 
 /// Runs `read` where its depth does no harm.
@@ -190,7 +195,12 @@ fn go_complaint(text: &str, error: &str) -> String {
     let message = rest.split_once(": ").map_or(rest, |(_, message)| message);
     let (line, message) = if message.contains("unclosed bracket") {
         let opened = text.trim_end().ends_with(['[', '{', ',']);
-        let what = if opened { "node content" } else { "',' or ']'" };
+        let brace = text.rfind('{') > text.rfind('[');
+        let what = match (opened, brace) {
+            (true, _) => "node content",
+            (false, true) => "',' or '}'",
+            (false, false) => "',' or ']'",
+        };
         (text.lines().count() + 1, format!("did not find expected {what}"))
     } else if message.contains("mismatched bracket") {
         (line, "did not find expected node content".to_owned())
@@ -270,11 +280,11 @@ impl Scope<'_> {
     ) -> Result<Value, Status> {
         let body = &self.request.body;
         let own_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        let (text, twice): (Bytes, Option<String>) = match format_of(self.request.header(CONTENT_TYPE), body, wanted)? {
-            Format::Json => (body.clone(), None),
+        let (text, again): (Bytes, Vec<String>) = match format_of(self.request.header(CONTENT_TYPE), body, wanted)? {
+            Format::Json => (body.clone(), Vec::new()),
             Format::Yaml => {
-                let (text, twice) = yaml_and_duplicates(body).map_err(|why| unrecognized(wanted, &why, body))?;
-                (text.into(), twice)
+                let read = yaml_to_json(body).map_err(|why| unrecognized(wanted, &why, body))?;
+                (read.json.into(), read.again)
             }
         };
         let (kind, api_version) = type_meta(&text).map_err(|why| unrecognized(wanted, &why, body))?;
@@ -291,6 +301,9 @@ impl Scope<'_> {
             }
         }
         let api_version = if api_version.is_empty() { own_version.clone() } else { api_version };
+        if api_version.matches('/').count() > 1 {
+            return Err(unrecognized(wanted, &format!("unexpected GroupVersion string: {api_version}"), body));
+        }
         let kind = if kind.is_empty() { wanted.to_owned() } else { kind };
         let version = api_version.rsplit_once('/').map_or(api_version.as_str(), |(_, version)| version);
         let wrong = |why: &str| {
@@ -318,21 +331,31 @@ impl Scope<'_> {
         if api_version != own_version && !old_eviction {
             return Err(self.foreign_version(&kind, &api_version, &own_version, &wrong));
         }
-        let refused = options.field_validation == FieldValidation::Strict;
-        strict.splice(
-            0..0,
-            twice.map(|twice| if refused { format!("yaml: unmarshal errors:\n  {twice}") } else { twice }),
-        );
-        if !strict.is_empty() && refused {
-            return Err(wrong(&format!("strict decoding error: {}", strict.join(", "))));
-        }
-        if options.field_validation == FieldValidation::Warn {
-            for warning in strict {
-                self.warn(warning);
-            }
-        }
+        self.judge_strictly(options.field_validation, again, strict).map_err(|why| wrong(&why))?;
         set_type_meta(&mut object, wanted, &own_version);
         Ok(object)
+    }
+
+    /// What a strict reader complains about: refused, told or ignored. `again` are keys that stand again in YAML.
+    fn judge_strictly(
+        &self,
+        validation: FieldValidation,
+        again: Vec<String>,
+        mut strict: Vec<String>,
+    ) -> Result<(), String> {
+        match validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => again.into_iter().chain(strict).for_each(|warning| self.warn(warning)),
+            FieldValidation::Strict => {
+                if !again.is_empty() {
+                    strict.insert(0, yaml_complaints(&again));
+                }
+                if !strict.is_empty() {
+                    return Err(format!("strict decoding error: {}", strict.join(", ")));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Custom resources say in words of their own that a body is of another kind or version.
@@ -384,12 +407,21 @@ impl Scope<'_> {
     /// What the client accepts.
     pub(crate) fn negotiate(&self) -> Result<Negotiated, Status> {
         let accepted = self.request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-        let streams = self.path.name.is_empty() && self.request.method == http::Method::GET;
-        let text = accepted.map_or("", str::trim);
-        if !self.is_custom() && !text.is_empty() && !is_routed(text) {
-            return Err(refuse_route(streams));
+        if !self.is_custom() && !accept::routed(accepted, &MEDIA_TYPES) {
+            let collection = self.request.method == http::Method::GET && self.path.name.is_empty();
+            let streams: &[&str] = if collection || self.path.watch { &STREAM_TYPES } else { &[] };
+            return Err(Status::not_routed(&[&MEDIA_TYPES, streams].concat()));
         }
         accept::negotiate(accepted).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
+    }
+
+    /// The reply to a refused request, in YAML where the client prefers that.
+    pub(crate) fn refusal(&self, status: &Status) -> Reply {
+        let mut reply = Reply::status(status);
+        if self.negotiate().is_ok_and(|negotiated| negotiated.media == MediaType::Yaml) {
+            in_yaml(&mut reply);
+        }
+        reply
     }
 
     pub(crate) fn rendering(&self, version: &'static str) -> Result<Rendering, Status> {
@@ -589,22 +621,6 @@ fn unregistered(kind: &str, api_version: &str) -> String {
     )
 }
 
-/// The refusal of an `Accept` header.
-/// Routes look at whole media types: `application/*` leads to none of them.
-fn is_routed(accepted: &str) -> bool {
-    accept::clauses(accepted).iter().any(|clause| {
-        let own = matches!(clause.subtype, "json" | "yaml" | "vnd.kubernetes.protobuf");
-        (clause.kind == "*" && clause.subtype == "*") || (clause.kind == "application" && own)
-    })
-}
-
-fn refuse_route(streams: bool) -> Status {
-    let streamed = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
-    let all: Vec<&str> = MEDIA_TYPES.into_iter().chain(streamed.into_iter().filter(|_| streams)).collect();
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {}", all.join(", "));
-    Status::failure(406, "NotAcceptable", message).with_details(crate::apiserver::status::Details::default())
-}
-
 /// Something that a reply shows.
 pub(crate) enum Shown<'s> {
     Stored(&'s Stored),
@@ -639,10 +655,17 @@ impl Shown<'_> {
 pub(crate) fn encode(code: u16, value: &Value, media: MediaType) -> Reply {
     let mut reply = Reply::json(code, value.to_string());
     if media == MediaType::Yaml {
-        reply.body = ReplyBody::Full(yaml::to_string(value).into());
-        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
+        in_yaml(&mut reply);
     }
     reply
+}
+
+/// Writes a reply's JSON as YAML.
+pub(crate) fn in_yaml(reply: &mut Reply) {
+    let ReplyBody::Full(bytes) = &reply.body else { return };
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
+    reply.body = ReplyBody::Full(yaml::to_string(&value).into());
+    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
 }
 
 #[cfg(test)]

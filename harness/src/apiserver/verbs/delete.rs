@@ -67,7 +67,7 @@ impl Scope<'_> {
         }
         let text = match format_of(self.request.header(http::header::CONTENT_TYPE), body, "DeleteOptions")? {
             Format::Json => body.to_vec(),
-            Format::Yaml => yaml_to_json(body).map_err(Status::bad_request)?,
+            Format::Yaml => yaml_to_json(body).map_err(Status::bad_request)?.json,
         };
         let (kind, api_version) = type_meta(&text).map_err(Status::bad_request)?;
         if !kind.is_empty() && kind != "DeleteOptions" {

@@ -165,7 +165,7 @@ async fn serve(
         return not_served(&registry, path, request);
     };
     let scope = Scope::new(server, kind, path.clone(), request, caller);
-    let mut reply = scope.dispatch(break_after).await.unwrap_or_else(Reply::from);
+    let mut reply = scope.dispatch(break_after).await.unwrap_or_else(|status| scope.refusal(&status));
     for warning in scope.take_warnings() {
         reply.warn(&warning);
     }
@@ -481,7 +481,7 @@ fn decode_body(request: &ApiRequest) -> Option<Value> {
         return None;
     }
     if request.header(CONTENT_TYPE).contains("yaml") {
-        return yaml_to_json(&request.body).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        return yaml_to_json(&request.body).ok().and_then(|read| serde_json::from_slice(&read.json).ok());
     }
     serde_json::from_slice(&request.body).ok()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::body::yaml_and_duplicates;
+use super::body::{yaml_complaints, yaml_to_json};
 use super::options::go_type;
 use super::scope::Scope;
 use crate::apiserver::managedfields::{self, Write};
@@ -60,18 +60,32 @@ impl Scope<'_> {
 
     /// The object after server-side apply of the body, defaulted.
     pub(crate) fn applied(&self, old: Option<&Value>, manager: &str, force: bool) -> Result<Value, Status> {
-        self.apply_config(old, self.applied_config()?, manager, force)
+        let (config, again) = self.applied_config()?;
+        let applied = self.apply_config(old, config, manager, force)?;
+        self.judge_repetitions(again)?;
+        Ok(applied)
     }
 
-    /// The body of a server-side apply: YAML or JSON, an object.
-    pub(crate) fn applied_config(&self) -> Result<Value, Status> {
-        let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
-        let (text, twice) = yaml_and_duplicates(&self.request.body)
-            .map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
-        if let Some(twice) = twice.filter(|_| self.query.get("fieldValidation") != Some("Ignore")) {
-            self.warn(twice);
+    /// Keys that stand again in the body of a server-side apply: refused or told, once nothing else stands against it.
+    pub(crate) fn judge_repetitions(&self, again: Vec<String>) -> Result<(), Status> {
+        match self.query.get("fieldValidation").unwrap_or_default() {
+            "Ignore" => {}
+            "Strict" if !again.is_empty() => {
+                let why = yaml_complaints(&again);
+                let why = format!("error strict decoding YAML: error converting YAML to JSON: {why}");
+                return Err(Status::bad_request(why));
+            }
+            _ => again.into_iter().for_each(|warning| self.warn(warning)),
         }
-        let config: Value = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
+        Ok(())
+    }
+
+    /// The body of a server-side apply: YAML or JSON, an object; with the keys that stand again in it.
+    pub(crate) fn applied_config(&self) -> Result<(Value, Vec<String>), Status> {
+        let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+        let read =
+            yaml_to_json(&self.request.body).map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
+        let config: Value = serde_json::from_slice(&read.json).map_err(|error| refuse(error.to_string()))?;
         if config.is_null() {
             return Err(Status::bad_request("invalid object type: /, Kind="));
         }
@@ -81,7 +95,7 @@ impl Scope<'_> {
                 "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
             )));
         }
-        Ok(config)
+        Ok((config, read.again))
     }
 
     /// The object after server-side apply of `config`, defaulted.

@@ -10,6 +10,7 @@ mod authorization;
 mod body;
 mod delete;
 mod handle;
+mod log;
 mod manage;
 pub mod options;
 mod patch;
@@ -21,5 +22,6 @@ mod special;
 mod write;
 mod yaml;
 
+pub(crate) use body::{MEDIA_TYPES, in_yaml};
 pub use handle::handle;
 pub use options::{DeleteOptions, Propagation};

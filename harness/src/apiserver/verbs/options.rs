@@ -94,9 +94,9 @@ impl ListOptions {
             if !known.contains(&version_match) {
                 errors.not_supported(&path, version_match, known);
             }
-            if with_continue && self.watch {
-                errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
-            }
+        }
+        if self.watch && !self.continue_token.is_empty() {
+            errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
         }
         if !self.watch {
             if version_match == "Exact" && self.resource_version == "0" {

@@ -9,6 +9,7 @@ use super::write::{Part, UpdateRules, Written};
 use crate::apiserver::kinds::{ErrorList, Path};
 use crate::apiserver::lifecycle;
 use crate::apiserver::patch::{self, PatchType};
+use crate::apiserver::schema;
 use crate::apiserver::status::Status;
 
 /// Content types of patches.
@@ -42,35 +43,54 @@ impl Scope<'_> {
     /// The patched object: decoded, defaulted, still the object of the path.
     fn patched(&self, patch_type: PatchType, old: Value, options: &WriteOptions) -> Result<Value, Status> {
         let body = &self.request.body;
-        let patched = patch::apply_patch(patch_type, &self.schema(), old, body, options.field_validation)?;
-        patched.warnings.into_iter().for_each(|warning| self.warn(warning));
+        let foreign = |value: &Value| self.foreign(value);
+        let patched = patch::apply_patch_as(patch_type, &self.schema(), old, body, options.field_validation, &foreign)?;
         let mut value = patched.value;
-        self.refuse_foreign(&value)?;
+        self.refuse_foreign_custom(&value)?;
+        if is_untyped(&value) {
+            // Upstream then reads a type whose fields have no names in JSON: it knows none of those that are there.
+            for field in value.as_object().into_iter().flat_map(serde_json::Map::keys) {
+                self.warn(format!("unknown field \"{field}\""));
+            }
+            lifecycle::check_name(&Value::Null, &self.path.name)?;
+        }
+        patched.warnings.into_iter().for_each(|warning| self.warn(warning));
         self.kind.strategy.default(&mut value);
         lifecycle::ensure_namespace(&mut value, &self.path.namespace)?;
         lifecycle::check_name(&value, &self.path.name)?;
         Ok(value)
     }
 
-    /// A patch must not make something else of the object.
-    fn refuse_foreign(&self, value: &Value) -> Result<(), Status> {
+    /// Custom resources say in words of their own that a patch made something else of them.
+    fn refuse_foreign_custom(&self, value: &Value) -> Result<(), Status> {
         let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
         let (kind, api_version) = (text("kind"), text("apiVersion"));
-        if kind == self.kind.kind && api_version == self.kind.api_version() {
+        if !self.is_custom() || (kind == self.kind.kind && api_version == self.kind.api_version()) {
             return Ok(());
         }
+        let (field, found, wanted) = if kind == self.kind.kind {
+            ("apiVersion", api_version, self.kind.api_version())
+        } else {
+            ("kind", kind, self.kind.kind.to_string())
+        };
         let mut errors = ErrorList::new();
-        if self.kind.custom.is_some() {
-            let (field, found, wanted) = if kind == self.kind.kind {
-                ("apiVersion", api_version, self.kind.api_version())
-            } else {
-                ("kind", kind, self.kind.kind.to_string())
-            };
-            errors.invalid(&Path::new(field), found, format!("must be {wanted}"));
-            return Err(Status::invalid(&self.kind.group, kind, &self.path.name, &errors));
+        errors.invalid(&Path::new(field), found, format!("must be {wanted}"));
+        Err(Status::invalid(&self.kind.group, kind, &self.path.name, &errors))
+    }
+
+    /// Why a patched object is none of the path's built-in kind any more.
+    fn foreign(&self, value: &Value) -> Option<String> {
+        let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (kind, api_version) = (text("kind"), text("apiVersion"));
+        let own = kind == self.kind.kind && api_version == self.kind.api_version();
+        if own || self.is_custom() || is_untyped(value) {
+            return None;
         }
-        errors.invalid(&Path::new("patch"), value.to_string(), self.foreign_kind(kind, api_version));
-        Err(Status::invalid("", "", "", &errors))
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let registry = self.server.registry();
+        let other = registry.by_kind(group, version, kind).and_then(|other| schema::builtin(&other.schema));
+        let unreadable = other.and_then(|schema| schema.decode(value.to_string().as_bytes()).err());
+        Some(unreadable.map_or_else(|| self.foreign_kind(kind, api_version), |error| error.to_string()))
     }
 
     /// Server-side apply.
@@ -91,4 +111,9 @@ impl Scope<'_> {
             Ok(new)
         })
     }
+}
+
+/// Whether an object says neither its kind nor its version.
+fn is_untyped(value: &Value) -> bool {
+    ["kind", "apiVersion"].iter().all(|field| value.get(field).is_none_or(|found| found.is_null() || found == ""))
 }

@@ -62,7 +62,8 @@ impl Scope<'_> {
             let containers = pod.pointer(list).and_then(Value::as_array).into_iter().flatten();
             containers.filter_map(|c| c.get("name").and_then(Value::as_str).map(str::to_owned)).collect()
         };
-        let (containers, init) = (names("/spec/containers"), names("/spec/initContainers"));
+        let [containers, init, ephemeral] =
+            ["/spec/containers", "/spec/initContainers", "/spec/ephemeralContainers"].map(names);
         let wanted = self.query.get("container").unwrap_or_default();
         if wanted.is_empty() && containers.len() > 1 {
             let mut choices = format!("choose one of: [{}]", containers.join(" "));
@@ -72,7 +73,7 @@ impl Scope<'_> {
             let message = format!("a container name must be specified for pod {}, {choices}", self.path.name);
             return Err(Status::bad_request(message));
         }
-        if !wanted.is_empty() && !containers.iter().chain(&init).any(|name| name == wanted) {
+        if !wanted.is_empty() && ![containers, init, ephemeral].concat().iter().any(|name| name == wanted) {
             return Err(Status::bad_request(format!("container {wanted} is not valid for pod {}", self.path.name)));
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::body::Shown;
+use super::body::{STREAM_TYPES, Shown};
 use super::options::{ListOptions, VersionMatch};
 use super::scope::Scope;
 use crate::apiserver::kinds::{Path, field};
@@ -14,6 +14,7 @@ use crate::apiserver::lifecycle::parse_version;
 use crate::apiserver::request::{Reply, ReplyBody};
 use crate::apiserver::status::{Status, StatusMeta};
 use crate::apiserver::store::{Range, Stored};
+use crate::apiserver::table::accept::MediaType;
 use crate::apiserver::watch::{self, Opening, View, Watch};
 
 /// Shortest life of a watch that names no timeout; the longest is twice that.
@@ -182,6 +183,9 @@ impl Scope<'_> {
     /// Opens a watch. `break_after` comes from a fault.
     pub(crate) fn watch(&self, options: &ListOptions, break_after: Option<Duration>) -> Result<Reply, Status> {
         let negotiated = self.negotiate()?;
+        if negotiated.media == MediaType::Yaml {
+            return Err(Status::not_acceptable(&STREAM_TYPES));
+        }
         let transform = match negotiated.transform {
             None => None,
             Some((how, version)) => Some((how, self.rendering(version)?)),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
@@ -37,13 +36,18 @@ impl Scope<'_> {
             ("finalize", "update") => self.write_reply(|| self.finalize()),
             ("log", "get") => self.log(),
             ("token", "create") => self.token(),
-            ("exec" | "attach" | "portforward", _) => self.stream(),
             ("ephemeralcontainers" | "resize", "get") => self.get(),
-            ("ephemeralcontainers" | "resize" | "approval", "update") => self.write_reply(|| self.update(Part::Whole)),
-            ("ephemeralcontainers" | "resize" | "approval", "patch") => {
+            ("ephemeralcontainers" | "resize", "update") => self.write_reply(|| self.update(Part::Special)),
+            ("ephemeralcontainers" | "resize", "patch") => {
+                self.check_patch_type()?;
+                self.write_reply(|| self.patch(Part::Special))
+            }
+            ("approval", "update") => self.write_reply(|| self.update(Part::Whole)),
+            ("approval", "patch") => {
                 self.check_patch_type()?;
                 self.write_reply(|| self.patch(Part::Whole))
             }
+            ("exec" | "attach" | "portforward", _) => self.stream(),
             (subresource, _) => {
                 self.stored()?;
                 tracing::info!(path = self.request.path, subresource, "this subresource is not served");
@@ -121,6 +125,9 @@ impl Scope<'_> {
                     let table = table::table_of_object(&table::scale_printer(), &shown, &rendering, true);
                     Ok(encode(200, &table, negotiated.media))
                 }
+                Some((Transform::PartialObjectMetadata, version)) => {
+                    Ok(encode(200, &table::partial_metadata(&shown, version), negotiated.media))
+                }
                 _ => Ok(encode(200, &shown, negotiated.media)),
             };
         }
@@ -134,6 +141,11 @@ impl Scope<'_> {
         let written = self.guaranteed_update(Part::Whole, &rules, &mut |old| {
             let old = old.ok_or_else(|| self.not_found(&self.path.name))?;
             let wanted = wanted(&self.scale_to_change(old)?)?;
+            let uid = lifecycle::metadata_text(&wanted, "uid");
+            let present = lifecycle::metadata_text(old, "uid");
+            if !uid.is_empty() && uid != present {
+                return Err(self.uid_mismatch(uid, present));
+            }
             let mut new = old.clone();
             self.set_scale(&mut new, &wanted)?;
             // A Scale without a version scales whatever there is, also where updates must name one.
@@ -142,8 +154,13 @@ impl Scope<'_> {
                 lifecycle::metadata_mut(&mut new).insert("resourceVersion".to_owned(), version.into());
             }
             if self.replicas_are_owned(old) {
-                new = self.manage(Some(old), new, &manager);
-                forget_times_of_scales(&mut new);
+                if self.is_scaled_to_nothing(old, &wanted) {
+                    // A Scale leaves a zero out: to its owners the field is gone.
+                    managedfields::disown(&mut new, &["spec", "replicas"]);
+                } else {
+                    new = self.manage(Some(old), new, &manager);
+                    forget_times_of_scales(&mut new);
+                }
             }
             Ok(new)
         })?;
@@ -158,13 +175,15 @@ impl Scope<'_> {
     fn apply_scale(&self) -> Result<Value, Status> {
         let options = WriteOptions::parse(&self.query, "PatchOptions", Some(true))?;
         let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
-        let scale = self.applied_config()?;
+        let (scale, again) = self.applied_config()?;
         let (kind, version) = (meta::text(&scale, "kind"), meta::text(&scale, "apiVersion"));
         if kind != "Scale" || version != "autoscaling/v1" {
-            let why = format!("invalid object type: {version}, Kind={kind}");
+            let slash = if version.contains('/') { "" } else { "/" };
+            let why = format!("invalid object type: {slash}{version}, Kind={kind}");
             return Err(Status::bad_request(why));
         }
         lifecycle::check_name(&scale, &self.path.name)?;
+        self.judge_repetitions(again)?;
         let paths = self.scale_paths().unwrap_or_default();
         let mut config = json!({
             "apiVersion": self.kind.api_version(), "kind": self.kind.kind, "metadata": {"name": self.path.name},
@@ -178,6 +197,10 @@ impl Scope<'_> {
             let mut new = self
                 .apply_config(Some(old), config.clone(), &options.field_manager, force)
                 .map_err(|refusal| in_terms_of_scales(refusal, &self.kind.api_version()))?;
+            if self.scale_paths().is_none() && self.replicas_are_owned(old) && !self.replicas_are_owned(&new) {
+                // The last owner let go: a Scale without replicas asks for none, not for the default.
+                new["spec"]["replicas"] = 0.into();
+            }
             forget_times_of_scales(&mut new);
             let errors = scale::validate(&self.scale_of(&new)?);
             if errors.is_empty() {
@@ -235,6 +258,12 @@ impl Scope<'_> {
         Ok((options, Box::new(patch)))
     }
 
+    /// Whether a built-in workload had replicas and is to have none.
+    fn is_scaled_to_nothing(&self, old: &Value, wanted: &Value) -> bool {
+        let count = |object: &Value| object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+        self.scale_paths().is_none() && count(old) != 0 && count(wanted) == 0
+    }
+
     /// Whether anybody owns the field behind the Scale: if not, scaling gains no ownership either.
     fn replicas_are_owned(&self, object: &Value) -> bool {
         let path = self.scale_paths().map_or_else(|| ".spec.replicas".to_owned(), |paths| paths.spec_replicas);
@@ -251,48 +280,20 @@ impl Scope<'_> {
     }
 
     fn set_scale(&self, object: &mut Value, wanted: &Value) -> Result<(), Status> {
-        scale::apply(&self.kind, object, wanted, self.scale_paths().as_ref())
+        scale::apply(object, wanted, self.scale_paths().as_ref())
     }
 
-    /// PUT of `namespaces/…/finalize`: only the finalizers of the spec change.
+    /// PUT of `namespaces/…/finalize`: everything but the status.
     fn finalize(&self) -> Result<Written, Status> {
         let options = WriteOptions::parse(&self.query, "UpdateOptions", None)?;
         let object = self.decode(&options)?;
         lifecycle::check_name(&object, &self.path.name)?;
         let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
-        let version = lifecycle::metadata_text(&object, "resourceVersion").to_owned();
         let manager = self.manager(&options.field_manager);
         self.guaranteed_update(Part::Finalize, &rules, &mut |old| {
-            let mut new = old.cloned().ok_or_else(|| self.not_found(&self.path.name))?;
-            let finalizers = object.pointer("/spec/finalizers").filter(|list| !meta::is_empty(Some(list)));
-            if let Some(spec) = meta::object_at(&mut new, "spec") {
-                spec.remove("finalizers");
-                spec.extend(finalizers.map(|list| ("finalizers".to_owned(), list.clone())));
-            }
-            let metadata = lifecycle::metadata_mut(&mut new);
-            if !version.is_empty() {
-                metadata.insert("resourceVersion".to_owned(), version.clone().into());
-            }
-            Ok(self.manage(old, new, &manager))
+            let old = old.ok_or_else(|| self.not_found(&self.path.name))?;
+            Ok(self.manage(Some(old), object.clone(), &manager))
         })
-    }
-
-    /// The log of a container that never runs: empty.
-    fn log(&self) -> Result<Reply, Status> {
-        let pod = self.value(&*self.stored()?);
-        self.check_container(&pod)?;
-        let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
-        if !node.is_empty() && self.server.get(&ResourceId::new("", "nodes"), "", node).is_none() {
-            return Err(Status::not_found(self.group_resource(), node));
-        }
-        if node.is_empty() {
-            let mut nothing = Reply::text(204, "");
-            nothing.headers.remove(CONTENT_TYPE);
-            return Ok(nothing);
-        }
-        let mut reply = Reply::text(200, "");
-        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-        Ok(reply)
     }
 
     /// What a token is bound to must be there.

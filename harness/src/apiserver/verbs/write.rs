@@ -53,6 +53,8 @@ pub(crate) enum Part {
     Status,
     /// A namespace's `spec.finalizers`.
     Finalize,
+    /// What a subresource of the kind's own lets through.
+    Special,
 }
 
 impl Scope<'_> {
@@ -206,7 +208,7 @@ impl Scope<'_> {
             let old = self.recent_value(&current);
             let new = transform(Some(&old))?;
             let new = self.prepare_update(part, new, &old, current.revision())?;
-            if part != Part::Status && lifecycle::ends_deletion(&new, &old) {
+            if lifecycle::ends_deletion(&new, &old) {
                 if !rules.dry_run {
                     let removed = self.server.store().delete(&self.resource, current.key(), current.revision());
                     match removed {
@@ -234,6 +236,9 @@ impl Scope<'_> {
     }
 
     fn create_on_update(&self, rules: &UpdateRules, transform: &mut Transform<'_>) -> Result<Written, Status> {
+        if let Some(wanted) = rules.uid.as_deref() {
+            return Err(self.uid_mismatch(wanted, ""));
+        }
         let mut object = transform(None)?;
         lifecycle::wipe_system_fields(&mut object);
         // Only creations by POST are refused for a version.
@@ -248,7 +253,7 @@ impl Scope<'_> {
     fn prepare_update(&self, part: Part, mut new: Value, old: &Value, revision: u64) -> Result<Value, Status> {
         let strategy = &*self.kind.strategy;
         let unconditional = match part {
-            Part::Whole | Part::Finalize => strategy.allow_unconditional_update(),
+            Part::Whole | Part::Finalize | Part::Special => strategy.allow_unconditional_update(),
             Part::Status => strategy.allow_unconditional_status_update(),
         };
         self.check_version(&mut new, revision, unconditional)?;
@@ -260,16 +265,24 @@ impl Scope<'_> {
         lifecycle::before_strategy(&mut new, old);
         match part {
             Part::Whole => strategy.prepare_for_update(&mut new, old, &context),
+            Part::Special => {
+                strategy.narrow(&self.path.subresource, &mut new, old);
+                strategy.prepare_for_update(&mut new, old, &context);
+            }
             Part::Status => strategy.prepare_for_status_update(&mut new, old, &context),
-            Part::Finalize => {}
+            Part::Finalize => meta::keep_field(&mut new, old, "status"),
         }
         lifecycle::after_strategy(&mut new, old);
         let errors = match part {
             Part::Whole => kinds::validate_update(&self.kind, &new, old),
             Part::Finalize => kinds::validate_finalize(&new, old),
             Part::Status => kinds::validate_status_update(&self.kind, &new, old),
+            Part::Special => kinds::validate_subresource_update(&self.kind, &self.path.subresource, &new, old),
         };
         self.refuse_invalid(&new, &errors)?;
+        if part == Part::Special {
+            strategy.admit_subresource(&self.path.subresource, &new, old, &context)?;
+        }
         if part == Part::Whole {
             strategy.begin_update(&mut new, old, &context)?;
             for warning in strategy.warnings_on_update(&new, old) {
@@ -297,7 +310,7 @@ impl Scope<'_> {
         }
     }
 
-    fn uid_mismatch(&self, wanted: &str, found: &str) -> Status {
+    pub(crate) fn uid_mismatch(&self, wanted: &str, found: &str) -> Status {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
             self.etcd_key()

@@ -108,6 +108,11 @@ fn compute(pod: &Value, ctx: &Context<'_>) -> Result<Computed, Status> {
 /// `RuntimeClass`: the class must exist.
 pub(super) fn runtime_class(pod: &Value, ctx: &Context<'_>) -> Result<(), Status> {
     let wanted = pod.get("spec").map_or("", |s| meta::text(s, "runtimeClassName"));
+    let overhead = pod.get("spec").and_then(|s| s.get("overhead"));
+    if wanted.is_empty() && !meta::is_empty(overhead) {
+        let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+        return Err(Status::forbidden(GroupResource::new("", "pods"), meta::name(pod), why));
+    }
     if wanted.is_empty() || ctx.lookup.get("node.k8s.io", "runtimeclasses", "", wanted).is_some() {
         return Ok(());
     }

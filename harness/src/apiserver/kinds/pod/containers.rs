@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::volumes::Volumes;
-use crate::apiserver::field::{BadValue, ErrorList, Path};
+use crate::apiserver::field::{BadValue, Error, ErrorList, Path};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{meta, names};
 
@@ -84,6 +84,52 @@ pub(super) fn init(around: &Surroundings<'_>, path: &Path<'_>, errors: &mut Erro
     }
 }
 
+/// What an ephemeral container must not have, in the order of upstream's type.
+const NOT_EPHEMERAL: [&str; 9] = [
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+];
+
+/// `spec.ephemeralContainers`.
+pub(super) fn ephemeral(around: &Surroundings<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    const WHY: &str = "cannot be set for an Ephemeral Container";
+    let list = array(around.spec, "ephemeralContainers");
+    let lasting = || array(around.spec, "containers").iter().chain(array(around.spec, "initContainers"));
+    for (i, container) in list.iter().enumerate() {
+        let path = path.index(i);
+        common(container, around, &path, errors);
+        super::validation::trimmed_image(container, &path, errors);
+        let name = meta::text(container, "name");
+        if lasting().chain(&list[..i]).any(|other| meta::text(other, "name") == name) {
+            errors.duplicate(&path.child("name"), name);
+        }
+        let target = meta::text(container, "targetContainerName");
+        if !target.is_empty() && !lasting().any(|other| meta::text(other, "name") == target) {
+            errors.not_found(&path.child("targetContainerName"), target);
+        }
+        for field in NOT_EPHEMERAL {
+            if !meta::is_empty(container.get(field)) {
+                errors.forbidden(&path.child(field), WHY);
+            }
+        }
+        let mounts = path.child("volumeMounts");
+        for (j, mount) in array(container, "volumeMounts").iter().enumerate() {
+            for field in ["subPath", "subPathExpr"] {
+                if !meta::text(mount, field).is_empty() {
+                    errors.forbidden(&mounts.index(j).child(field), WHY);
+                }
+            }
+        }
+    }
+}
+
 fn restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = array(container, "restartPolicyRules");
     match given(container, "restartPolicy").and_then(Value::as_str) {
@@ -124,10 +170,44 @@ fn common(container: &Value, around: &Surroundings<'_>, path: &Path<'_>, errors:
     one_of(policy, &["Always", "IfNotPresent", "Never"], &path.child("imagePullPolicy"), errors);
     if let Some(resources) = given(container, "resources") {
         super::resources::requirements(resources, false, &path.child("resources"), errors);
+        let claims = path.child("resources");
+        claimed(array(resources, "claims"), around.spec, &claims.child("claims"), errors);
     }
     resize_policies(container, around.spec, &path.child("resizePolicy"), errors);
     if let Some(context) = given(container, "securityContext") {
         security_context(context, &path.child("securityContext"), errors);
+    }
+}
+
+/// Claims that a container uses: each once, and of the pod's.
+fn claimed(claims: &[Value], spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut known: Vec<&str> = array(spec, "resourceClaims").iter().map(|claim| meta::text(claim, "name")).collect();
+    known.sort_unstable();
+    known.dedup();
+    let key = |claim: &Value| (meta::text(claim, "name").to_owned(), meta::text(claim, "request").to_owned());
+    for (i, claim) in claims.iter().enumerate() {
+        let path = path.index(i);
+        let (name, request) = key(claim);
+        if name.is_empty() {
+            errors.required(&path, "");
+            continue;
+        }
+        let before = || claims[..i].iter().map(key);
+        if before().any(|(other, part)| other == name && part.is_empty()) {
+            errors.duplicate(&path, name.as_str());
+        } else if before().any(|(other, part)| other == name && part == request) {
+            errors.duplicate(&path, format!("{name}/{request}"));
+        } else if request.is_empty() && before().any(|(other, _)| other == name) {
+            errors.duplicate(&path, name.as_str());
+        }
+        if !known.contains(&name.as_str()) {
+            let mut error = Error::not_found(&path, name);
+            error.detail = match known.as_slice() {
+                [] => "must be one of the names in pod.spec.resourceClaims which is empty".to_owned(),
+                known => format!("must be one of the names in pod.spec.resourceClaims: {}", known.join(", ")),
+            };
+            errors.push(error);
+        }
     }
 }
 
@@ -224,6 +304,7 @@ fn mounts(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mu
             errors.invalid(&path.child("mountPath"), target, "must not already exist as a path in volumeDevices");
         }
         sub_path(mount, &path, &mounts_path, errors);
+        propagation(mount, container, &mounts_path.child("mountPropagation"), errors);
     }
     let devices_path = path.child("volumeDevices");
     for (i, device) in devices.iter().enumerate() {
@@ -248,6 +329,21 @@ fn mounts(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mu
         if target.is_empty() {
             errors.required(&path.child("devicePath"), "");
         }
+        if mounts.iter().any(|mount| meta::text(mount, "name") == name) {
+            errors.invalid(&path.child("name"), name, "must not already exist in volumeMounts");
+        }
+    }
+}
+
+fn propagation(mount: &Value, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    const KNOWN: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
+    let Some(wanted) = given(mount, "mountPropagation").and_then(Value::as_str) else { return };
+    if !KNOWN.contains(&wanted) {
+        errors.not_supported(path, wanted, &KNOWN);
+    }
+    let privileged = container.pointer("/securityContext/privileged") == Some(&Value::Bool(true));
+    if wanted == "Bidirectional" && !privileged {
+        errors.forbidden(path, "Bidirectional mount propagation is available only to privileged containers");
     }
 }
 
@@ -401,15 +497,17 @@ pub(super) fn profile(context: &Value, field: &str, path: &Path<'_>, errors: &mu
     let path = path.child(field);
     let kind = meta::text(profile, "type");
     let file = given(profile, "localhostProfile");
+    let what = if field == "appArmorProfile" { "AppArmor" } else { "seccomp" };
     match kind {
         "Localhost" => {
             if file.is_none() {
-                errors.required(&path.child("localhostProfile"), "must be set when seccomp type is Localhost");
+                let why = format!("must be set when {what} type is Localhost");
+                errors.required(&path.child("localhostProfile"), why);
             }
         }
         "RuntimeDefault" | "Unconfined" => {
             if let Some(file) = file {
-                let why = "can only be set when seccomp type is Localhost";
+                let why = format!("can only be set when {what} type is Localhost");
                 errors.invalid(&path.child("localhostProfile"), file, why);
             }
         }

@@ -327,6 +327,16 @@ fn volume_defaults(volume: &mut Object) {
         text_default(rbd, "user", "admin");
         text_default(rbd, "keyring", "/etc/ceph/keyring");
     }
+    if let Some(disk) = inner(volume, "azureDisk") {
+        value_default(disk, "cachingMode", "ReadWrite");
+        value_default(disk, "kind", "Shared");
+        value_default(disk, "fsType", "ext4");
+        value_default(disk, "readOnly", false);
+    }
+    if let Some(disk) = inner(volume, "scaleIO") {
+        text_default(disk, "storageMode", "ThinProvisioned");
+        text_default(disk, "fsType", "xfs");
+    }
     if let Some(image) = inner(volume, "image") {
         let latest = image_is_latest(image.get("reference").and_then(Value::as_str).unwrap_or_default());
         text_default(image, "pullPolicy", if latest { "Always" } else { "IfNotPresent" });

@@ -40,6 +40,11 @@ pub(super) fn difference(before: &Value, after: &Value) -> String {
     difflib::unified(&lines(before), &lines(after))
 }
 
+/// A unified diff of two values of an internal type.
+pub(super) fn difference_of(name: &str, before: &Value, after: &Value) -> String {
+    difflib::unified(&lines_of(name, before), &lines_of(name, after))
+}
+
 /// A value of an internal type in one line, as upstream shows it in `Invalid value`.
 pub(super) fn compact(name: &str, value: &Value) -> String {
     let mut printer = Printer { spec: value, out: String::new(), compact: true };
@@ -48,8 +53,12 @@ pub(super) fn compact(name: &str, value: &Value) -> String {
 }
 
 fn lines(spec: &Value) -> Vec<String> {
-    let mut printer = Printer { spec, out: String::new(), compact: false };
-    printer.structure("PodSpec", spec, 0);
+    lines_of("PodSpec", spec)
+}
+
+fn lines_of(name: &str, value: &Value) -> Vec<String> {
+    let mut printer = Printer { spec: value, out: String::new(), compact: false };
+    printer.structure(name, value, 0);
     printer.out.lines().map(str::to_owned).collect()
 }
 

@@ -9,6 +9,7 @@ mod env;
 mod qos;
 mod resources;
 mod scheduling;
+mod subresources;
 pub(super) mod validation;
 mod volumes;
 pub(super) mod warnings;
@@ -97,6 +98,18 @@ impl Strategy for Pod {
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
         validation::status_update(new, old)
+    }
+
+    fn narrow(&self, subresource: &str, new: &mut Value, old: &Value) {
+        subresources::narrow(subresource, new, old);
+    }
+
+    fn validate_subresource_update(&self, subresource: &str, new: &Value, old: &Value) -> ErrorList {
+        subresources::validate(subresource, new, old)
+    }
+
+    fn admit_subresource(&self, subresource: &str, new: &Value, old: &Value, ctx: &Context<'_>) -> Result<(), Status> {
+        subresources::admit(subresource, new, old, ctx)
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {

@@ -70,7 +70,11 @@ pub(super) fn quantity(name: &str, value: &Value, path: &Path<'_>, errors: &mut 
         errors.invalid(path, text.as_str(), meta::NOT_NEGATIVE);
     }
     if is_integer_resource(name) && !parsed.is_whole() {
-        errors.invalid(path, text, "must be an integer");
+        errors.invalid(path, text.as_str(), "must be an integer");
+    }
+    let page = name.strip_prefix("hugepages-").and_then(Quantity::parse);
+    if page.is_some_and(|page| !parsed.is_multiple_of(page)) {
+        errors.invalid(path, text.as_str(), format!("{text} is not positive integer multiple of {name}"));
     }
 }
 

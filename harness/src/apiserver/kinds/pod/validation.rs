@@ -4,19 +4,19 @@ use serde_json::{Map, Value};
 
 use super::containers::{self, Surroundings};
 use super::{resources, scheduling, volumes};
-use crate::apiserver::field::{BadValue, ErrorList, Path};
+use crate::apiserver::field::{BadValue, Error, ErrorList, Path};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{NameRule, meta, names};
 
-const METADATA: Path<'static> = Path::new("metadata");
-const SPEC: Path<'static> = Path::new("spec");
+pub(super) const METADATA: Path<'static> = Path::new("metadata");
+pub(super) const SPEC: Path<'static> = Path::new("spec");
 const MAX_INT32: i64 = i32::MAX as i64;
 
 fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
     value.get(field).filter(|v| !v.is_null())
 }
 
-fn spec_of(pod: &Value) -> &Value {
+pub(super) fn spec_of(pod: &Value) -> &Value {
     pod.get("spec").unwrap_or(&Value::Null)
 }
 
@@ -34,8 +34,9 @@ pub(super) fn create(pod: &Value) -> ErrorList {
     errors
 }
 
-fn metadata_and_spec(pod: &Value, errors: &mut ErrorList) {
+pub(super) fn metadata_and_spec(pod: &Value, errors: &mut ErrorList) {
     errors.append(meta::validate(pod, true, NameRule::Subdomain, &METADATA));
+    annotations(pod, errors);
     let spec = spec_of(pod);
     pod_spec(spec, true, &SPEC, errors);
     if meta::text(spec, "serviceAccountName").is_empty() {
@@ -46,6 +47,23 @@ fn metadata_and_spec(pod: &Value, errors: &mut ErrorList) {
         for (i, container) in array(spec, field).iter().enumerate() {
             trimmed_image(container, &path.index(i), errors);
         }
+    }
+}
+
+/// Annotations that mean something to the server.
+fn annotations(pod: &Value, errors: &mut ErrorList) {
+    const MIRROR: &str = "kubernetes.io/config.mirror";
+    const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+    let Some(annotations) = pod.pointer("/metadata/annotations") else { return };
+    let path = METADATA.child("annotations");
+    let value = |key: &str| annotations.get(key).and_then(Value::as_str);
+    if let Some(mirror) = value(MIRROR).filter(|_| meta::text(spec_of(pod), "nodeName").is_empty()) {
+        errors.invalid(&path.key(MIRROR), mirror, "must set spec.nodeName if mirror pod annotation is set");
+    }
+    let is_number =
+        |text: &str| text.parse::<i32>().is_ok_and(|_| !text.starts_with('+') && !text.starts_with('0') || text == "0");
+    if let Some(cost) = value(COST).filter(|cost| !is_number(cost)) {
+        errors.invalid(&path.key(COST), cost, "must be a 32bit integer");
     }
 }
 
@@ -67,7 +85,7 @@ fn tokens_without_account(spec: &Value, errors: &mut ErrorList) {
     }
 }
 
-fn trimmed_image(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn trimmed_image(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let image = meta::text(container, "image");
     if image.trim() != image {
         errors.invalid(&path.child("image"), image, "must not have leading or trailing whitespace");
@@ -94,9 +112,11 @@ pub(in crate::apiserver::kinds) fn template(template: &Value, path: &Path<'_>, e
 fn pod_spec(spec: &Value, is_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let volumes = volumes::validate(spec, &path.child("volumes"), errors);
     let grace_period = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
+    resource_claims(array(spec, "resourceClaims"), &path.child("resourceClaims"), errors);
     let around = Surroundings { spec, volumes: &volumes, grace_period };
     containers::regular(&around, &path.child("containers"), errors);
     containers::init(&around, &path.child("initContainers"), errors);
+    containers::ephemeral(&around, &path.child("ephemeralContainers"), errors);
     if let Some(own) = given(spec, "resources") {
         resources::requirements(own, true, &path.child("resources"), errors);
     }
@@ -109,6 +129,7 @@ fn pod_spec(spec: &Value, is_pod: bool, path: &Path<'_>, errors: &mut ErrorList)
         meta::validate_labels(labels, &path.child("nodeSelector"), errors);
     }
     security_context(spec, &path.child("securityContext"), errors);
+    host_users(spec, path, errors);
     if let Some(affinity) = given(spec, "affinity") {
         scheduling::affinity(affinity, &path.child("affinity"), errors);
     }
@@ -187,6 +208,46 @@ fn names_in_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// Claims of a pod: named once, and each with one source.
+fn resource_claims(claims: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (i, claim) in claims.iter().enumerate() {
+        let path = path.index(i);
+        let name = meta::text(claim, "name");
+        if name.is_empty() {
+            errors.required(&path.child("name"), "");
+        } else if claims[..i].iter().any(|other| meta::text(other, "name") == name) {
+            errors.duplicate(&path.child("name"), name);
+        } else {
+            checked(name, names::dns1123_label(name), &path.child("name"), errors);
+        }
+        let sources = ["resourceClaimName", "resourceClaimTemplateName"];
+        let shown = || {
+            let of = |field: &str| given(claim, field).map_or("null".to_owned(), Value::to_string);
+            let name = Value::from(name);
+            let (own, template) = (of(sources[0]), of(sources[1]));
+            BadValue::Raw(format!(
+                "{{\"Name\":{name},\"ResourceClaimName\":{own},\"ResourceClaimTemplateName\":{template}}}"
+            ))
+        };
+        match sources.iter().filter(|field| given(claim, field).is_some()).count() {
+            0 => {
+                let why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
+                errors.invalid(&path, shown(), why);
+            }
+            2 => {
+                let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
+                errors.invalid(&path, shown(), why);
+            }
+            _ => {}
+        }
+        for field in sources {
+            if let Some(name) = given(claim, field).and_then(Value::as_str) {
+                checked(name, names::dns1123_subdomain(name), &path.child(field), errors);
+            }
+        }
+    }
+}
+
 /// An IP address in the lenient form of old fields.
 pub(super) fn ip(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if text.parse::<std::net::IpAddr>().is_err() {
@@ -209,6 +270,27 @@ fn host_network(spec: &Value, is_pod: bool, path: &Path<'_>, errors: &mut ErrorL
             if (is_pod || host != 0) && host != own {
                 let why = "must match `containerPort` when `hostNetwork` is true";
                 errors.invalid(&ports.index(j).child("hostPort"), host, why);
+            }
+        }
+    }
+}
+
+/// A pod with users of its own shares nothing else with its host.
+fn host_users(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    const WHY: &str = "when `hostUsers` is false";
+    if spec.get("hostUsers") != Some(&Value::Bool(false)) {
+        return;
+    }
+    for (field, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.get(field) == Some(&Value::Bool(true)) {
+            errors.forbidden(&path.child(shown), WHY);
+        }
+    }
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        let path = path.child(list);
+        for (i, container) in array(spec, list).iter().enumerate() {
+            if !array(container, "volumeDevices").is_empty() {
+                errors.forbidden(&path.index(i).child("volumeDevices"), WHY);
             }
         }
     }
@@ -374,7 +456,7 @@ fn munge(now: &Value, before: &Value) -> Value {
     munged
 }
 
-fn put_back(map: &mut Map<String, Value>, before: &Value, field: &str) {
+pub(super) fn put_back(map: &mut Map<String, Value>, before: &Value, field: &str) {
     match before.get(field) {
         Some(value) => {
             map.insert(field.to_owned(), value.clone());
@@ -405,6 +487,7 @@ pub(super) fn status_update(new: &Value, old: &Value) -> ErrorList {
     for (i, address) in array(now, "podIPs").iter().enumerate() {
         ip(meta::text(address, "ip"), &ips.index(i), &mut errors);
     }
+    one_per_family(array(now, "podIPs"), &ips, &mut errors);
     let hosts = array(now, "hostIPs");
     let path = path.child("hostIPs");
     if let Some(first) = hosts.first().map(|h| meta::text(h, "ip")).filter(|ip| *ip != meta::text(now, "hostIP")) {
@@ -413,7 +496,33 @@ pub(super) fn status_update(new: &Value, old: &Value) -> ErrorList {
     for (i, address) in hosts.iter().enumerate() {
         ip(meta::text(address, "ip"), &path.index(i), &mut errors);
     }
+    one_per_family(hosts, &path, &mut errors);
     errors
+}
+
+/// At most one address of each family.
+fn one_per_family(addresses: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    if addresses.len() < 2 {
+        return;
+    }
+    let (mut sixes, mut bad) = (0, None);
+    for (i, address) in addresses.iter().enumerate() {
+        match meta::text(address, "ip").parse::<std::net::IpAddr>() {
+            Ok(ip) => sixes += usize::from(ip.is_ipv6()),
+            Err(_) => bad = bad.or(Some((i, meta::text(address, "ip")))),
+        }
+    }
+    if let Some((i, text)) = bad {
+        let why = format!("failed to check for dual stack with error:invalid IP[{i}]: {text}");
+        errors.push(Error::internal(path, why));
+    }
+    let both = bad.is_none() && sixes > 0 && sixes < addresses.len();
+    if !both || addresses.len() > 2 {
+        let shown: Vec<String> =
+            addresses.iter().map(|a| format!("{{\"IP\":{}}}", Value::from(meta::text(a, "ip")))).collect();
+        let shown = BadValue::Raw(format!("[{}]", shown.join(",")));
+        errors.invalid(path, shown, "may specify no more than one IP for each IP family");
+    }
 }
 
 fn conditions(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
