@@ -1,26 +1,42 @@
 //! Processes and real API servers: started, reached, stopped, and gone when the harness is killed.
 //!
 //! What a machine lacks is skipped, with the reason in brackets. Called with `hold`, this program is the harness that gets
-//! killed: it starts what the other words say, tells, and waits.
+//! killed: it starts what the other words say, tells, and waits. Called with `k3s-stand-in`, it is what runs in the container.
 
 #[path = "places/envtest.rs"]
 mod envtest;
+#[path = "places/found.rs"]
+mod found;
+#[path = "places/k3s.rs"]
+mod k3s;
+#[path = "places/kind.rs"]
+mod kind;
 #[path = "places/process.rs"]
 mod process;
 #[path = "places/tools.rs"]
 mod tools;
 
+use std::process::ExitCode;
+
 use libtest_mimic::{Arguments, Trial};
 
-fn main() {
+fn main() -> ExitCode {
     plumbline::process::use_guard(env!("CARGO_BIN_EXE_plumbline"));
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let [verb, rest @ ..] = words.as_slice()
         && verb == tools::HOLD
     {
-        return tools::hold(rest);
+        tools::hold(rest);
+        return ExitCode::SUCCESS;
+    }
+    if let [verb, rest @ ..] = words.as_slice()
+        && verb == k3s::STAND_IN
+    {
+        return k3s::stand_in(rest);
     }
     let arguments = Arguments::from_args();
-    let trials: Vec<Trial> = [process::trials(), envtest::trials()].into_iter().flatten().collect();
-    libtest_mimic::run(&arguments, trials).exit();
+    let trials = [process::trials(), envtest::trials(), k3s::trials(), kind::trials(), found::trials()];
+    let conclusion = libtest_mimic::run(&arguments, trials.into_iter().flatten().collect::<Vec<Trial>>());
+    k3s::clean_up();
+    conclusion.exit_code()
 }

@@ -46,14 +46,14 @@ pub(crate) async fn hold(words: &[String]) -> (String, Box<dyn Any>) {
     (server.kubeconfig.display().to_string(), Box::new(server))
 }
 
-async fn client(server: &Server) -> Client {
+pub(crate) async fn client(server: &Server) -> Client {
     let file = Kubeconfig::read_from(&server.kubeconfig).expect("a kubeconfig");
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a configuration");
     Client::try_from(config).expect("a client")
 }
 
 fn failure(result: Result<Server, EnvironmentError>) -> EnvironmentError {
-    result.map(|server| panic!("it starts: {server:?}")).unwrap_err()
+    result.map(|server| panic!("it starts: {server:?}")).expect_err("a failure")
 }
 
 async fn lives() {

@@ -38,6 +38,7 @@ pub(crate) fn hold(words: &[String]) {
         let (kind, rest) = words.split_first().expect("what to hold");
         let (told, _kept): (String, Box<dyn std::any::Any>) = match kind.as_str() {
             "process" => crate::process::hold(rest),
+            "k3s" => crate::k3s::hold(rest).await,
             "envtest" => crate::envtest::hold(rest).await,
             other => panic!("unknown: {other}"),
         };
@@ -58,6 +59,11 @@ pub(crate) struct Harness {
 impl Harness {
     /// Starts this program with `hold WORDS…` and waits until everything has started.
     pub(crate) fn start(words: &[&str]) -> Self {
+        Self::start_with(words, &[])
+    }
+
+    /// The same with variables.
+    pub(crate) fn start_with(words: &[&str], variables: &[(&str, &str)]) -> Self {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mark = format!("{}-{number}", std::process::id());
@@ -65,6 +71,7 @@ impl Harness {
             .arg(HOLD)
             .args(words)
             .env(MARK, &mark)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

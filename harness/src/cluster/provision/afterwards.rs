@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
-use super::{EnvironmentError, Kind};
+use super::{EnvironmentError, Kind, containers};
 
 /// The hidden verb.
 pub const VERB: &str = "__afterwards";
@@ -18,10 +18,13 @@ pub const VERB: &str = "__afterwards";
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// How long something that the harness began may still go on after its end.
+const AFTERMATH: Duration = Duration::from_secs(3);
+
 /// What to do when the harness has gone, in this order.
 #[derive(Clone, Debug, Default)]
 pub struct Afterwards {
-    /// A program and its arguments.
+    /// A program and its arguments. It runs twice, the second time when nothing goes on any more that the harness began.
     pub run: Vec<OsString>,
     /// Remove the containers with this label, `name=value`.
     pub containers: Option<String>,
@@ -116,14 +119,27 @@ fn parse(arguments: &[OsString]) -> Option<Afterwards> {
 impl Afterwards {
     /// Does it now. Says whether everything went.
     fn clean(&self) -> bool {
-        let ran = self.run.split_first().is_none_or(|(program, arguments)| {
-            let mut command = Command::new(program);
-            command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            command.status().is_ok_and(|status| status.success())
-        });
-        let removed = self.folder.as_deref().is_none_or(remove_folder);
-        ran & removed
+        let once = || {
+            let ran = self.run.split_first().is_none_or(|(program, arguments)| {
+                let mut command = Command::new(program);
+                command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                command.status().is_ok_and(|status| status.success())
+            });
+            ran & self.containers.as_deref().is_none_or(remove_containers)
+        };
+        let mut clean = once();
+        if !self.run.is_empty() || self.containers.is_some() {
+            std::thread::sleep(AFTERMATH);
+            clean = once();
+        }
+        clean & self.folder.as_deref().is_none_or(remove_folder)
     }
+}
+
+/// Removes the containers with a label.
+fn remove_containers(label: &str) -> bool {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.is_ok_and(|runtime| runtime.block_on(containers::remove(label)).is_ok())
 }
 
 /// Removes a folder. Processes that write there may take a moment to die.

@@ -3,6 +3,9 @@
 //! | module | does |
 //! |---|---|
 //! | [`envtest`] | etcd and kube-apiserver as processes |
+//! | [`k3s`] | `rancher/k3s` in a container, through testcontainers |
+//! | [`kind`] | a cluster through the `kind` CLI |
+//! | [`kubeconfig`] | a cluster that is there already |
 //! | [`afterwards`] | cleans up after a harness that was killed |
 //!
 //! Each has an `Options` with its flags and a `start(&options, logs)`. A [`Server`] ends with [`Server::stop`], or when it is
@@ -10,7 +13,12 @@
 
 pub mod afterwards;
 pub mod envtest;
+pub mod k3s;
+pub mod kind;
+pub mod kubeconfig;
 
+mod containers;
+mod owner;
 mod probe;
 
 use std::fmt;
@@ -40,6 +48,11 @@ pub struct Server {
     /// The controllers under test whose built-in versions run there.
     pub built_in: Vec<Controller>,
     started: Box<dyn Started>,
+}
+
+/// How a cluster's own versions of the controllers under test are dealt with.
+fn built_in(left_on: bool) -> Vec<Controller> {
+    if left_on { Controller::ALL.into() } else { Vec::new() }
 }
 
 /// What was started for a [`Server`]. Dropping it ends it without waiting.
@@ -159,6 +172,12 @@ fn random_token() -> Result<String, EnvironmentError> {
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
+/// The value of kube-controller-manager's `--controllers` that leaves out the ones under test, on top of `base`.
+fn controllers_without(base: &str) -> String {
+    let off = Controller::ALL.iter().map(|controller| format!(",-{}", controller.flag_name()));
+    format!("{base}{}", off.collect::<String>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +186,15 @@ mod tests {
     fn errors_name_the_thing_and_the_next_step() {
         let error = EnvironmentError::new(Kind::Missing, "no etcd", "install it").with(["/a".to_owned()]);
         assert_eq!(error.to_string(), "no etcd\n    /a\n  next: install it");
+    }
+
+    /// The names are kube-controller-manager's own, from `cmd/kube-controller-manager/names/controller_names.go`.
+    #[test]
+    fn the_controllers_under_test_are_left_out_by_upstreams_names() {
+        assert_eq!(
+            controllers_without("*"),
+            "*,-disruption-controller,-pod-garbage-collector-controller,-taint-eviction-controller,-ttl-controller"
+        );
     }
 
     #[cfg(unix)]

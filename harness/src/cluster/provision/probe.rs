@@ -20,11 +20,14 @@ pub(super) async fn client(kubeconfig: &Path) -> Result<Client, EnvironmentError
         let what = format!("{} is no usable kubeconfig: {error}", kubeconfig.display());
         EnvironmentError::new(Kind::Unreachable, what, "check it with `kubectl --kubeconfig FILE version`")
     };
+    // With two providers compiled in, rustls would refuse to choose; a second call changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let file = Kubeconfig::read_from(kubeconfig).map_err(|error| unusable(&error))?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
     let mut config = config.map_err(|error| unusable(&error))?;
     config.connect_timeout = Some(ANSWER_LIMIT);
     config.read_timeout = Some(ANSWER_LIMIT);
+    config.default_retry = false;
     Client::try_from(config).map_err(|error| unusable(&error))
 }
 

@@ -1,0 +1,289 @@
+//! A cluster through the `kind` CLI: its own versions of the controllers under test switched off by a generated
+//! configuration, deleted at the end.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::json;
+
+use super::afterwards::{Afterwards, Armed};
+use super::owner::Owner;
+use super::{
+    EVIDENCE_LINES, EnvironmentError, Kind, PAUSE, Server, Started, built_in, controllers_without, log_folder, probe,
+    temporary_folder, write_private,
+};
+use crate::process::{Start, tail};
+use crate::time::Clock;
+
+/// All clusters of harnesses are called so, with the owner behind it.
+const PREFIX: &str = "plumbline-";
+/// kubeadm's own choice of controllers, `cmd/kubeadm/app/phases/controlplane/manifests.go`.
+const CONTROLLERS: &str = "*,bootstrapsigner,tokencleaner";
+/// How long kind may take for things that are quick.
+const QUICK: Duration = Duration::from_mins(2);
+
+/// How to start a cluster with kind.
+#[derive(Clone, Debug, clap::Args)]
+#[group(id = "kind")]
+pub struct Options {
+    /// With --cluster kind: the program
+    #[arg(long, env = "PLUMBLINE_KIND", value_name = "PROGRAM", default_value = "kind")]
+    pub kind_program: PathBuf,
+
+    /// With --cluster kind: the image of the node [default: the program's own]
+    #[arg(long, env = "PLUMBLINE_KIND_IMAGE", value_name = "IMAGE")]
+    pub kind_image: Option<String>,
+
+    /// With --cluster kind: leave its own versions of the controllers on, to test them with --subject external
+    #[arg(long)]
+    pub kind_built_in_controllers: bool,
+
+    /// With --cluster kind: how long it may take to become ready, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub kind_ready_limit: u64,
+}
+
+/// Starts a cluster; what kind says and the logs of its nodes go to `logs`. First deletes clusters of harnesses that were
+/// killed.
+///
+/// # Errors
+///
+/// No `kind`, a cluster that cannot be made (with the end of what kind says), not ready in time.
+pub async fn start(options: &Options, logs: &Path) -> Result<Server, EnvironmentError> {
+    let program = find(&options.kind_program, std::env::var_os("PATH").unwrap_or_default())?;
+    let logs = log_folder(logs)?;
+    let kind = Cli { program, log_folder: logs.clone() };
+    kind.delete_leftovers().await?;
+
+    let folder = temporary_folder()?;
+    let name = format!("{PREFIX}{}", Owner::me());
+    let kubeconfig = folder.path().join("kubeconfig");
+    let config = folder.path().join("kind.json");
+    write_private(&config, &config_text(options.kind_built_in_controllers))?;
+    let delete = delete_words(&name, &kubeconfig);
+    let run = std::iter::once(kind.program.clone().into()).chain(delete).collect();
+    let afterwards = Afterwards { run, folder: Some(folder.path().to_owned()), ..Afterwards::default() }.arm()?;
+    let started =
+        KindCluster { kind, name, kubeconfig: kubeconfig.clone(), folder: Some(folder), afterwards: Some(afterwards) };
+
+    match started.create(options, &config).await {
+        Ok(version) => Ok(Server {
+            name: "kind",
+            version,
+            kubeconfig,
+            log_folder: logs,
+            allows_disruption: true,
+            built_in: built_in(options.kind_built_in_controllers),
+            started: Box::new(started),
+        }),
+        Err(error) => {
+            // The first trouble is the one to tell.
+            let _ = Box::new(started).stop().await;
+            Err(error)
+        }
+    }
+}
+
+/// The program, as a path or in `path`.
+fn find(program: &Path, path: OsString) -> Result<PathBuf, EnvironmentError> {
+    let places: Vec<PathBuf> = if program.components().count() > 1 {
+        vec![program.to_owned()]
+    } else {
+        std::env::split_paths(&path).map(|folder| folder.join(program)).collect()
+    };
+    if let Some(place) = places.iter().find(|place| place.is_file()) {
+        return Ok(std::path::absolute(place).unwrap_or_else(|_| place.clone()));
+    }
+    let what = format!("the program {} is not here", program.display());
+    let next = "install it (https://kind.sigs.k8s.io), or name it with --kind-program; --cluster fake needs nothing";
+    Err(EnvironmentError::new(Kind::Missing, what, next).with(places.iter().map(|place| place.display().to_string())))
+}
+
+/// The configuration of the cluster in JSON, which is YAML.
+///
+/// kubeadm's arguments are a map in its API `v1beta3` and a list in `v1beta4`; kind applies the patch of the version that
+/// it uses itself (from Kubernetes 1.36 on the later one) and leaves out the other.
+fn config_text(built_in_controllers: bool) -> String {
+    let mut config = json!({
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "nodes": [{"role": "control-plane"}],
+    });
+    if !built_in_controllers {
+        let controllers = controllers_without(CONTROLLERS);
+        let patch = |version: &str, arguments: serde_json::Value| {
+            json!({
+                "kind": "ClusterConfiguration",
+                "apiVersion": format!("kubeadm.k8s.io/{version}"),
+                "controllerManager": {"extraArgs": arguments},
+            })
+            .to_string()
+        };
+        config["kubeadmConfigPatches"] = json!([
+            patch("v1beta3", json!({"controllers": controllers})),
+            patch("v1beta4", json!([{"name": "controllers", "value": controllers}])),
+        ]);
+    }
+    format!("{config:#}\n")
+}
+
+/// How to delete a cluster.
+fn delete_words(name: &str, kubeconfig: &Path) -> Vec<OsString> {
+    let mut words = ["delete", "cluster", "--name", name, "--kubeconfig"].map(OsString::from).to_vec();
+    words.push(kubeconfig.into());
+    words
+}
+
+/// The CLI.
+#[derive(Clone, Debug)]
+struct Cli {
+    program: PathBuf,
+    log_folder: PathBuf,
+}
+
+impl Cli {
+    /// Runs it under guard, and returns what it says. Its output goes to `kind-WHAT.log`.
+    async fn run(&self, what: &str, words: Vec<OsString>, limit: Duration) -> Result<Vec<String>, EnvironmentError> {
+        let log = self.log_folder.join(format!("kind-{what}.log"));
+        let argv = std::iter::once(self.program.clone().into()).chain(words).collect();
+        let next = "try it by hand; check Docker with `docker info`";
+        let mut process = Start { argv, env: Vec::new(), folder: None, log: log.clone() }
+            .spawn()
+            .map_err(|why| EnvironmentError::new(Kind::Failed, why, next))?;
+        let clock = Clock::wall();
+        let end = loop {
+            if let Some(end) = process.ended() {
+                break end;
+            }
+            if clock.elapsed() > limit {
+                process.kill();
+                let what =
+                    format!("`kind {what}` is not done after {} s; its log is {}:", limit.as_secs(), log.display());
+                let next = "look at what it says there; a slow machine may need a longer --kind-ready-limit";
+                return Err(EnvironmentError::new(Kind::NotReady, what, next).with(tail(&log, EVIDENCE_LINES)));
+            }
+            clock.sleep(PAUSE).await;
+        };
+        if end.ends_with("exited with code 0") {
+            return Ok(tail(&log, usize::MAX));
+        }
+        let what = format!("`kind {what}`: {end}; its log is {}:", log.display());
+        Err(EnvironmentError::new(Kind::Failed, what, next).with(tail(&log, EVIDENCE_LINES)))
+    }
+
+    /// Deletes the clusters of harnesses that died without being able to, and whose helper died as well.
+    async fn delete_leftovers(&self) -> Result<(), EnvironmentError> {
+        let names = self.run("get-clusters", ["get", "clusters"].map(OsString::from).to_vec(), QUICK).await?;
+        for name in names {
+            let owner = name.strip_prefix(PREFIX).and_then(Owner::parse);
+            if owner.is_some_and(|owner| owner.is_dead()) {
+                tracing::warn!(cluster = name, "deleting what a harness left behind that was killed");
+                let words = ["delete", "cluster", "--name", &name].map(OsString::from).to_vec();
+                self.run("delete-leftover", words, QUICK).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A cluster and what goes with it.
+#[derive(Debug)]
+struct KindCluster {
+    kind: Cli,
+    name: String,
+    kubeconfig: PathBuf,
+    folder: Option<tempfile::TempDir>,
+    afterwards: Option<Armed>,
+}
+
+impl KindCluster {
+    /// Makes it and waits until it is ready. Returns its version.
+    async fn create(&self, options: &Options, config: &Path) -> Result<String, EnvironmentError> {
+        let (clock, limit) = (Clock::wall(), Duration::from_secs(options.kind_ready_limit));
+        let mut words = ["create", "cluster", "--name", &self.name, "--config"].map(OsString::from).to_vec();
+        words.extend([config.into(), "--kubeconfig".into(), self.kubeconfig.clone().into()]);
+        if let Some(image) = &options.kind_image {
+            words.extend(["--image".into(), image.into()]);
+        }
+        self.kind.run("create", words, limit).await?;
+        let client = probe::client(&self.kubeconfig).await?;
+        probe::ready("the cluster of kind", &client, limit.saturating_sub(clock.elapsed())).await
+    }
+}
+
+impl Started for KindCluster {
+    fn ended(&mut self) -> BoxFuture<'_, Option<String>> {
+        async {
+            let client = probe::client(&self.kubeconfig).await.map_err(|error| error.to_string());
+            let why = match client {
+                Ok(client) => probe::not_ready(&client).await,
+                Err(why) => Some(why),
+            };
+            why.map(|why| format!("the cluster {} of kind is not ready any more: {why}", self.name))
+        }
+        .boxed()
+    }
+
+    fn stop(mut self: Box<Self>) -> BoxFuture<'static, Result<(), EnvironmentError>> {
+        async move {
+            let nodes = self.kind.log_folder.join("kind-nodes");
+            let words =
+                [OsString::from("export"), "logs".into(), nodes.into(), "--name".into(), self.name.clone().into()];
+            // There are no logs of a cluster that was never made.
+            let _ = self.kind.run("export-logs", words.into(), QUICK).await;
+            let words = delete_words(&self.name, &self.kubeconfig);
+            self.kind.run("delete", words, QUICK).await?;
+            if let Some(afterwards) = self.afterwards.take() {
+                afterwards.call_off();
+            }
+            drop(self.folder.take());
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// The shape is that of <https://kind.sigs.k8s.io/docs/user/configuration/#kubeadm-config-patches>.
+    #[test]
+    fn the_configuration_switches_the_controllers_off_in_both_apis_of_kubeadm() {
+        let config: Value = serde_json::from_str(&config_text(false)).unwrap();
+        assert_eq!((&config["kind"], &config["apiVersion"]), (&json!("Cluster"), &json!("kind.x-k8s.io/v1alpha4")));
+        let controllers = "*,bootstrapsigner,tokencleaner,-disruption-controller,-pod-garbage-collector-controller,\
+                           -taint-eviction-controller,-ttl-controller";
+        let patches: Vec<Value> = config["kubeadmConfigPatches"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|patch| serde_json::from_str(patch.as_str().unwrap()).unwrap())
+            .collect();
+        assert_eq!(
+            patches,
+            [
+                json!({"kind": "ClusterConfiguration", "apiVersion": "kubeadm.k8s.io/v1beta3",
+                    "controllerManager": {"extraArgs": {"controllers": controllers}}}),
+                json!({"kind": "ClusterConfiguration", "apiVersion": "kubeadm.k8s.io/v1beta4",
+                    "controllerManager": {"extraArgs": [{"name": "controllers", "value": controllers}]}}),
+            ]
+        );
+        assert!(!config_text(true).contains("controllerManager"));
+    }
+
+    #[test]
+    fn the_program_is_looked_for_on_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("kind");
+        std::fs::write(&program, "").unwrap();
+        assert_eq!(find(Path::new("kind"), folder.path().into()).unwrap(), program);
+        assert_eq!(find(&program, OsString::new()).unwrap(), program);
+        let error = find(Path::new("kind"), "/nowhere".into()).unwrap_err();
+        assert_eq!((error.kind, error.evidence), (Kind::Missing, vec!["/nowhere/kind".to_owned()]));
+    }
+}

@@ -1,0 +1,199 @@
+//! A cluster that is there already: any kubeconfig, any context. Nothing is started; reachability and rights are checked
+//! before anything runs.
+
+use std::path::{Path, PathBuf};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use kube::config::Kubeconfig;
+
+use super::{EnvironmentError, Kind, Server, Started, built_in, probe, temporary_folder, write_private};
+
+/// How many questions about rights are open at once.
+const AT_ONCE: usize = 8;
+
+/// Which cluster, and what is allowed there.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(id = "kubeconfig")]
+pub struct Options {
+    /// With --cluster kubeconfig: the file [default: KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// With --cluster kubeconfig: the context [default: the file's current one]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+
+    /// With --cluster kubeconfig: also run fixtures that change nodes or concern pods of the whole cluster. Never on a
+    /// cluster that somebody needs
+    #[arg(long)]
+    pub allow_disruptive: bool,
+
+    /// With --cluster kubeconfig: the cluster's own versions of the controllers run, and are what is tested
+    #[arg(long)]
+    pub built_in_controllers: bool,
+}
+
+/// What the suite does: verbs, API group, resource with subresource.
+type Need = (&'static [&'static str], &'static str, &'static str);
+
+/// All verbs of objects that fixtures plant and change.
+const EVERYTHING: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
+/// In the namespaces that the suite makes.
+const NEEDS: &[Need] = &[
+    (&["get", "list", "create", "delete"], "", "namespaces"),
+    (EVERYTHING, "", "pods"),
+    (&["update", "patch"], "", "pods/status"),
+    (&["create"], "", "pods/eviction"),
+    (&["get", "list", "watch"], "", "nodes"),
+    (&["get", "list", "watch"], "", "events"),
+    (EVERYTHING, "policy", "poddisruptionbudgets"),
+    (&["update", "patch"], "policy", "poddisruptionbudgets/status"),
+    (EVERYTHING, "", "replicationcontrollers"),
+    (EVERYTHING, "apps", "deployments"),
+    (EVERYTHING, "apps", "replicasets"),
+    (EVERYTHING, "apps", "statefulsets"),
+];
+/// Beyond its namespaces.
+const DISRUPTIVE_NEEDS: &[Need] = &[
+    (&["create", "update", "patch", "delete"], "", "nodes"),
+    (&["update", "patch"], "", "nodes/status"),
+    (&["create", "delete"], "apiextensions.k8s.io", "customresourcedefinitions"),
+];
+
+/// Finds the cluster and checks that it answers and lets the suite do its work.
+///
+/// # Errors
+///
+/// No such file or context; nobody answers; rights that are missing, each with its verb.
+pub async fn start(options: &Options, logs: &Path) -> Result<Server, EnvironmentError> {
+    let folder = temporary_folder()?;
+    let path = folder.path().join("kubeconfig");
+    let (text, context) = select(options)?;
+    write_private(&path, &text)?;
+    let client = probe::client(&path).await?;
+    let version = probe::version(&client).await.map_err(|why| {
+        let what = format!("the cluster of context {context:?} does not answer: {why}");
+        let next = format!("check it with `kubectl --context {context} version`");
+        EnvironmentError::new(Kind::Unreachable, what, next)
+    })?;
+    let missing = missing_rights(&client, options.allow_disruptive, &context).await?;
+    if !missing.is_empty() {
+        let what = format!("context {context:?} may not do what the suite needs:");
+        let next = "have somebody grant these rights with a ClusterRole, or name another context with --context";
+        return Err(EnvironmentError::new(Kind::Forbidden, what, next).with(missing));
+    }
+    Ok(Server {
+        name: "kubeconfig",
+        version,
+        kubeconfig: path,
+        log_folder: logs.to_owned(),
+        allows_disruption: options.allow_disruptive,
+        built_in: built_in(options.built_in_controllers),
+        started: Box::new(Found { client, _folder: folder }),
+    })
+}
+
+/// A kubeconfig whose current context is the one that was asked for, and its name.
+fn select(options: &Options) -> Result<(String, String), EnvironmentError> {
+    let place = options.kubeconfig.as_ref().map_or_else(|| "KUBECONFIG".to_owned(), |path| path.display().to_string());
+    let read = match &options.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let mut file = read.map_err(|error| {
+        let what = format!("unable to read the kubeconfig ({place}): {error}");
+        EnvironmentError::new(Kind::Missing, what, "name the file with --kubeconfig, or set KUBECONFIG")
+    })?;
+    let names: Vec<String> = file.contexts.iter().map(|context| context.name.clone()).collect();
+    let wanted = options.context.clone().or_else(|| file.current_context.clone()).filter(|name| !name.is_empty());
+    let context = wanted.ok_or_else(|| {
+        let what = format!("the kubeconfig ({place}) has no current context; it has:");
+        EnvironmentError::new(Kind::Missing, what, "name one with --context").with(names.clone())
+    })?;
+    if !names.contains(&context) {
+        let what = format!("the kubeconfig ({place}) has no context {context:?}; it has:");
+        return Err(EnvironmentError::new(Kind::Missing, what, "name one of them with --context").with(names));
+    }
+    file.current_context = Some(context.clone());
+    let text = serde_json::to_string_pretty(&file).map_err(|error| {
+        let what = format!("unable to write the kubeconfig ({place}) anew: {error}");
+        EnvironmentError::new(Kind::Failed, what, "report this as a bug")
+    })?;
+    Ok((text, context))
+}
+
+/// The rights that are missing, as `verb resource.group`.
+async fn missing_rights(client: &Client, disruptive: bool, context: &str) -> Result<Vec<String>, EnvironmentError> {
+    let more = if disruptive { DISRUPTIVE_NEEDS } else { &[] };
+    let questions: Vec<(&str, &str, &str)> = NEEDS
+        .iter()
+        .chain(more)
+        .flat_map(|(verbs, group, resource)| verbs.iter().map(move |verb| (*verb, *group, *resource)))
+        .collect();
+    let answers = stream::iter(questions.iter().map(|(verb, group, resource)| allowed(client, verb, group, resource)));
+    let answers: Vec<Result<bool, kube::Error>> = answers.buffered(AT_ONCE).collect().await;
+    let mut missing = Vec::new();
+    for ((verb, group, resource), answer) in questions.iter().zip(answers) {
+        let allowed = answer.map_err(|error| {
+            let what = format!("the cluster of context {context:?} does not say what is allowed there: {error}");
+            let next = format!("check it with `kubectl --context {context} auth can-i --list`");
+            EnvironmentError::new(Kind::Unreachable, what, next)
+        })?;
+        if !allowed {
+            missing.push(if group.is_empty() {
+                format!("{verb} {resource}")
+            } else {
+                format!("{verb} {resource}.{group}")
+            });
+        }
+    }
+    Ok(missing)
+}
+
+/// Whether we may do this in all namespaces: those of the suite do not exist yet.
+async fn allowed(client: &Client, verb: &str, group: &str, resource: &str) -> Result<bool, kube::Error> {
+    let (resource, subresource) = match resource.split_once('/') {
+        Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
+        None => (resource, None),
+    };
+    let attributes = ResourceAttributes {
+        verb: Some(verb.to_owned()),
+        group: Some(group.to_owned()),
+        resource: Some(resource.to_owned()),
+        subresource,
+        ..ResourceAttributes::default()
+    };
+    let spec =
+        SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..SelfSubjectAccessReviewSpec::default() };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// Somebody else's cluster.
+struct Found {
+    client: Client,
+    _folder: tempfile::TempDir,
+}
+
+impl std::fmt::Debug for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Found").finish_non_exhaustive()
+    }
+}
+
+impl Started for Found {
+    fn ended(&mut self) -> BoxFuture<'_, Option<String>> {
+        async { probe::version(&self.client).await.err() }.boxed()
+    }
+
+    fn stop(self: Box<Self>) -> BoxFuture<'static, Result<(), EnvironmentError>> {
+        async { Ok(()) }.boxed()
+    }
+}
