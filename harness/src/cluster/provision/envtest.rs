@@ -38,7 +38,7 @@ const PORT_TAKEN: &str = "address already in use";
 
 /// How to start etcd and kube-apiserver.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[group(id = "envtest")]
+#[group(id = "envtest_options")]
 pub struct Options {
     /// With --cluster envtest: the folder with etcd and kube-apiserver [default: /usr/local/kubebuilder/bin, else the newest
     /// of setup-envtest's]

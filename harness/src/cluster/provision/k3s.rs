@@ -35,7 +35,7 @@ const LOG_LIMIT: usize = 16 * 1024 * 1024;
 
 /// How to start k3s.
 #[derive(Clone, Debug, clap::Args)]
-#[group(id = "k3s")]
+#[group(id = "k3s_options")]
 pub struct Options {
     /// With --cluster k3s: the image without its tag
     #[arg(long, env = "PLUMBLINE_K3S_IMAGE", value_name = "IMAGE", default_value = "rancher/k3s")]

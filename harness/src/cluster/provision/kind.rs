@@ -27,7 +27,7 @@ const QUICK: Duration = Duration::from_mins(2);
 
 /// How to start a cluster with kind.
 #[derive(Clone, Debug, clap::Args)]
-#[group(id = "kind")]
+#[group(id = "kind_options")]
 pub struct Options {
     /// With --cluster kind: the program
     #[arg(long, env = "PLUMBLINE_KIND", value_name = "PROGRAM", default_value = "kind")]

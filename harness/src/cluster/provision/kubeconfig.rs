@@ -18,7 +18,7 @@ const AT_ONCE: usize = 8;
 
 /// Which cluster, and what is allowed there.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[group(id = "kubeconfig")]
+#[group(id = "kubeconfig_options")]
 pub struct Options {
     /// With --cluster kubeconfig: the file [default: KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE")]

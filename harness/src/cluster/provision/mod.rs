@@ -182,6 +182,38 @@ fn controllers_without(base: &str) -> String {
 mod tests {
     use super::*;
 
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        envtest: envtest::Options,
+        #[command(flatten)]
+        k3s: k3s::Options,
+        #[command(flatten)]
+        kind: kind::Options,
+        #[command(flatten)]
+        kubeconfig: kubeconfig::Options,
+    }
+
+    #[test]
+    fn all_flags_fit_one_command_line() {
+        use clap::{CommandFactory as _, Parser as _};
+        Line::command().debug_assert();
+        let words = [
+            "x",
+            "--envtest-apiserver-arg=--v=4",
+            "--k3s-port=7000",
+            "--kind-image=i",
+            "--kubeconfig",
+            "f",
+            "--context=c",
+        ];
+        let line = Line::parse_from(words);
+        assert_eq!(line.envtest.envtest_apiserver_arg, ["--v=4"]);
+        assert_eq!(line.k3s.k3s_port, Some(7000));
+        assert_eq!(line.kind.kind_image.as_deref(), Some("i"));
+        assert_eq!((line.kubeconfig.context.as_deref(), line.kubeconfig.allow_disruptive), (Some("c"), false));
+    }
+
     #[test]
     fn errors_name_the_thing_and_the_next_step() {
         let error = EnvironmentError::new(Kind::Missing, "no etcd", "install it").with(["/a".to_owned()]);
