@@ -28,7 +28,7 @@ pub const KUBERNETES_VERSION: &str = "v1.36.0";
 pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
     let path = request.path.trim_end_matches('/');
     let segments: Vec<&str> = path.split('/').skip(1).collect();
-    let reply = match segments.as_slice() {
+    match segments.as_slice() {
         [] | ["index.html"] => Some(json_reply(&document::RootPaths { paths: root_paths(registry) })),
         ["api"] => Some(routed(request, &MEDIA_TYPES, || {
             root_of(request, || document::aggregated(registry, true), || legacy_versions(request))
@@ -54,8 +54,7 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
             );
             Some(page_not_found())
         }
-    };
-    reply
+    }
 }
 
 fn metrics() -> Reply {

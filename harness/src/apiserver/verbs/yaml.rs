@@ -251,8 +251,8 @@ impl<'de> Deserialize<'de> for Node {
 struct NodeVisitor;
 
 impl NodeVisitor {
-    fn plain<E>(value: impl Into<Value>) -> Result<Node, E> {
-        Ok(Node { value: value.into(), again: Vec::new() })
+    fn plain(value: impl Into<Value>) -> Node {
+        Node { value: value.into(), again: Vec::new() }
     }
 }
 
@@ -264,31 +264,31 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-        Self::plain(value)
+        Ok(Self::plain(value))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-        Self::plain(value)
+        Ok(Self::plain(value))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-        Self::plain(value)
+        Ok(Self::plain(value))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-        Self::plain(value)
+        Ok(Self::plain(value))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Self::plain(value)
+        Ok(Self::plain(value))
     }
 
     fn visit_unit<E>(self) -> Result<Node, E> {
-        Self::plain(Value::Null)
+        Ok(Self::plain(Value::Null))
     }
 
     fn visit_none<E>(self) -> Result<Node, E> {
-        Self::plain(Value::Null)
+        Ok(Self::plain(Value::Null))
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
