@@ -27,7 +27,7 @@ struct StandIn {
 }
 
 impl Subject for StandIn {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "stand-in"
     }
 

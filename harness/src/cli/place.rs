@@ -136,20 +136,15 @@ impl PlaceArgs {
     }
 
     fn log_folder(&self) -> Result<(PathBuf, Option<tempfile::TempDir>), Error> {
-        match &self.logs {
-            Some(folder) => {
-                let wrong =
-                    |error| Error::Environment(format!("unable to make the folder {}: {error}", folder.display()));
-                std::fs::create_dir_all(folder).map_err(wrong)?;
-                Ok((folder.clone(), None))
-            }
-            None => {
-                let folder = tempfile::Builder::new().prefix("plumbline-").tempdir();
-                let folder = folder
-                    .map_err(|error| Error::Environment(format!("unable to make a temporary folder: {error}")))?;
-                Ok((folder.path().to_owned(), Some(folder)))
-            }
+        if let Some(folder) = &self.logs {
+            let wrong = |error| Error::Environment(format!("unable to make the folder {}: {error}", folder.display()));
+            std::fs::create_dir_all(folder).map_err(wrong)?;
+            return Ok((folder.clone(), None));
         }
+        let folder = tempfile::Builder::new().prefix("plumbline-").tempdir();
+        let folder =
+            folder.map_err(|error| Error::Environment(format!("unable to make a temporary folder: {error}")))?;
+        Ok((folder.path().to_owned(), Some(folder)))
     }
 
     fn subject(&self, logs: &std::path::Path) -> Result<Arc<dyn Subject>, Error> {

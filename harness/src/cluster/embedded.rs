@@ -23,7 +23,7 @@ use crate::transcript::Transcript;
 pub struct Embedded;
 
 impl Cluster for Embedded {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "embedded"
     }
 

@@ -28,7 +28,7 @@ use crate::transcript::Transcript;
 pub struct Served;
 
 impl Cluster for Served {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "fake"
     }
 

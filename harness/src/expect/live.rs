@@ -29,7 +29,9 @@ impl<'a> Live<'a> {
     /// present time. Always true for actions, which nothing is waited for after, and never for `consistently`, which lasts until its end.
     pub fn holds(&mut self, run: &Run<'_>, index: usize) -> bool {
         let new = run.entries.get(self.seen..).unwrap_or_default();
-        new.iter().for_each(|entry| self.world.step(entry));
+        for entry in new {
+            self.world.step(entry);
+        }
         self.seen = self.seen.max(run.entries.len());
         let instant = |at, checks: &[Check]| self.hold(run, run.entries, (at, false), checks);
         let Some(step) = self.fixture.steps.get(index) else { return instant(run.end, &self.fixture.expect) };

@@ -39,9 +39,10 @@ pub(super) fn steps(scene: Scene<'_>) -> Vec<Failure> {
                 failures.extend(reply(index, step, wanted.as_ref(), run, &advance(end)));
             }
             StepKind::Expect { checks } => {
-                let since = match run.tolerance.is_zero() {
-                    true => end,
-                    false => first_at(run, step.at.saturating_sub(run.tolerance), end).max(over),
+                let since = if run.tolerance.is_zero() {
+                    end
+                } else {
+                    first_at(run, step.at.saturating_sub(run.tolerance), end).max(over)
                 };
                 let instant = Window { run, begin: since, end, from: step.at, to: step.at };
                 failures.extend(instant.at_once(checks, advance(since)));

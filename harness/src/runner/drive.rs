@@ -198,11 +198,10 @@ impl<'a> World<'a> {
 
     /// Waits until the subject says that it is ready and has asked, after entry `from`, for what its controllers watch.
     async fn subject_is_up(&mut self, from: usize) -> Result<(), String> {
-        let ready = {
-            let mut running = self.running.borrow_mut();
-            let Some(running) = running.as_mut() else { return Ok(()) };
-            running.ready().await
-        };
+        // Taken out meanwhile: nothing may be borrowed while others run.
+        let Some(mut running) = self.running.take() else { return Ok(()) };
+        let ready = running.ready().await;
+        *self.running.borrow_mut() = Some(running);
         ready?;
         let transcript = self.stage.transcript().clone();
         let limit = self.clock.elapsed() + pace::READY_LIMIT;
@@ -215,11 +214,12 @@ impl<'a> World<'a> {
             }
             if self.clock.elapsed() >= limit {
                 let log = self.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
-                let log = log.iter().rev().take(10).rev().map(|line| format!("\n    {line}")).collect::<String>();
+                let log = &log[log.len().saturating_sub(10)..];
                 return Err(format!(
-                    "the subject never became ready: after {} s it has not listed or watched {}{log}",
+                    "the subject never became ready: after {} s it has not listed or watched {}; the end of its log:\n    {}",
                     pace::READY_LIMIT.as_secs(),
-                    missing.join(", ")
+                    missing.join(", "),
+                    log.join("\n    ")
                 ));
             }
             self.clock.timeout(pace::LOOK_AGAIN, news).await;
@@ -245,8 +245,9 @@ impl<'a> World<'a> {
                 return Ok(());
             }
             // Not at every entry: a burst of them is looked at once. Metrics change without an entry.
-            let patience = if metrics { pace::LOOK_AGAIN } else { limit - now };
-            self.clock.timeout(patience.min(limit - now), news).await;
+            let left = limit.saturating_sub(now);
+            let patience = if metrics { pace::LOOK_AGAIN.min(left) } else { left };
+            self.clock.timeout(patience, news).await;
             let next = self.clock.elapsed() + pace::BURST;
             self.wait_until(next.min(limit)).await?;
         }

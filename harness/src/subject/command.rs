@@ -198,12 +198,12 @@ impl Launched {
     }
 
     fn with_log(&self, why: &str) -> String {
-        let lines: String = self.process.log_tail(10).iter().map(|line| format!("\n    {line}")).collect();
+        let lines = self.process.log_tail(10).join("\n    ");
         let log = self.process.log().display();
         if lines.is_empty() {
             format!("{why} (it logged nothing to {log})")
         } else {
-            format!("{why}; the end of {log}:{lines}")
+            format!("{why}; the end of {log}:\n    {lines}")
         }
     }
 }
@@ -220,7 +220,7 @@ impl Running for Launched {
                 if let Some(end) = self.process.ended() {
                     return Err(self.with_log(&format!("the subject ended before it was ready: {end}")));
                 }
-                if self.clock.elapsed() - begin > READY_LIMIT {
+                if self.clock.elapsed().saturating_sub(begin) > READY_LIMIT {
                     let seconds = READY_LIMIT.as_secs();
                     return Err(self.with_log(&format!("the subject is not ready after {seconds} s: {why}")));
                 }

@@ -29,7 +29,7 @@ const STOP_LIMIT: Duration = Duration::from_mins(1);
 pub struct InProcess;
 
 impl Subject for InProcess {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "in-process"
     }
 

@@ -10,7 +10,7 @@ use crate::fixture::{Capability, Controller};
 pub struct NoSubject;
 
 impl Subject for NoSubject {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "none"
     }
 

@@ -6,6 +6,7 @@
 //! see [`normalized`]. The texts were recorded from the real server, never from this one, with the client of
 //! [`RECORDED_WITH`].
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -103,7 +104,7 @@ fn run(session: &Session, folder: &Path, command: &str) -> String {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        text.push_str(&format!("[exit {}]\n", output.status.code().unwrap_or(-1)));
+        let _ = writeln!(text, "[exit {}]", output.status.code().unwrap_or(-1));
     }
     text
 }
@@ -131,14 +132,14 @@ pub(super) fn replay(name: &str) {
         // Recorded texts are normalized already; once more does no harm.
         let recorded = normalizer.lines(&step.output);
         if printed != recorded {
-            failures.push_str(&format!("$ {}\n", step.command));
+            let _ = writeln!(failures, "$ {}", step.command);
             for change in similar::TextDiff::from_lines(&recorded.join("\n"), &printed.join("\n")).iter_all_changes() {
                 let sign = match change.tag() {
                     similar::ChangeTag::Equal => continue,
                     similar::ChangeTag::Delete => "real  ",
                     similar::ChangeTag::Insert => "ours  ",
                 };
-                failures.push_str(&format!("{sign}{}\n", change.value().trim_end_matches('\n')));
+                let _ = writeln!(failures, "{sign}{}", change.value().trim_end_matches('\n'));
             }
         }
     }
