@@ -12,6 +12,10 @@ test *ARGS:
 suite *ARGS:
     cargo run --release -- run {{ARGS}}
 
+# a conformance report: just conform --implementation me.yaml --command './my-controllers {flags}'
+conform *ARGS:
+    cargo run --release -- conform {{ARGS}}
+
 # look at changed transcripts one by one and accept or reject them (needs cargo-insta)
 review:
     cargo insta review

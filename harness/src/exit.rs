@@ -13,10 +13,14 @@ pub enum Exit {
     BadFixtures,
     /// The filters select no fixture, or every selected one was skipped.
     NothingSelected,
+    /// A document says what is not so: a conformance report does not verify, a known deviation is none.
+    Refuted,
     /// The surroundings do not work: no fixtures folder, unwritable output, no port, no runtime.
     Environment,
-    /// At least one fixture failed.
+    /// At least one fixture failed, or a profile is not conformant.
     FixturesFailed,
+    /// Two subjects differ.
+    Differ,
 }
 
 impl Exit {
@@ -29,8 +33,10 @@ impl Exit {
             Self::Usage => 2,
             Self::BadFixtures => 3,
             Self::NothingSelected => 4,
+            Self::Refuted => 5,
             Self::Environment => 96,
             Self::FixturesFailed => 100,
+            Self::Differ => 101,
         }
     }
 }
@@ -49,5 +55,7 @@ Exit codes:
   2    wrong command line
   3    bad fixtures: nothing ran
   4    nothing selected, or everything selected was skipped
+  5    a document says what is not so (a report that does not verify, a known deviation that is none)
   96   the environment does not work (no fixtures folder, unwritable output, …)
-  100  fixtures failed";
+  100  fixtures failed, or a profile is not conformant
+  101  the two subjects of compare differ";

@@ -220,7 +220,7 @@ fn explain_shows_promise_steps_and_transcript() {
 fn help_documents_the_exit_codes() {
     let output = plumbline(Path::new("."), &["--help"]);
     assert_eq!(code(&output), 0);
-    for exit in ["0  ", "1  ", "2  ", "3  ", "4  ", "96 ", "100"] {
+    for exit in ["0  ", "1  ", "2  ", "3  ", "4  ", "5  ", "96 ", "100", "101"] {
         assert!(out(&output).contains(&format!("\n  {exit}")), "{}", out(&output));
     }
 }

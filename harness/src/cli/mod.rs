@@ -1,6 +1,8 @@
 //! The command line: one file per verb. Data goes to standard output, talk to standard error.
 
 mod bench;
+mod compare;
+mod conform;
 mod explain;
 mod lint;
 mod list;
@@ -8,6 +10,7 @@ mod place;
 mod run;
 mod select;
 mod serve;
+mod verify;
 
 use std::io::{self, Write};
 
@@ -37,6 +40,12 @@ enum Verb {
     Lint(lint::Args),
     /// Show a fixture's promise, its steps and the transcript of a run
     Explain(explain::Args),
+    /// Test an implementation and write its conformance report
+    Conform(conform::Args),
+    /// Check that a conformance report can be true
+    Verify(verify::Args),
+    /// Show where two subjects differ
+    Compare(compare::Args),
     /// Serve the fake API server to kubectl and other clients
     Serve(serve::Args),
     /// Measure the fake API server
@@ -52,6 +61,8 @@ enum Error {
     Usage(String),
     /// The filters select nothing.
     Nothing(String),
+    /// A document says what is not so.
+    Refuted(String),
     /// Something around us does not work.
     Environment(String),
 }
@@ -72,6 +83,9 @@ pub fn main() -> Exit {
         Some(Verb::List(args)) => list::main(&args),
         Some(Verb::Lint(args)) => lint::main(&args),
         Some(Verb::Explain(args)) => explain::main(&args),
+        Some(Verb::Conform(args)) => conform::main(&args),
+        Some(Verb::Verify(args)) => verify::main(&args),
+        Some(Verb::Compare(args)) => compare::main(&args),
         Some(Verb::Bench(args)) => bench::main(&args),
         Some(Verb::Serve(args)) => serve::main(&args).map_err(Error::Environment),
     };
@@ -80,6 +94,7 @@ pub fn main() -> Exit {
         Err(Error::BadFixtures(problems)) => (Exit::BadFixtures, problems.to_string()),
         Err(Error::Usage(message)) => (Exit::Usage, message),
         Err(Error::Nothing(message)) => (Exit::NothingSelected, message),
+        Err(Error::Refuted(message)) => (Exit::Refuted, message),
         Err(Error::Environment(message)) => (Exit::Environment, message),
     };
     talk(&format!("plumbline: {message}"));

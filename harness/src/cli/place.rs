@@ -112,6 +112,23 @@ pub(super) struct Place {
 }
 
 impl PlaceArgs {
+    /// The same place for another subject: a command line, or our own controllers.
+    ///
+    /// # Errors
+    ///
+    /// When the flags name a subject themselves.
+    pub(super) fn with_subject(&self, command: Option<&str>) -> Result<Self, Error> {
+        if self.command.is_some() || self.subject.is_some() {
+            return Err(Error::Usage("the subjects are named already: leave out --command and --subject".to_owned()));
+        }
+        Ok(Self { command: command.map(str::to_owned), ..self.clone() })
+    }
+
+    /// How late things may be at least.
+    pub(super) const fn tolerance(&self) -> Duration {
+        self.tolerance
+    }
+
     /// Starts what the flags name.
     ///
     /// # Errors

@@ -1,0 +1,226 @@
+//! `plumbline conform`: tests an implementation and writes its conformance report.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::place::PlaceArgs;
+use super::select::Folder;
+use super::{Error, place, talk};
+use crate::conformance::claim::Implementation;
+use crate::conformance::deviations::{self, Deviation};
+use crate::conformance::digest;
+use crate::conformance::profile::{ALL, Profiles};
+use crate::conformance::record::{EVIDENCE, JSON, JUNIT, Record, YAML};
+use crate::conformance::report::{
+    API_VERSION, ConformanceReport, Counts, FixtureResult, KIND, Mode, Outcome, Place, Suite, Summary, Tested,
+};
+use crate::exit::Exit;
+use crate::fixture::Fixture;
+use crate::plan::{Filter, Plan};
+use crate::report::terminal::Terminal;
+use crate::report::{Event, Reporter};
+use crate::runner::suite;
+use crate::time::Clock;
+
+/// Flags of `conform`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Who is tested: organization, project, url, version, contacts, features
+    #[arg(long, value_name = "FILE")]
+    implementation: PathBuf,
+
+    /// What to conform to: disruption, podgc, taint-eviction, ttl, all
+    #[arg(long, value_name = "PROFILE", default_value = ALL)]
+    profile: String,
+
+    /// What is known to deviate [default: `deviations/<project>.yaml` in the fixtures folder, if it is there]
+    #[arg(long, value_name = "FILE")]
+    deviations: Option<PathBuf>,
+
+    /// Folder for the report, the `JUnit` file and the evidence
+    #[arg(long, value_name = "DIR", default_value = "conformance")]
+    out: PathBuf,
+
+    #[command(flatten)]
+    folder: Folder,
+
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+/// What is read before anything starts.
+struct Given {
+    claim: Implementation,
+    profiles: Profiles,
+    /// Those of the profile.
+    fixtures: Vec<Fixture>,
+    /// Those that speak of them.
+    deviations: Vec<Deviation>,
+    suite: Suite,
+}
+
+/// Runs the verb.
+pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+    let given = read(args)?;
+    let place = args.place.start(false)?;
+    let blank = blank(args, &given, &place)?;
+    let mut offered = place.arena.place();
+    offered.features = given.claim.features.iter().cloned().collect();
+    let plan = Plan::new(&given.fixtures, &offered, &Filter::default());
+    let record = Record::begin(blank, &args.out).map_err(Error::Environment)?;
+    let progress = io::stderr().is_terminal();
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let mut both = Both { record, terminal: Terminal::new(io::stderr().lock(), progress && !plain, progress) };
+    suite::run(&plan, &place.arena, place.options, &mut both)?;
+    drop(both.terminal);
+    let record = both.record;
+    summary(&record, &args.out)?;
+    exit(record.report())
+}
+
+/// The file, and the reporter for people on standard error.
+struct Both<W> {
+    record: Record,
+    terminal: Terminal<W>,
+}
+
+impl<W: Write> Reporter for Both<W> {
+    fn event(&mut self, event: Event<'_>) -> io::Result<()> {
+        self.record.event(event)?;
+        self.terminal.event(event)
+    }
+}
+
+fn read(args: &Args) -> Result<Given, Error> {
+    let claim = Implementation::load(&args.implementation).map_err(Error::BadFixtures)?;
+    let root = args.folder.find()?;
+    let all = args.folder.load()?;
+    let profiles = Profiles::load(&root, &all).map_err(Error::BadFixtures)?;
+    if !profiles.has(&args.profile) {
+        let known = profiles.names().join(", ");
+        return Err(Error::Usage(format!("--profile: there is no `{}`; there are {known}", args.profile)));
+    }
+    let usual = root.join("deviations").join(format!("{}.yaml", claim.project));
+    let file = args.deviations.clone().or_else(|| usual.is_file().then_some(usual));
+    let known =
+        file.map_or_else(|| Ok(Vec::new()), |file| deviations::load(&file, &all)).map_err(Error::BadFixtures)?;
+    let suite = Suite {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        digest: digest::suite(&root).map_err(Error::Environment)?,
+    };
+    let fixtures: Vec<Fixture> =
+        all.into_iter().filter(|fixture| profiles.selects(&args.profile, &fixture.id)).collect();
+    let speaks = |deviation: &Deviation| fixtures.iter().any(|fixture| deviation.covers(&fixture.id));
+    let deviations = known.into_iter().filter(speaks).collect();
+    Ok(Given { claim, profiles, fixtures, deviations, suite })
+}
+
+/// The report before the first fixture.
+fn blank(args: &Args, given: &Given, place: &place::Place) -> Result<ConformanceReport, Error> {
+    let (cluster, subject) = (&place.arena.cluster, &place.arena.subject);
+    let identity = subject.identity().map_err(Error::Environment)?;
+    if identity.kind != "in-process" && !subject.features().is_empty() {
+        let message = format!("--features: `conform` reads them from {}", args.implementation.display());
+        return Err(Error::Usage(message));
+    }
+    let capabilities = place.arena.place().capabilities;
+    let now = Clock::wall().now();
+    let result = |fixture: &Fixture| FixtureResult {
+        id: fixture.id.clone(),
+        profiles: given.profiles.of(&fixture.id),
+        level: fixture.level.to_string(),
+        feature: fixture.feature.clone(),
+        outcome: Outcome::NotRun,
+        reason: String::new(),
+    };
+    Ok(ConformanceReport {
+        api_version: API_VERSION.to_owned(),
+        kind: KIND.to_owned(),
+        time: Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
+        digest: String::new(),
+        implementation: given.claim.clone(),
+        subject: Tested {
+            name: subject.name().to_owned(),
+            kind: identity.kind.to_owned(),
+            what: identity.what,
+            digest: identity.digest,
+        },
+        suite: given.suite.clone(),
+        kubernetes_version: cluster.kubernetes().map_err(Error::Environment)?,
+        cluster: Place {
+            name: cluster.name().to_owned(),
+            capabilities: capabilities.iter().map(ToString::to_string).collect(),
+        },
+        mode: if cluster.is_virtual() { Mode::Virtual } else { Mode::Wall },
+        profile: args.profile.clone(),
+        deviations: given.deviations.clone(),
+        profiles: Vec::new(),
+        fixtures: given.fixtures.iter().map(result).collect(),
+    })
+}
+
+/// What it came to, and where the rest is.
+fn summary(record: &Record, folder: &Path) -> io::Result<()> {
+    let report = record.report();
+    let mut out = io::stdout().lock();
+    let (claim, subject) = (&report.implementation, &report.subject);
+    writeln!(
+        out,
+        "{} {} ({}) on {} {}\n",
+        claim.project, claim.version, subject.name, report.cluster.name, report.kubernetes_version
+    )?;
+    for profile in &report.profiles {
+        profile_lines(profile, &mut out)?;
+    }
+    let word = |outcome| match outcome {
+        Outcome::Fail => "FAIL",
+        Outcome::KnownDeviation => "known",
+        _ => "flaky",
+    };
+    for outcome in [Outcome::Fail, Outcome::KnownDeviation, Outcome::Flaky] {
+        for fixture in report.with(outcome) {
+            let reason = if fixture.reason.is_empty() { String::new() } else { format!(": {}", fixture.reason) };
+            writeln!(out, "{:<6} {} ({}){reason}", word(outcome), fixture.id, fixture.level)?;
+        }
+    }
+    if report.with(Outcome::KnownDeviation).any(|fixture| fixture.level == "core") {
+        writeln!(out, "A known deviation from the core is still one: the profile is not conformant.")?;
+    }
+    let at = |name: &str| folder.join(name).display().to_string();
+    writeln!(out, "\nreport    {} ({JSON}, {JUNIT} beside it)", at(YAML))?;
+    if record.evidence() > 0 {
+        writeln!(out, "evidence  {}", at(&format!("{EVIDENCE}/index.yaml")))?;
+    }
+    writeln!(out, "digest    {}", report.digest)
+}
+
+fn profile_lines(profile: &Summary, out: &mut impl Write) -> io::Result<()> {
+    let verdict = if profile.conformant { "✓ conformant" } else { "✗ not conformant" };
+    let why = if profile.conformant { String::new() } else { format!(": {}", profile.reasons.join(", ")) };
+    writeln!(out, "{:<16} {verdict}{why}", profile.name)?;
+    for (level, counts) in &profile.levels {
+        writeln!(out, "  {level:<12}   {}", Counts::tally(*counts))?;
+    }
+    if !profile.failed_features.is_empty() {
+        writeln!(out, "  declared, but failed: {}", profile.failed_features.join(", "))?;
+    }
+    Ok(())
+}
+
+/// What the report means to the shell.
+fn exit(report: &ConformanceReport) -> Result<Exit, Error> {
+    let unneeded = deviations::unneeded(&report.deviations, &report.fixtures);
+    if !unneeded.is_empty() {
+        let line = |entry: &Deviation| {
+            format!("\n  {}: all of its fixtures that ran passed; take the entry out", entry.fixtures)
+        };
+        let told = unneeded.iter().map(|entry| line(entry)).collect::<Vec<_>>().concat();
+        if report.is_success() {
+            return Err(Error::Refuted(format!("known deviations that are not there:{told}")));
+        }
+        talk(&format!("plumbline: known deviations that are not there:{told}"));
+    }
+    Ok(if report.is_success() { Exit::Ok } else { Exit::FixturesFailed })
+}

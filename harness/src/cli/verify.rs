@@ -1,0 +1,56 @@
+//! `plumbline verify`: whether a conformance report can be true.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::Error;
+use super::select::Folder;
+use crate::conformance::digest;
+use crate::conformance::profile::Profiles;
+use crate::conformance::report::ConformanceReport;
+use crate::conformance::verify::{Bench, verify};
+use crate::exit::Exit;
+
+/// Flags of `verify`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The report, YAML or JSON
+    #[arg(value_name = "REPORT")]
+    report: PathBuf,
+
+    #[command(flatten)]
+    folder: Folder,
+}
+
+/// Runs the verb.
+pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+    let root = args.folder.find()?;
+    let fixtures = args.folder.load()?;
+    let profiles = Profiles::load(&root, &fixtures).map_err(Error::BadFixtures)?;
+    let digest = digest::suite(&root).map_err(Error::Environment)?;
+    let name = args.report.display();
+    let text = std::fs::read_to_string(&args.report)
+        .map_err(|error| Error::Environment(format!("unable to read {name}: {error}")))?;
+    let report = ConformanceReport::read(&text)
+        .map_err(|error| Error::Refuted(format!("{name} is no conformance report: {error}")))?;
+    let findings = verify(&report, Bench { fixtures: &fixtures, profiles: &profiles, digest: &digest });
+    if !findings.is_empty() {
+        let told = findings.iter().map(|finding| format!("\n  {finding}")).collect::<Vec<_>>().concat();
+        let things = if findings.len() == 1 { "thing" } else { "things" };
+        return Err(Error::Refuted(format!("{name} does not hold, {} {things}:{told}", findings.len())));
+    }
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "{name} holds: {} fixtures, suite {}, {}",
+        report.fixtures.len(),
+        report.suite.version,
+        report.digest
+    )?;
+    for profile in &report.profiles {
+        let verdict = if profile.conformant { "conformant" } else { "not conformant" };
+        let why = if profile.conformant { String::new() } else { format!(": {}", profile.reasons.join(", ")) };
+        writeln!(out, "  {:<16} {verdict}{why}", profile.name)?;
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,219 @@
+//! Who says that their implementation is conformant: the file of `--implementation`.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::strict::{self, may, must, words};
+use crate::fixture::Problems;
+use crate::fixture::decode::{Cursor, Fields};
+use crate::fixture::error::Fail;
+use crate::fixture::pattern::glob;
+use crate::fixture::schema::Record;
+use crate::fixture::vocabulary::FEATURES;
+
+/// The file.
+pub const RECORD: Record = Record {
+    name: "implementation",
+    doc: "Who is tested, and what they claim beyond the core.",
+    fields: &[
+        must("organization", "text", "Who makes it."),
+        must("project", "letters, digits, `-`, `_`, `.`", "Its name; that of its file of known deviations too."),
+        must("url", "http:// or https://", "Where it is at home."),
+        must("version", "text", "The version that is tested."),
+        must("contacts", "list of texts", "Whom to ask: names, addresses, URLs."),
+        may("features", "list of features or globs such as `podgc.*`", "Features of level `extended` that it has."),
+    ],
+};
+
+/// An implementation, as its makers describe it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Implementation {
+    /// Who makes it.
+    pub organization: String,
+    /// Its name.
+    pub project: String,
+    /// Where it is at home.
+    pub url: String,
+    /// The version that is tested.
+    pub version: String,
+    /// Whom to ask; never empty.
+    pub contacts: Vec<String>,
+    /// Features of level `extended` that it declares; globs.
+    pub features: Vec<String>,
+}
+
+impl Implementation {
+    /// Reads the file.
+    ///
+    /// # Errors
+    ///
+    /// Every problem, with line and field.
+    pub fn load(file: &Path) -> Result<Self, Problems> {
+        strict::load(file, read)
+    }
+
+    /// Reads `text`; `file` is for messages.
+    ///
+    /// # Errors
+    ///
+    /// Every problem, with line and field.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, Problems> {
+        strict::parse(file, text, read)
+    }
+
+    /// What the file could not have said: field and message. For reports that were read back.
+    #[must_use]
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let mut problems = Vec::new();
+        let mut note = |field: &str, result: Result<(), Fail>| {
+            if let Err(fail) = result {
+                problems.push((field.to_owned(), fail.to_string()));
+            }
+        };
+        note("organization", filled(&self.organization));
+        note("project", project(&self.project));
+        note("url", url(&self.url));
+        note("version", filled(&self.version));
+        note("contacts", if self.contacts.is_empty() { Err(Fail::new("is empty")) } else { Ok(()) });
+        for (index, contact) in self.contacts.iter().enumerate() {
+            note(&format!("contacts[{index}]"), filled(contact));
+        }
+        for (index, name) in self.features.iter().enumerate() {
+            note(&format!("features[{index}]"), feature(name));
+        }
+        problems
+    }
+}
+
+fn read(cursor: &Cursor<'_>) -> Option<Implementation> {
+    let fields = cursor.record(&RECORD)?;
+    let checked = |name: &str, check: fn(&str) -> Result<(), Fail>| {
+        let text = words(&fields, name)?;
+        fields.get(name)?.take(check(&text))?;
+        Some(text)
+    };
+    let organization = words(&fields, "organization");
+    let project = checked("project", project);
+    let url = checked("url", url);
+    let version = words(&fields, "version");
+    let contacts = list(&fields, "contacts", filled);
+    if contacts.is_empty() && fields.has("contacts") {
+        fields.get("contacts")?.fail(Fail::new("is empty").hint("name at least one person or address"));
+    }
+    let features = list(&fields, "features", feature);
+    Some(Implementation {
+        organization: organization?,
+        project: project?,
+        url: url?,
+        version: version?,
+        contacts,
+        features,
+    })
+}
+
+/// A list of texts without doubles, each of which passes `check`.
+fn list(fields: &Fields<'_>, name: &str, check: fn(&str) -> Result<(), Fail>) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for cursor in fields.get(name).map(|cursor| cursor.list()).unwrap_or_default() {
+        let Some(text) = cursor.words() else { continue };
+        if texts.contains(&text) {
+            cursor.fail(Fail::new(format!("`{text}` stands here twice")));
+        } else if cursor.take(check(&text)).is_some() {
+            texts.push(text);
+        }
+    }
+    texts
+}
+
+fn filled(text: &str) -> Result<(), Fail> {
+    if text.trim().is_empty() { Err(Fail::new("is empty")) } else { Ok(()) }
+}
+
+fn project(text: &str) -> Result<(), Fail> {
+    let usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !text.is_empty() && !text.starts_with('.') && text.chars().all(usual) {
+        return Ok(());
+    }
+    Err(Fail::new(format!("`{text}` cannot be the name of a file")).hint("letters, digits, `-`, `_` and `.`"))
+}
+
+fn url(text: &str) -> Result<(), Fail> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
+    let usable = !rest.is_empty() && !rest.starts_with('/') && !text.contains(char::is_whitespace);
+    if usable { Ok(()) } else { Err(Fail::new(format!("`{text}` is no URL")).hint("like https://example.org/project")) }
+}
+
+fn feature(pattern: &str) -> Result<(), Fail> {
+    let known = || FEATURES.iter().map(|(name, _)| *name);
+    if known().any(|name| glob(pattern, name)) {
+        return Ok(());
+    }
+    Err(Fail::new(format!("there is no feature `{pattern}`")).did_you_mean(pattern, known()))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const GOOD: &str = "\
+organization: Example
+project: pod-collector
+url: https://example.org/pod-collector
+version: v1.2.3
+contacts: [ops@example.org]
+features: [podgc.*, ttl.start-up]
+";
+
+    #[test]
+    fn a_good_file_is_read() {
+        let read = Implementation::parse(Path::new("me.yaml"), GOOD).expect("a good file");
+        assert_eq!((read.organization.as_str(), read.project.as_str()), ("Example", "pod-collector"));
+        assert_eq!((read.version.as_str(), read.contacts.len()), ("v1.2.3", 1));
+        assert_eq!(read.features, ["podgc.*", "ttl.start-up"]);
+        assert_eq!(read.problems(), []);
+    }
+
+    #[rstest]
+    #[case::misspelt(
+        "organization",
+        "organisation",
+        "me.yaml:1:1: organisation: unknown field `organisation` in implementation\n  hint: did you mean `organization`?"
+    )]
+    #[case::missing("version: v1.2.3\n", "", "`version` is missing")]
+    #[case::empty("v1.2.3", "''", "me.yaml:4:10: version: expected a text that is not empty")]
+    #[case::list("v1.2.3", "[1]", "me.yaml:4:10: version: ")]
+    #[case::url("https://example.org/pod-collector", "example.org", "me.yaml:3:6: url: `example.org` is no URL")]
+    #[case::project("pod-collector\n", "../x\n", "me.yaml:2:10: project: `../x` cannot be the name of a file")]
+    #[case::contacts("[ops@example.org]", "[]", "me.yaml:5:11: contacts: is empty")]
+    #[case::contact("[ops@example.org]", "[a, a]", "me.yaml:5:15: contacts[1]: `a` stands here twice")]
+    #[case::feature(
+        "podgc.*",
+        "podgc.orphan",
+        "me.yaml:6:12: features[0]: there is no feature `podgc.orphan`\n  hint: did you mean `podgc.orphaned`?"
+    )]
+    #[case::yaml("organization: Example", "organization: [", "me.yaml:")]
+    fn what_is_wrong_is_named(#[case] from: &str, #[case] to: &str, #[case] message: &str) {
+        assert!(GOOD.contains(from));
+        let text = GOOD.replacen(from, to, 1);
+        let problems = Implementation::parse(Path::new("me.yaml"), &text).expect_err("a bad file").to_string();
+        assert!(problems.contains(message), "{problems}");
+    }
+
+    #[rstest]
+    #[case("organization", |i: &mut Implementation| i.organization.clear())]
+    #[case("project", |i: &mut Implementation| "a/b".clone_into(&mut i.project))]
+    #[case("url", |i: &mut Implementation| "ftp://x".clone_into(&mut i.url))]
+    #[case("version", |i: &mut Implementation| " ".clone_into(&mut i.version))]
+    #[case("contacts", |i: &mut Implementation| i.contacts.clear())]
+    #[case("features[0]", |i: &mut Implementation| "x".clone_into(&mut i.features[0]))]
+    fn what_no_file_says_is_a_problem(#[case] field: &str, #[case] change: fn(&mut Implementation)) {
+        let mut claim = Implementation::parse(Path::new("me.yaml"), GOOD).expect("a good file");
+        change(&mut claim);
+        let fields: Vec<String> = claim.problems().into_iter().map(|(field, _)| field).collect();
+        assert_eq!(fields, [field]);
+    }
+}

@@ -1,0 +1,391 @@
+//! Two subjects, the same fixtures: where do they differ? Pure, over two lists of results.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use crate::report::{FixtureReport, Outcome};
+
+/// How many equal lines are shown around a difference.
+const CONTEXT: usize = 2;
+
+/// What is compared of a fixture: its report and its transcript.
+pub type Seen = (FixtureReport, String);
+
+/// Where two subjects differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Comparison {
+    /// `plumbline/v1`.
+    pub api_version: &'static str,
+    /// `Comparison`.
+    pub kind: &'static str,
+    /// Name of the first subject.
+    pub a: String,
+    /// Name of the second one.
+    pub b: String,
+    /// How many fixtures either of them saw.
+    pub fixtures: usize,
+    /// Those in which they differ, in the order of ids.
+    pub differences: Vec<Difference>,
+}
+
+/// A fixture in which two subjects differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// The fixture.
+    pub id: String,
+    /// Its promise.
+    pub promise: String,
+    /// What became of it with the first subject.
+    pub a: Told,
+    /// With the second one.
+    pub b: Told,
+    /// Transcript beside transcript; empty if they are alike.
+    pub rows: Vec<Row>,
+}
+
+/// What became of a fixture with one of the subjects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Told {
+    /// `None`: it did not see the fixture at all.
+    pub outcome: Option<Outcome>,
+    /// Why it was skipped and the like.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What was not as promised.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+}
+
+/// A line of each transcript, or of one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// Whether both say the same.
+    pub same: bool,
+    /// The first subject's line.
+    pub a: Option<String>,
+    /// The second subject's line.
+    pub b: Option<String>,
+}
+
+/// How closely to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Closeness {
+    /// Look at outcomes only.
+    pub outcomes_only: bool,
+    /// Times that are no farther apart are the same. On the wall clock no two runs agree to the millisecond.
+    pub tolerance: Duration,
+}
+
+/// Compares what `a` saw with what `b` saw, in whatever order.
+#[must_use]
+pub fn compare(names: [&str; 2], a: &[Seen], b: &[Seen], closeness: Closeness) -> Comparison {
+    let mut fixtures: BTreeMap<&str, [Option<&Seen>; 2]> = BTreeMap::new();
+    for (side, list) in [a, b].into_iter().enumerate() {
+        for seen in list {
+            fixtures.entry(&seen.0.id).or_default()[side] = Some(seen);
+        }
+    }
+    let differences = fixtures.values().filter_map(|[a, b]| difference(*a, *b, closeness)).collect();
+    let [a, b] = names.map(str::to_owned);
+    Comparison { api_version: "plumbline/v1", kind: "Comparison", a, b, fixtures: fixtures.len(), differences }
+}
+
+fn difference(a: Option<&Seen>, b: Option<&Seen>, closeness: Closeness) -> Option<Difference> {
+    let (known, _) = a.or(b)?;
+    let told = |seen: Option<&Seen>| {
+        let told = |(report, _): &Seen| Told {
+            outcome: Some(report.outcome),
+            reason: report.reason.clone(),
+            failures: report.failures.iter().map(|failure| failure.message.clone()).collect(),
+        };
+        seen.map(told).unwrap_or_default()
+    };
+    let (told_a, told_b) = (told(a), told(b));
+    let text = |seen: Option<&Seen>| seen.map(|(_, transcript)| transcript.clone()).unwrap_or_default();
+    let rows = if closeness.outcomes_only { Vec::new() } else { rows(&text(a), &text(b), closeness.tolerance) };
+    if told_a.outcome == told_b.outcome && rows.is_empty() {
+        return None;
+    }
+    Some(Difference { id: known.id.clone(), promise: known.promise.clone(), a: told_a, b: told_b, rows })
+}
+
+/// The lines of two transcripts beside each other; none if they are alike.
+fn rows(a: &str, b: &str, tolerance: Duration) -> Vec<Row> {
+    let (a, b): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
+    let lines = |lines: &[&str]| lines.iter().map(|line| Line::new(line, tolerance)).collect::<Vec<_>>();
+    let (read_a, read_b) = (lines(&a), lines(&b));
+    let keys = |lines: &[Line]| lines.iter().map(|line| line.key.clone()).collect::<Vec<_>>();
+    let pair = |a: Option<&&str>, b: Option<&&str>, same| Row {
+        same,
+        a: a.map(|line| (*line).to_owned()),
+        b: b.map(|line| (*line).to_owned()),
+    };
+    let mut rows = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, &keys(&read_a), &keys(&read_b)) {
+        let (range_a, range_b) = (op.old_range(), op.new_range());
+        for offset in 0..range_a.len().max(range_b.len()) {
+            let index = |range: &std::ops::Range<usize>| (offset < range.len()).then_some(range.start + offset);
+            let (index_a, index_b) = (index(&range_a), index(&range_b));
+            let same = matches!(op, DiffOp::Equal { .. })
+                && matches!((index_a, index_b), (Some(x), Some(y)) if read_a[x].is_near(&read_b[y], tolerance));
+            rows.push(pair(index_a.and_then(|x| a.get(x)), index_b.and_then(|y| b.get(y)), same));
+        }
+    }
+    if rows.iter().all(|row| row.same) { Vec::new() } else { rows }
+}
+
+/// A line of a transcript, with its times apart if they need not agree exactly.
+struct Line {
+    key: String,
+    times: Vec<Duration>,
+}
+
+impl Line {
+    fn new(line: &str, tolerance: Duration) -> Self {
+        if tolerance.is_zero() {
+            return Self { key: line.to_owned(), times: Vec::new() };
+        }
+        let (mut key, mut times) = (String::new(), Vec::new());
+        // The width of the first column follows the length of the time.
+        let spaced = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut rest = spaced.as_str();
+        while let Some(found) = rest.find("t=+") {
+            let (before, after) = rest.split_at(found + "t=+".len());
+            let end = after.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(after.len());
+            key.push_str(before);
+            match after[..end].parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+                Some(time) => times.push(time),
+                None => key.push_str(&after[..end]),
+            }
+            rest = &after[end..];
+        }
+        key.push_str(rest);
+        Self { key, times }
+    }
+
+    fn is_near(&self, other: &Self, tolerance: Duration) -> bool {
+        self.times.len() == other.times.len()
+            && self.times.iter().zip(&other.times).all(|(a, b)| a.abs_diff(*b) <= tolerance)
+    }
+}
+
+impl Comparison {
+    /// Whether no fixture tells the two apart.
+    #[must_use]
+    pub const fn is_equal(&self) -> bool {
+        self.differences.is_empty()
+    }
+
+    /// For people. `width`: columns to write side by side in; `None`: one below the other, marked `-` and `+`.
+    #[must_use]
+    pub fn text(&self, width: Option<usize>) -> String {
+        let mut out = String::new();
+        let _ = writeln!(out, "A  {}\nB  {}\n", self.a, self.b);
+        for difference in &self.differences {
+            let _ = writeln!(out, "{}  {}", difference.id, difference.promise);
+            let (a, b) = (difference.a.words(), difference.b.words());
+            if a == b {
+                let _ = writeln!(out, "  both: {a}");
+            } else {
+                let _ = writeln!(out, "  A: {a}\n  B: {b}");
+            }
+            for line in show(&difference.rows, width) {
+                let _ = writeln!(out, "  {}", line.trim_end());
+            }
+            out.push('\n');
+        }
+        let (differ, all) = (self.differences.len(), self.fixtures);
+        let _ = if differ == 0 {
+            writeln!(out, "no difference in {all} fixtures")
+        } else {
+            writeln!(out, "{differ} of {all} fixtures differ")
+        };
+        out
+    }
+}
+
+impl Told {
+    fn words(&self) -> String {
+        let outcome = self.outcome.map_or("not seen", Outcome::participle);
+        let why: Vec<&str> = [self.reason.as_str()]
+            .into_iter()
+            .chain(self.failures.iter().map(String::as_str))
+            .filter(|text| !text.is_empty())
+            .collect();
+        if why.is_empty() { outcome.to_owned() } else { format!("{outcome}: {}", why.join("; ").replace('\n', " ")) }
+    }
+}
+
+/// The rows around differences.
+fn show(rows: &[Row], width: Option<usize>) -> Vec<String> {
+    let near = |index: usize| {
+        let (from, to) = (index.saturating_sub(CONTEXT), (index + CONTEXT + 1).min(rows.len()));
+        rows[from..to].iter().any(|row| !row.same)
+    };
+    let mut lines = Vec::new();
+    let mut left_out = 0;
+    for (index, row) in rows.iter().enumerate() {
+        if !near(index) {
+            left_out += 1;
+            continue;
+        }
+        if left_out > 0 {
+            lines.push(format!("… {left_out} alike"));
+            left_out = 0;
+        }
+        match width {
+            Some(width) => lines.push(beside(row, width)),
+            None => lines.extend(below(row)),
+        }
+    }
+    if left_out > 0 {
+        lines.push(format!("… {left_out} alike"));
+    }
+    lines
+}
+
+fn below(row: &Row) -> Vec<String> {
+    let line = |mark: &str, text: &Option<String>| text.as_ref().map(|text| format!("{mark} {text}"));
+    if row.same {
+        return line(" ", &row.a).into_iter().collect();
+    }
+    [line("-", &row.a), line("+", &row.b)].into_iter().flatten().collect()
+}
+
+fn beside(row: &Row, width: usize) -> String {
+    let column = width.saturating_sub(6) / 2;
+    let cut = |text: &Option<String>| {
+        let text = text.as_deref().unwrap_or_default();
+        let mut short: String = text.chars().take(column).collect();
+        if text.chars().count() > column {
+            short.pop();
+            short.push('…');
+        }
+        short
+    };
+    let mark = match (row.same, &row.a, &row.b) {
+        (true, ..) => ' ',
+        (false, Some(_), None) => '<',
+        (false, None, _) => '>',
+        (false, Some(_), Some(_)) => '|',
+    };
+    format!("{:<column$} {mark} {}", cut(&row.a), cut(&row.b))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::conformance::report::tests::fixture;
+    use crate::runner::verdict;
+
+    fn seen(id: &str, outcome: Outcome, transcript: &str) -> Seen {
+        (verdict::blank(&fixture(id, "core"), outcome, ""), transcript.to_owned())
+    }
+
+    const WALL: Closeness = Closeness { outcomes_only: false, tolerance: Duration::from_millis(500) };
+    const EXACT: Closeness = Closeness { outcomes_only: false, tolerance: Duration::ZERO };
+    const OUTCOMES: Closeness = Closeness { outcomes_only: true, tolerance: Duration::ZERO };
+
+    const ONE: &str = "t=+5s       user           DELETE nodes/n1 200\n        removed\nt=+60s      podgc          DELETE pods/a 200  grace=0\n";
+
+    #[rstest]
+    #[case::alike(ONE, EXACT, true)]
+    #[case::later(&ONE.replace("t=+60s ", "t=+60.25s "), EXACT, false)]
+    #[case::a_little_later(&ONE.replace("t=+60s      ", "t=+60.25s   "), WALL, true)]
+    #[case::too_late(&ONE.replace("t=+60s ", "t=+61s "), WALL, false)]
+    #[case::something_else(&ONE.replace("grace=0", "grace=30"), WALL, false)]
+    #[case::less("t=+5s       user           DELETE nodes/n1 200\n        removed\n", WALL, false)]
+    #[case::nobody_looks("", OUTCOMES, true)]
+    fn transcripts_are_compared(#[case] other: &str, #[case] closeness: Closeness, #[case] equal: bool) {
+        let (a, b) = ([seen("podgc/x", Outcome::Pass, ONE)], [seen("podgc/x", Outcome::Pass, other)]);
+        assert_eq!(compare(["a", "b"], &a, &b, closeness).is_equal(), equal);
+        assert_eq!(compare(["b", "a"], &b, &a, closeness).is_equal(), equal, "the other way round");
+    }
+
+    #[test]
+    fn outcomes_are_compared_and_what_one_did_not_see() {
+        let a = [
+            seen("podgc/x", Outcome::Pass, ""),
+            seen("podgc/y", Outcome::Pass, ""),
+            seen("podgc/z", Outcome::Skip, ""),
+        ];
+        let b = [seen("podgc/y", Outcome::Fail, ""), seen("podgc/z", Outcome::Skip, "")];
+        let comparison = compare(["a", "b"], &a, &b, OUTCOMES);
+        let told: Vec<_> =
+            comparison.differences.iter().map(|one| (one.id.as_str(), one.a.outcome, one.b.outcome)).collect();
+        assert_eq!(
+            told,
+            [("podgc/x", Some(Outcome::Pass), None), ("podgc/y", Some(Outcome::Pass), Some(Outcome::Fail))]
+        );
+        assert_eq!(comparison.fixtures, 3);
+    }
+
+    fn shown(width: Option<usize>) -> String {
+        let mut later = ONE.replace("t=+60s ", "t=+80s ");
+        later.push_str("t=+90s      podgc          GET    nodes/n1 404\n");
+        let (a, b) = ([seen("podgc/x", Outcome::Pass, ONE)], [seen("podgc/x", Outcome::Fail, &later)]);
+        compare(["ours", "theirs"], &a, &b, EXACT).text(width)
+    }
+
+    #[test]
+    fn one_below_the_other() {
+        insta::assert_snapshot!(shown(None), @r"
+        A  ours
+        B  theirs
+
+        podgc/x  A pod of a missing node is deleted after its quarantine.
+          A: passed
+          B: failed
+            t=+5s       user           DELETE nodes/n1 200
+                    removed
+          - t=+60s      podgc          DELETE pods/a 200  grace=0
+          + t=+80s      podgc          DELETE pods/a 200  grace=0
+          + t=+90s      podgc          GET    nodes/n1 404
+
+        1 of 1 fixtures differ
+        ");
+    }
+
+    #[test]
+    fn side_by_side() {
+        insta::assert_snapshot!(shown(Some(100)), @r"
+        A  ours
+        B  theirs
+
+        podgc/x  A pod of a missing node is deleted after its quarantine.
+          A: passed
+          B: failed
+          t=+5s       user           DELETE nodes/n1 200    t=+5s       user           DELETE nodes/n1 200
+                  removed                                           removed
+          t=+60s      podgc          DELETE pods/a 200  … | t=+80s      podgc          DELETE pods/a 200  …
+                                                          > t=+90s      podgc          GET    nodes/n1 404
+
+        1 of 1 fixtures differ
+        ");
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_is_compared_with_themselves_is_equal(text in "(t=\\+[0-9]{1,3}(\\.[0-9])?s [a-z ]{0,9}\n){0,9}", width in 0_usize..200) {
+            let list = [seen("podgc/x", Outcome::Fail, &text)];
+            for closeness in [EXACT, WALL, OUTCOMES] {
+                prop_assert!(compare(["a", "a"], &list, &list, closeness).is_equal());
+            }
+            let other = [seen("podgc/x", Outcome::Fail, &format!("{text}t=+1s x\n"))];
+            let different = compare(["a", "b"], &list, &other, WALL);
+            prop_assert_eq!(different.differences.len(), 1);
+            prop_assert!(different.text(Some(width)).contains("1 of 1"));
+        }
+    }
+}

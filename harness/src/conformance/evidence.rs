@@ -1,0 +1,206 @@
+//! What a failure leaves behind, a folder for each fixture, and an index of them all.
+//!
+//! ```text
+//! evidence/index.yaml                         which fixture, what failed, where the rest is
+//! evidence/podgc/orphaned-quarantine-40s/
+//!   failures.txt                              what was demanded, what was there
+//!   transcript.txt                            who asked and wrote what, when, by the server's record
+//!   objects.yaml                              what was in the cluster in the end, before anything was tidied up
+//!   subject.log                               what the subject said
+//! ```
+//!
+//! Written as soon as a fixture has failed: a run that is killed leaves what it had.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::record::replace;
+use crate::runner::verdict::Judged;
+
+const INDEX: &str = "index.yaml";
+
+/// The folder of one run.
+#[derive(Debug)]
+pub struct Evidence {
+    folder: PathBuf,
+    index: BTreeMap<String, Item>,
+}
+
+/// An entry of the index.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    fixture: String,
+    file: String,
+    promise: String,
+    level: String,
+    outcome: String,
+    failures: Vec<String>,
+    folder: String,
+    files: Vec<&'static str>,
+}
+
+impl Evidence {
+    /// An empty folder. That of an earlier run, known by its index, is removed.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be made, or has something in it that is not ours.
+    pub fn begin(folder: &Path) -> Result<Self, String> {
+        let told = |what: &str, error: &io::Error| format!("unable to {what} {}: {error}", folder.display());
+        if folder.join(INDEX).is_file() {
+            fs::remove_dir_all(folder).map_err(|error| told("remove the old", &error))?;
+        }
+        fs::create_dir_all(folder).map_err(|error| told("make the folder", &error))?;
+        let mut inside = fs::read_dir(folder).map_err(|error| told("read the folder", &error))?;
+        if inside.next().is_some() {
+            return Err(format!(
+                "{} holds something that is no evidence of ours: take another --out",
+                folder.display()
+            ));
+        }
+        let evidence = Self { folder: folder.to_owned(), index: BTreeMap::new() };
+        evidence.write_index().map_err(|error| told("write the index of", &error))?;
+        Ok(evidence)
+    }
+
+    /// How many fixtures left something.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// Keeps what `judged` left, under the word that the report has for its outcome.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn add(&mut self, judged: &Judged, outcome: &str) -> io::Result<()> {
+        let report = &judged.report;
+        let name = self.free_name(&report.id);
+        let folder = self.folder.join(&name);
+        fs::create_dir_all(&folder)?;
+        let mut failures = String::new();
+        for failure in &report.failures {
+            let line = if failure.line == 0 { String::new() } else { format!("{}:{}: ", report.file, failure.line) };
+            let _ = writeln!(failures, "{line}{failure}\n");
+        }
+        let objects: Vec<_> = judged.objects.iter().map(AsRef::as_ref).collect();
+        let objects = serde_saphyr::to_string_multiple(&objects).map_err(io::Error::other)?;
+        let log = report.log.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
+        let files = [
+            ("failures.txt", failures),
+            ("transcript.txt", judged.transcript.clone()),
+            ("objects.yaml", objects),
+            ("subject.log", log),
+        ];
+        for (file, text) in &files {
+            fs::write(folder.join(file), text)?;
+        }
+        let item = Item {
+            fixture: report.id.clone(),
+            file: report.file.clone(),
+            promise: report.promise.clone(),
+            level: report.level.clone(),
+            outcome: outcome.to_owned(),
+            failures: report.failures.iter().map(|failure| failure.message.clone()).collect(),
+            folder: name,
+            files: files.iter().map(|(file, _)| *file).collect(),
+        };
+        self.index.insert(report.id.clone(), item);
+        self.write_index()
+    }
+
+    fn write_index(&self) -> io::Result<()> {
+        let items: Vec<_> = self.index.values().collect();
+        let text = serde_saphyr::to_string(&items).map_err(io::Error::other)?;
+        replace(&self.folder.join(INDEX), &text)
+    }
+
+    /// The id as a path: brackets of rows and whatever a file system dislikes become `_`.
+    fn free_name(&self, id: &str) -> String {
+        let usual = |c: char| if c.is_ascii_alphanumeric() || "-_./".contains(c) { c } else { '_' };
+        let parts = id.split('/').map(|part| part.chars().map(usual).collect::<String>());
+        let parts: Vec<_> = parts.map(|part| if part.starts_with('.') { format!("_{part}") } else { part }).collect();
+        let name = parts.join("/").trim_end_matches('_').to_owned();
+        let taken = |name: &str| self.index.values().any(|item| item.folder == name);
+        let mut free = name.clone();
+        let mut number = 2;
+        while taken(&free) {
+            free = format!("{name}-{number}");
+            number += 1;
+        }
+        free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::report::{Failure, Outcome};
+    use crate::runner::verdict;
+
+    fn judged(id: &str) -> Judged {
+        let fixture = crate::conformance::report::tests::fixture(id, "core");
+        let mut report = verdict::blank(&fixture, Outcome::Fail, "");
+        report.failures = vec![Failure { message: "pods/a must go".to_owned(), line: 7, ..Failure::default() }];
+        report.log = vec!["W it was me".to_owned()];
+        let objects = vec![Arc::new(json!({ "kind": "Pod" })), Arc::new(json!({ "kind": "Node" }))];
+        Judged { report, transcript: "t=+0s GET\n".to_owned(), entries: Vec::new(), objects }
+    }
+
+    #[test]
+    fn failures_leave_four_files_and_an_entry() {
+        let root = tempfile::tempdir().expect("a folder");
+        let folder = root.path().join("evidence");
+        let mut evidence = Evidence::begin(&folder).expect("an empty folder");
+        assert!(evidence.is_empty());
+        for id in ["podgc/a[x=1]", "podgc/a[x:1]", "podgc/../b"] {
+            evidence.add(&judged(id), "fail").expect("a writable folder");
+        }
+        assert_eq!(evidence.len(), 3);
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(read("podgc/a_x_1/failures.txt").contains("yaml:7: pods/a must go"));
+        assert_eq!(read("podgc/a_x_1-2/transcript.txt"), "t=+0s GET\n");
+        assert_eq!(read("podgc/_../b/subject.log"), "W it was me\n");
+        let objects = read("podgc/_../b/objects.yaml");
+        assert!(
+            objects.contains("kind: Pod") && objects.contains("---") && objects.contains("kind: Node"),
+            "{objects}"
+        );
+        let index: serde_json::Value = serde_saphyr::from_str(&read(INDEX)).expect("YAML");
+        assert_eq!(index.as_array().map(Vec::len), Some(3));
+        assert_eq!(index[1]["fixture"], "podgc/a[x:1]");
+        assert_eq!(index[1]["failures"], json!(["pods/a must go"]));
+    }
+
+    #[test]
+    fn an_old_folder_is_replaced_and_a_foreign_one_is_not() {
+        let root = tempfile::tempdir().expect("a folder");
+        let folder = root.path().join("evidence");
+        let mut old = Evidence::begin(&folder).expect("an empty folder");
+        old.add(&judged("podgc/a"), "fail").expect("a writable folder");
+        let new = Evidence::begin(&folder).expect("ours");
+        assert!(new.is_empty() && !folder.join("podgc").exists());
+        fs::remove_file(folder.join(INDEX)).expect("there");
+        fs::write(folder.join("thesis.txt"), "dear to me").expect("a writable folder");
+        let refused = Evidence::begin(&folder).expect_err("not ours");
+        assert!(refused.contains("--out"), "{refused}");
+        assert!(folder.join("thesis.txt").exists());
+    }
+}

@@ -1,0 +1,170 @@
+//! Which fixtures it takes to be conformant: `fixtures/profiles.yaml`.
+
+use std::path::Path;
+
+use super::strict::{self, must, words};
+use crate::fixture::decode::Cursor;
+use crate::fixture::error::Fail;
+use crate::fixture::pattern::glob;
+use crate::fixture::schema::Record;
+use crate::fixture::{Fixture, Problems};
+
+/// The file below the fixtures folder.
+pub const FILE: &str = "profiles.yaml";
+
+/// The profile that is all others together.
+pub const ALL: &str = "all";
+
+/// The file.
+const RECORD: Record = Record {
+    name: "profiles",
+    doc: "What can be conformed to.",
+    fields: &[must("profiles", "list of profiles", "One entry for each.")],
+};
+
+/// One entry.
+const PROFILE: Record = Record {
+    name: "profile",
+    doc: "What somebody can be conformant with.",
+    fields: &[
+        must("name", "text", "Its name in `--profile`."),
+        must("about", "text", "What it is, in a sentence."),
+        must("fixtures", "list of globs", "The ids of its fixtures."),
+    ],
+};
+
+/// A profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Its name.
+    pub name: String,
+    /// What it is, in a sentence.
+    pub about: String,
+    /// Globs over ids.
+    pub fixtures: Vec<String>,
+}
+
+/// All profiles, in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profiles(pub Vec<Profile>);
+
+impl Profiles {
+    /// Reads the file of the suite below `root` and compares it with its `fixtures`.
+    ///
+    /// # Errors
+    ///
+    /// Every problem with its line; a glob that matches no fixture is one.
+    pub fn load(root: &Path, fixtures: &[Fixture]) -> Result<Self, Problems> {
+        strict::load(&root.join(FILE), |cursor| read(cursor, fixtures))
+    }
+
+    /// Reads `text`; `file` is for messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Profiles::load`].
+    pub fn parse(file: &Path, text: &str, fixtures: &[Fixture]) -> Result<Self, Problems> {
+        strict::parse(file, text, |cursor| read(cursor, fixtures))
+    }
+
+    /// Whether there is a profile of that name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        name == ALL || self.0.iter().any(|profile| profile.name == name)
+    }
+
+    /// The names, [`ALL`] last.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|profile| profile.name.as_str()).chain([ALL]).collect()
+    }
+
+    /// The profiles that a fixture belongs to.
+    #[must_use]
+    pub fn of(&self, id: &str) -> Vec<String> {
+        let has = |profile: &&Profile| profile.fixtures.iter().any(|pattern| glob(pattern, id));
+        self.0.iter().filter(has).map(|profile| profile.name.clone()).collect()
+    }
+
+    /// Whether a fixture belongs to the profile of that name.
+    #[must_use]
+    pub fn selects(&self, name: &str, id: &str) -> bool {
+        let of = self.of(id);
+        if name == ALL { !of.is_empty() } else { of.iter().any(|profile| profile == name) }
+    }
+}
+
+fn read(cursor: &Cursor<'_>, fixtures: &[Fixture]) -> Option<Profiles> {
+    let list = cursor.record(&RECORD)?.get("profiles")?;
+    let mut profiles: Vec<Profile> = Vec::new();
+    for entry in list.list() {
+        let Some(profile) = profile(&entry, fixtures) else { continue };
+        if profile.name == ALL || profiles.iter().any(|other| other.name == profile.name) {
+            entry.fail(Fail::new(format!("the name `{}` is taken", profile.name)));
+        }
+        profiles.push(profile);
+    }
+    if profiles.is_empty() {
+        list.fail(Fail::new("there is no profile"));
+    }
+    Some(Profiles(profiles))
+}
+
+fn profile(cursor: &Cursor<'_>, fixtures: &[Fixture]) -> Option<Profile> {
+    let fields = cursor.record(&PROFILE)?;
+    let (name, about) = (words(&fields, "name"), words(&fields, "about"));
+    let mut globs = Vec::new();
+    for pattern in fields.get("fixtures")?.list() {
+        let Some(text) = pattern.words() else { continue };
+        if !fixtures.iter().any(|fixture| glob(&text, &fixture.id)) {
+            pattern.fail(Fail::new(format!("`{text}` matches no fixture")));
+        }
+        globs.push(text);
+    }
+    Some(Profile { name: name?, about: about?, fixtures: globs })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::conformance::report::tests::fixture;
+
+    const GOOD: &str = "\
+profiles:
+- name: podgc
+  about: The collector.
+  fixtures: [podgc/*]
+- name: ttl
+  about: The annotation.
+  fixtures: [ttl/a, 'ttl/b*']
+";
+
+    fn suite() -> Vec<Fixture> {
+        ["podgc/a", "podgc/b[x]", "ttl/a", "ttl/b", "api/c"].map(|id| fixture(id, "core")).into()
+    }
+
+    #[test]
+    fn a_fixture_belongs_where_a_glob_says() {
+        let profiles = Profiles::parse(Path::new("p.yaml"), GOOD, &suite()).expect("a good file");
+        assert_eq!(profiles.names(), ["podgc", "ttl", "all"]);
+        assert!(profiles.has("ttl") && profiles.has("all") && !profiles.has("api"));
+        assert_eq!(profiles.of("podgc/b[x]"), ["podgc"]);
+        assert_eq!(profiles.of("api/c"), <[&str; 0]>::default());
+        assert!(profiles.selects("all", "ttl/a") && !profiles.selects("all", "api/c"));
+        assert!(profiles.selects("ttl", "ttl/b") && !profiles.selects("ttl", "podgc/a"));
+    }
+
+    #[rstest]
+    #[case("podgc/*", "pdogc/*", "p.yaml:4:14: profiles[0].fixtures[0]: `pdogc/*` matches no fixture")]
+    #[case("name: ttl", "name: podgc", "p.yaml:5:3: profiles[1]: the name `podgc` is taken")]
+    #[case("name: ttl", "name: all", "the name `all` is taken")]
+    #[case("about: The collector.", "abuot: x", "did you mean `about`?")]
+    #[case("profiles:", "profile:", "`profiles` is missing")]
+    fn what_is_wrong_is_named(#[case] from: &str, #[case] to: &str, #[case] message: &str) {
+        let text = GOOD.replacen(from, to, 1);
+        let problems = Profiles::parse(Path::new("p.yaml"), &text, &suite()).expect_err("a bad file").to_string();
+        assert!(problems.contains(message), "{problems}");
+    }
+}

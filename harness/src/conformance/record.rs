@@ -1,0 +1,230 @@
+//! Fills a report while fixtures run, on the disk too: what is killed half way leaves a document that says so.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::deviations;
+use super::evidence::Evidence;
+use super::report::{ConformanceReport, Outcome};
+use crate::report::junit::Junit;
+use crate::report::{self, Event, FixtureReport, Reporter, RunReport};
+use crate::runner::verdict::Judged;
+use crate::time::Stopwatch;
+
+/// Names below `--out`.
+pub const YAML: &str = "report.yaml";
+/// As [`YAML`].
+pub const JSON: &str = "report.json";
+/// As [`YAML`].
+pub const JUNIT: &str = "junit.xml";
+/// As [`YAML`].
+pub const EVIDENCE: &str = "evidence";
+
+/// Why fixtures have not run that are `not-run` to the end.
+pub const NOT_RUN: &str = "the run did not come to its end";
+
+/// How often the files are written while fixtures run. Each time is a whole document.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The report on its way.
+#[derive(Debug)]
+pub struct Record {
+    report: ConformanceReport,
+    index: BTreeMap<String, usize>,
+    evidence: Evidence,
+    folder: PathBuf,
+    written: Stopwatch,
+}
+
+impl Record {
+    /// Writes `report`, in which every fixture is `not-run`, to `folder`.
+    ///
+    /// # Errors
+    ///
+    /// When the folder or its files cannot be written.
+    pub fn begin(mut report: ConformanceReport, folder: &Path) -> Result<Self, String> {
+        let told = |error: io::Error| format!("unable to write to {}: {error}", folder.display());
+        fs::create_dir_all(folder).map_err(told)?;
+        // What an earlier run said about its end is no longer true.
+        match fs::remove_file(folder.join(JUNIT)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(told(error)),
+            _ => {}
+        }
+        for fixture in &mut report.fixtures {
+            (fixture.outcome, fixture.reason) = (Outcome::NotRun, NOT_RUN.to_owned());
+        }
+        report.seal();
+        let index = report.fixtures.iter().enumerate().map(|(index, fixture)| (fixture.id.clone(), index)).collect();
+        let folder_of_evidence = folder.join(EVIDENCE);
+        let mut record = Self {
+            report,
+            index,
+            folder: folder.to_owned(),
+            written: Stopwatch::start(),
+            evidence: Evidence::begin(&folder_of_evidence)?,
+        };
+        record.write().map_err(told)?;
+        Ok(record)
+    }
+
+    /// The report as far as it has come.
+    #[must_use]
+    pub const fn report(&self) -> &ConformanceReport {
+        &self.report
+    }
+
+    /// How many fixtures left evidence.
+    #[must_use]
+    pub fn evidence(&self) -> usize {
+        self.evidence.len()
+    }
+
+    /// Takes an outcome down.
+    fn put(&mut self, fixture: &FixtureReport) -> Outcome {
+        let Some(index) = self.index.get(&fixture.id) else { return fixture.outcome.into() };
+        let result = &mut self.report.fixtures[*index];
+        result.outcome = fixture.outcome.into();
+        result.reason = if result.outcome.needs_reason() { fixture.reason.clone() } else { String::new() };
+        deviations::apply(&self.report.deviations, result);
+        result.outcome
+    }
+
+    fn finished(&mut self, judged: &Judged) -> io::Result<()> {
+        let outcome = self.put(&judged.report);
+        match outcome {
+            Outcome::Fail => self.evidence.add(judged, "fail")?,
+            Outcome::KnownDeviation => self.evidence.add(judged, "known-deviation")?,
+            _ => {}
+        }
+        if self.written.elapsed() < PAUSE { Ok(()) } else { self.write() }
+    }
+
+    fn ended(&mut self, run: &RunReport) -> io::Result<()> {
+        for fixture in &run.fixtures {
+            self.put(fixture);
+        }
+        self.write()?;
+        let told = |fixture: &FixtureReport| self.as_told(fixture);
+        let told = RunReport { fixtures: run.fixtures.iter().map(told).collect(), ..run.clone() };
+        let mut junit = Vec::new();
+        Junit(&mut junit).event(Event::Ended(&told))?;
+        replace(&self.folder.join(JUNIT), &String::from_utf8_lossy(&junit))
+    }
+
+    /// `JUnit` has no word for a known deviation: it is a test that was left out for a reason.
+    fn as_told(&self, fixture: &FixtureReport) -> FixtureReport {
+        let result = self.index.get(&fixture.id).map(|index| &self.report.fixtures[*index]);
+        match result {
+            Some(result) if result.outcome == Outcome::KnownDeviation => FixtureReport {
+                outcome: report::Outcome::Skip,
+                reason: format!("known deviation: {}", result.reason),
+                failures: Vec::new(),
+                ..fixture.clone()
+            },
+            _ => fixture.clone(),
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.report.seal();
+        replace(&self.folder.join(JSON), &self.report.to_json().map_err(io::Error::other)?)?;
+        replace(&self.folder.join(YAML), &self.report.to_yaml().map_err(io::Error::other)?)?;
+        self.written = Stopwatch::start();
+        Ok(())
+    }
+}
+
+impl Reporter for Record {
+    fn event(&mut self, event: Event<'_>) -> io::Result<()> {
+        match event {
+            Event::Started { .. } => Ok(()),
+            Event::Finished(judged) => self.finished(judged),
+            Event::Ended(run) => self.ended(run),
+        }
+    }
+}
+
+/// Replaces a file as a whole: whoever reads it, or kills us, sees the old text or the new one.
+pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::deviations::Deviation;
+    use crate::conformance::report::tests::{fixture, report as sealed, result};
+    use crate::runner::verdict;
+
+    fn judged(id: &str, outcome: report::Outcome, reason: &str) -> Judged {
+        let report = verdict::blank(&fixture(id, "core"), outcome, reason);
+        Judged { report, transcript: String::new(), entries: Vec::new(), objects: Vec::new() }
+    }
+
+    fn on_disk(folder: &Path) -> ConformanceReport {
+        let read = |name| fs::read_to_string(folder.join(name)).expect("a report");
+        let yaml = ConformanceReport::read(&read(YAML)).expect("our own document");
+        assert_eq!(ConformanceReport::read(&read(JSON)).as_ref(), Ok(&yaml));
+        yaml
+    }
+
+    #[test]
+    fn not_run_until_the_contrary_is_known() {
+        let root = tempfile::tempdir().expect("a folder");
+        let list = ["podgc/a", "podgc/b", "podgc/c", "podgc/d"].map(|id| result(id, "core", Outcome::Pass));
+        let mut begun = sealed("podgc", list.into());
+        let reason = "As ever.".to_owned();
+        begun.deviations.push(Deviation { fixtures: "podgc/b".to_owned(), reason, upstream: String::new() });
+        let mut record = Record::begin(begun, root.path()).expect("a writable folder");
+        assert_eq!(on_disk(root.path()).with(Outcome::NotRun).count(), 4, "whoever kills us now leaves this");
+
+        for (id, outcome, reason) in [
+            ("podgc/a", report::Outcome::Fail, ""),
+            ("podgc/b", report::Outcome::Fail, ""),
+            ("podgc/c", report::Outcome::Flaky, "passed at attempt 2"),
+        ] {
+            record.event(Event::Finished(&judged(id, outcome, reason))).expect("a writable folder");
+        }
+        assert_eq!(record.evidence(), 2);
+        let d = verdict::blank(&fixture("podgc/d", "core"), report::Outcome::Skip, "needs more");
+        let rest = ["podgc/a", "podgc/b"].map(|id| judged(id, report::Outcome::Fail, "").report);
+        let c = judged("podgc/c", report::Outcome::Flaky, "passed at attempt 2").report;
+        let run = RunReport::new("x", "y", 1, rest.into_iter().chain([c, d]).collect());
+        record.event(Event::Ended(&run)).expect("a writable folder");
+
+        let read = on_disk(root.path());
+        let told: Vec<_> = read.fixtures.iter().map(|one| (one.outcome, one.reason.as_str())).collect();
+        assert_eq!(
+            told,
+            [
+                (Outcome::Fail, ""),
+                (Outcome::KnownDeviation, "As ever."),
+                (Outcome::Flaky, "passed at attempt 2"),
+                (Outcome::Skip, "needs more"),
+            ]
+        );
+        assert_eq!(read.digest, read.digest());
+        let junit = fs::read_to_string(root.path().join(JUNIT)).expect("JUnit");
+        assert!(junit.contains("failures=\"1\"") && junit.contains("known deviation: As ever."), "{junit}");
+        let left: Vec<_> = fs::read_dir(root.path()).expect("a folder").filter_map(Result::ok).collect();
+        assert_eq!(left.len(), 4, "no half-written file is left: {left:?}");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named() {
+        let root = tempfile::tempdir().expect("a folder");
+        let file = root.path().join("file");
+        fs::write(&file, "").expect("a writable folder");
+        let refused = Record::begin(sealed("podgc", Vec::new()), &file.join("out")).expect_err("no folder");
+        assert!(refused.starts_with("unable to write to ") && refused.contains("file/out"), "{refused}");
+    }
+}

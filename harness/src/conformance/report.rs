@@ -1,0 +1,580 @@
+//! The conformance report: a list of fixtures with their outcomes, and everything that follows from it.
+//!
+//! Nothing that can be derived is ever set by hand: [`ConformanceReport::seal`] sorts the list and derives counts, verdicts and
+//! the digest from it, [`super::verify`] does the same again and compares. The bytes depend on nothing but the content, and
+//! of that only `time` differs between two runs with the same outcomes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::claim::Implementation;
+use super::deviations::Deviation;
+use super::digest;
+use super::profile::ALL;
+use crate::report;
+
+/// Version of [`ConformanceReport`]. Fields may be added within a version; none changes its meaning.
+pub const API_VERSION: &str = "plumbline/v1";
+
+/// `kind` of the document.
+pub const KIND: &str = "ConformanceReport";
+
+/// Fields that the digest does not cover.
+const NOT_DIGESTED: [&str; 2] = ["time", "digest"];
+
+/// What became of a fixture. As [`report::Outcome`], and a failure that is known is told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Everything was as promised.
+    Pass,
+    /// Something was not.
+    Fail,
+    /// Something was not, and the file of known deviations says why.
+    KnownDeviation,
+    /// It passed on a later attempt only.
+    Flaky,
+    /// The place cannot do what it requires.
+    Skip,
+    /// The subject does not have what it is about.
+    Unsupported,
+    /// The run ended before its turn.
+    NotRun,
+}
+
+impl Outcome {
+    /// All, in the order of summaries.
+    pub const ALL: [Self; 7] =
+        [Self::Pass, Self::Fail, Self::KnownDeviation, Self::Flaky, Self::Skip, Self::Unsupported, Self::NotRun];
+
+    /// The word in sentences: `3 passed`.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Pass => "passed",
+            Self::Fail => "failed",
+            Self::KnownDeviation => "known to deviate",
+            Self::Flaky => "flaky",
+            Self::Skip => "skipped",
+            Self::Unsupported => "unsupported",
+            Self::NotRun => "not run",
+        }
+    }
+
+    /// Whether the fixture came to its end.
+    #[must_use]
+    pub const fn has_run(self) -> bool {
+        matches!(self, Self::Pass | Self::Fail | Self::KnownDeviation | Self::Flaky)
+    }
+
+    /// Whether it needs a reason. A failure's is in the evidence.
+    #[must_use]
+    pub const fn needs_reason(self) -> bool {
+        !matches!(self, Self::Pass | Self::Fail)
+    }
+}
+
+impl From<report::Outcome> for Outcome {
+    fn from(outcome: report::Outcome) -> Self {
+        match outcome {
+            report::Outcome::Pass => Self::Pass,
+            report::Outcome::Fail => Self::Fail,
+            report::Outcome::Flaky => Self::Flaky,
+            report::Outcome::Skip => Self::Skip,
+            report::Outcome::Unsupported => Self::Unsupported,
+            report::Outcome::NotRun => Self::NotRun,
+        }
+    }
+}
+
+/// How time passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Only when everything waited; nothing was late.
+    Virtual,
+    /// By the clock, with the fixtures' tolerances.
+    Wall,
+}
+
+/// The document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConformanceReport {
+    /// [`API_VERSION`].
+    pub api_version: String,
+    /// [`KIND`].
+    pub kind: String,
+    /// When the run began, in UTC. The only time in here, and the only field besides `digest` that `digest` does not cover.
+    pub time: String,
+    /// Digest over the canonical JSON of everything else.
+    pub digest: String,
+    /// Who was tested, in their own words.
+    pub implementation: Implementation,
+    /// What was tested.
+    pub subject: Tested,
+    /// By what.
+    pub suite: Suite,
+    /// Version of Kubernetes that the API server is or behaves as.
+    pub kubernetes_version: String,
+    /// Where.
+    pub cluster: Place,
+    /// How time passed.
+    pub mode: Mode,
+    /// The profile that was asked for.
+    pub profile: String,
+    /// What was known before to deviate; only entries about fixtures in the list.
+    pub deviations: Vec<Deviation>,
+    /// The verdicts; derived from `fixtures`.
+    pub profiles: Vec<Summary>,
+    /// Every fixture of the profile, in the order of their ids.
+    pub fixtures: Vec<FixtureResult>,
+}
+
+/// What was tested.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Tested {
+    /// Its name in reports.
+    pub name: String,
+    /// `in-process`, `command`, …
+    pub kind: String,
+    /// Name and version, or command line.
+    pub what: String,
+    /// Digest of the program's file; absent where there is none that we could see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// The fixtures and what ran them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Suite {
+    /// Version of plumbline.
+    pub version: String,
+    /// Digest over all fixture files, see [`digest::suite`].
+    pub digest: String,
+}
+
+/// The cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Place {
+    /// Its name.
+    pub name: String,
+    /// What cluster and subject could do together, in order.
+    pub capabilities: Vec<String>,
+}
+
+/// What became of one fixture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FixtureResult {
+    /// `podgc/orphaned-quarantine-40s`, `ttl/boundary[up-100]`.
+    pub id: String,
+    /// The profiles that it belongs to, without [`ALL`].
+    pub profiles: Vec<String>,
+    /// `core`, `extended`, `hardened`, `provisional`.
+    pub level: String,
+    /// What it is about.
+    pub feature: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why, where the outcome alone does not say; see [`Outcome::needs_reason`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// How a profile came out; derived.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Summary {
+    /// The profile.
+    pub name: String,
+    /// Whether every core fixture passed, and there was one.
+    pub conformant: bool,
+    /// What keeps it from being conformant; empty if nothing does.
+    pub reasons: Vec<String>,
+    /// Numbers of fixtures by level.
+    pub levels: BTreeMap<String, Counts>,
+    /// Features of level `extended` of which every fixture passed.
+    pub supported_features: Vec<String>,
+    /// Features of level `extended` that were declared, and of which some fixture did not pass.
+    pub failed_features: Vec<String>,
+    /// Features of level `extended` that were not declared.
+    pub unsupported_features: Vec<String>,
+}
+
+/// Numbers of fixtures by outcome; derived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(missing_docs, reason = "one for each Outcome")]
+pub struct Counts {
+    pub total: usize,
+    pub pass: usize,
+    pub fail: usize,
+    pub known_deviation: usize,
+    pub flaky: usize,
+    pub skip: usize,
+    pub unsupported: usize,
+    pub not_run: usize,
+}
+
+impl Counts {
+    /// Counts outcomes.
+    #[must_use]
+    pub fn of(outcomes: impl IntoIterator<Item = Outcome>) -> Self {
+        let mut counts = Self::default();
+        for outcome in outcomes {
+            counts.total += 1;
+            *counts.slot(outcome) += 1;
+        }
+        counts
+    }
+
+    const fn slot(&mut self, outcome: Outcome) -> &mut usize {
+        match outcome {
+            Outcome::Pass => &mut self.pass,
+            Outcome::Fail => &mut self.fail,
+            Outcome::KnownDeviation => &mut self.known_deviation,
+            Outcome::Flaky => &mut self.flaky,
+            Outcome::Skip => &mut self.skip,
+            Outcome::Unsupported => &mut self.unsupported,
+            Outcome::NotRun => &mut self.not_run,
+        }
+    }
+
+    /// How many have this outcome.
+    #[must_use]
+    pub const fn get(mut self, outcome: Outcome) -> usize {
+        *self.slot(outcome)
+    }
+
+    /// `44 passed, 1 failed`, from those that are there.
+    #[must_use]
+    pub fn tally(self) -> String {
+        let parts = Outcome::ALL.into_iter().filter(|outcome| self.get(*outcome) > 0);
+        parts.map(|outcome| format!("{} {}", self.get(outcome), outcome.words())).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl ConformanceReport {
+    /// Puts the list in order and derives everything else from it.
+    pub fn seal(&mut self) {
+        self.fixtures.sort_by(|a, b| a.id.cmp(&b.id));
+        self.profiles = summaries(&self.profile, &self.fixtures);
+        self.digest = self.digest();
+    }
+
+    /// The digest that belongs to the content.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let mut value = self.value();
+        if let Some(fields) = value.as_object_mut() {
+            fields.retain(|name, _| !NOT_DIGESTED.contains(&name.as_str()));
+        }
+        digest::bytes(digest::canonical(&value).as_bytes())
+    }
+
+    /// The report as a JSON tree.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        // Texts, numbers and lists with text keys always have a JSON form.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// The document as JSON.
+    ///
+    /// # Errors
+    ///
+    /// Never for a report that was read or made by us.
+    pub fn to_json(&self) -> Result<String, String> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(|error| error.to_string())
+    }
+
+    /// The document as YAML.
+    ///
+    /// # Errors
+    ///
+    /// Never for a report that was read or made by us.
+    pub fn to_yaml(&self) -> Result<String, String> {
+        serde_saphyr::to_string(self).map_err(|error| error.to_string())
+    }
+
+    /// Reads a document, JSON if it begins with a brace, YAML otherwise. Whether it is true is another question.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, with line and column: unknown, missing and double fields, unknown words.
+    pub fn read(text: &str) -> Result<Self, String> {
+        if text.trim_start().starts_with('{') {
+            serde_json::from_str(text).map_err(|error| error.to_string())
+        } else {
+            serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())
+        }
+    }
+
+    /// The fixtures that have this outcome.
+    pub fn with(&self, outcome: Outcome) -> impl Iterator<Item = &FixtureResult> {
+        self.fixtures.iter().filter(move |fixture| fixture.outcome == outcome)
+    }
+
+    /// Whether every profile is conformant and nothing failed that counts.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        let failed = self.with(Outcome::Fail).any(|fixture| fixture.level != "provisional");
+        !failed && !self.profiles.is_empty() && self.profiles.iter().all(|profile| profile.conformant)
+    }
+}
+
+/// What the list says about the profile that was asked for; of [`ALL`], about each of its parts too.
+#[must_use]
+pub fn summaries(profile: &str, fixtures: &[FixtureResult]) -> Vec<Summary> {
+    if profile != ALL {
+        return vec![summary(profile, fixtures.iter().filter(|fixture| fixture.is_in(profile)))];
+    }
+    let parts: BTreeSet<&str> = fixtures.iter().flat_map(|fixture| &fixture.profiles).map(String::as_str).collect();
+    let parts = parts.into_iter().map(|part| summary(part, fixtures.iter().filter(|fixture| fixture.is_in(part))));
+    parts.chain([summary(ALL, fixtures.iter())]).collect()
+}
+
+impl FixtureResult {
+    fn is_in(&self, profile: &str) -> bool {
+        self.profiles.iter().any(|name| name == profile)
+    }
+}
+
+fn summary<'a>(name: &str, fixtures: impl Iterator<Item = &'a FixtureResult>) -> Summary {
+    let mut levels: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
+    let mut features: BTreeMap<&str, Vec<Outcome>> = BTreeMap::new();
+    for fixture in fixtures {
+        levels.entry(fixture.level.clone()).or_default().push(fixture.outcome);
+        if fixture.level == "extended" {
+            features.entry(&fixture.feature).or_default().push(fixture.outcome);
+        }
+    }
+    let levels: BTreeMap<String, Counts> =
+        levels.into_iter().map(|(level, outcomes)| (level, Counts::of(outcomes))).collect();
+    let core = levels.get("core").copied().unwrap_or_default();
+    let mut reasons: Vec<String> = Outcome::ALL
+        .into_iter()
+        .filter(|outcome| *outcome != Outcome::Pass && core.get(*outcome) > 0)
+        .map(|outcome| format!("{} of {} core fixtures {}", core.get(outcome), core.total, outcome.words()))
+        .collect();
+    if core.total == 0 {
+        reasons.push("there is no core fixture".to_owned());
+    }
+    let named = |means: fn(&[Outcome]) -> bool| {
+        features.iter().filter(|(_, outcomes)| means(outcomes)).map(|(name, _)| (*name).to_owned()).collect()
+    };
+    Summary {
+        name: name.to_owned(),
+        conformant: reasons.is_empty(),
+        reasons,
+        supported_features: named(|outcomes| outcomes.iter().all(|outcome| *outcome == Outcome::Pass)),
+        failed_features: named(|outcomes| {
+            let lost = |outcome: &Outcome| !matches!(outcome, Outcome::Pass | Outcome::Unsupported);
+            outcomes.iter().any(lost) || (outcomes.contains(&Outcome::Pass) && outcomes.contains(&Outcome::Unsupported))
+        }),
+        unsupported_features: named(|outcomes| outcomes.iter().all(|outcome| *outcome == Outcome::Unsupported)),
+        levels,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::fixture::{Fixture, Level, parse};
+
+    /// A fixture that does nothing.
+    pub(crate) fn fixture(id: &str, level: &str) -> Fixture {
+        let text = "\
+promise: A pod of a missing node is deleted after its quarantine.
+rule: BR-24-03
+level: core
+feature: podgc.orphaned
+controllers: [podgc]
+steps:
+- { at: 5s, expect: { absent: pods/a } }
+";
+        let (mut made, problems) = parse::read(std::path::Path::new("fixtures/podgc/x.yaml"), "podgc", text);
+        assert!(problems.is_empty(), "{problems:?}");
+        let mut fixture = made.remove(0);
+        id.clone_into(&mut fixture.id);
+        fixture.suite = id.split('/').next().unwrap_or_default().to_owned();
+        fixture.level = Level::parse(level).expect("a level");
+        fixture
+    }
+
+    /// An outcome that is as it must be.
+    pub(crate) fn result(id: &str, level: &str, outcome: Outcome) -> FixtureResult {
+        FixtureResult {
+            id: id.to_owned(),
+            profiles: vec![id.split('/').next().unwrap_or_default().to_owned()],
+            level: level.to_owned(),
+            feature: "podgc.orphaned".to_owned(),
+            outcome,
+            reason: if outcome.needs_reason() { "because".to_owned() } else { String::new() },
+        }
+    }
+
+    /// A sealed report of these fixtures.
+    pub(crate) fn report(profile: &str, fixtures: Vec<FixtureResult>) -> ConformanceReport {
+        let text = |text: &str| text.to_owned();
+        let mut report = ConformanceReport {
+            api_version: text(API_VERSION),
+            kind: text(KIND),
+            time: text("2030-01-01T00:00:00Z"),
+            digest: String::new(),
+            implementation: Implementation {
+                organization: text("Example"),
+                project: text("collector"),
+                url: text("https://example.org"),
+                version: text("v1.2"),
+                contacts: vec![text("ops@example.org")],
+                features: vec![text("podgc.*")],
+            },
+            subject: Tested {
+                name: text("collector"),
+                kind: text("command"),
+                what: text("collector --now"),
+                digest: Some(digest::bytes(b"program")),
+            },
+            suite: Suite { version: text("0.1.0"), digest: digest::bytes(b"suite") },
+            kubernetes_version: text("v1.36.0"),
+            cluster: Place { name: text("fake"), capabilities: vec![text("crash"), text("faults")] },
+            mode: Mode::Wall,
+            profile: text(profile),
+            deviations: Vec::new(),
+            profiles: Vec::new(),
+            fixtures,
+        };
+        report.seal();
+        report
+    }
+
+    pub(crate) fn outcomes() -> impl Strategy<Value = Outcome> {
+        prop::sample::select(Outcome::ALL.to_vec())
+    }
+
+    /// Lists of results with ids of their own.
+    pub(crate) fn lists() -> impl Strategy<Value = Vec<FixtureResult>> {
+        let level = prop::sample::select(vec!["core", "extended", "hardened", "provisional"]);
+        let suite = prop::sample::select(vec!["podgc", "ttl"]);
+        prop::collection::vec((suite, level, outcomes()), 0..24).prop_map(|rows| {
+            let rows = rows.into_iter().enumerate();
+            rows.map(|(index, (suite, level, outcome))| result(&format!("{suite}/{index:02}"), level, outcome))
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_those_of_the_list(list in lists()) {
+            let report = report(ALL, list.clone());
+            for summary in &report.profiles {
+                let mine: Vec<_> = list.iter().filter(|one| summary.name == ALL || one.id.starts_with(&format!("{}/", summary.name))).collect();
+                let total: usize = summary.levels.values().map(|counts| counts.total).sum();
+                prop_assert_eq!(total, mine.len());
+                for (level, counts) in &summary.levels {
+                    let sum: usize = Outcome::ALL.into_iter().map(|outcome| counts.get(outcome)).sum();
+                    prop_assert_eq!(sum, counts.total);
+                    for outcome in Outcome::ALL {
+                        let here = mine.iter().filter(|one| one.level == *level && one.outcome == outcome).count();
+                        prop_assert_eq!(here, counts.get(outcome));
+                    }
+                }
+                let core = || mine.iter().filter(|one| one.level == "core");
+                let conformant = core().count() > 0 && core().all(|one| one.outcome == Outcome::Pass);
+                prop_assert_eq!(conformant, summary.conformant);
+                prop_assert_eq!(conformant, summary.reasons.is_empty());
+            }
+        }
+
+        #[test]
+        fn documents_can_be_read_back(list in lists(), text in "\\PC{0,20}") {
+            let mut report = report(ALL, list);
+            report.implementation.organization.clone_from(&text);
+            report.subject.what = format!("{text}: [x]\n#{text}");
+            report.seal();
+            let (json, yaml) = (report.to_json().expect("JSON"), report.to_yaml().expect("YAML"));
+            let (from_json, from_yaml) = (ConformanceReport::read(&json), ConformanceReport::read(&yaml));
+            prop_assert_eq!(from_json.as_ref(), Ok(&report), "{}", json);
+            prop_assert_eq!(from_yaml.as_ref(), Ok(&report), "{}", yaml);
+        }
+
+        #[test]
+        fn bytes_do_not_depend_on_the_order_of_arrival(list in lists().prop_shuffle()) {
+            let mut sorted = list.clone();
+            sorted.sort_by(|a, b| a.id.cmp(&b.id));
+            prop_assert_eq!(report(ALL, list).to_yaml(), report(ALL, sorted).to_yaml());
+        }
+    }
+
+    #[rstest]
+    #[case(Outcome::Pass, None)]
+    #[case(Outcome::Fail, Some("1 of 2 core fixtures failed"))]
+    #[case(Outcome::KnownDeviation, Some("1 of 2 core fixtures known to deviate"))]
+    #[case(Outcome::Flaky, Some("1 of 2 core fixtures flaky"))]
+    #[case(Outcome::Skip, Some("1 of 2 core fixtures skipped"))]
+    #[case(Outcome::Unsupported, Some("1 of 2 core fixtures unsupported"))]
+    #[case(Outcome::NotRun, Some("1 of 2 core fixtures not run"))]
+    fn only_passing_makes_conformant(#[case] outcome: Outcome, #[case] reason: Option<&str>) {
+        let list = vec![result("podgc/a", "core", Outcome::Pass), result("podgc/b", "core", outcome)];
+        let report = report("podgc", list);
+        assert_eq!(report.profiles[0].reasons, reason.into_iter().collect::<Vec<_>>());
+        assert_eq!((report.profiles[0].conformant, report.is_success()), (reason.is_none(), reason.is_none()));
+    }
+
+    #[test]
+    fn beyond_the_core_failures_count_and_deviations_do_not() {
+        let with = |level, outcome| {
+            let report =
+                report("podgc", vec![result("podgc/a", "core", Outcome::Pass), result("podgc/b", level, outcome)]);
+            (report.profiles[0].conformant, report.is_success())
+        };
+        assert_eq!(with("hardened", Outcome::Fail), (true, false));
+        assert_eq!(with("hardened", Outcome::KnownDeviation), (true, true));
+        assert_eq!(with("provisional", Outcome::Fail), (true, true));
+        assert_eq!(with("extended", Outcome::Unsupported), (true, true));
+        let empty = report("podgc", vec![result("podgc/a", "hardened", Outcome::Pass)]);
+        assert_eq!(empty.profiles[0].reasons, ["there is no core fixture"]);
+    }
+
+    #[test]
+    fn features_are_supported_failed_or_not_declared() {
+        let feature = |name: &str, outcome| FixtureResult {
+            feature: name.to_owned(),
+            ..result(&format!("podgc/{name}{}", outcome as u8), "extended", outcome)
+        };
+        let list = vec![
+            feature("podgc.a", Outcome::Pass),
+            feature("podgc.b", Outcome::Pass),
+            feature("podgc.b", Outcome::Flaky),
+            feature("podgc.c", Outcome::Unsupported),
+        ];
+        let summary = &report("podgc", list).profiles[0];
+        assert_eq!(summary.supported_features, ["podgc.a"]);
+        assert_eq!(summary.failed_features, ["podgc.b"]);
+        assert_eq!(summary.unsupported_features, ["podgc.c"]);
+    }
+
+    #[rstest]
+    #[case::unknown("profile: podgc", "profile: podgc\nverdict: fine", "verdict")]
+    #[case::missing("mode: wall\n", "", "mode")]
+    #[case::word("mode: wall", "mode: dream", "dream")]
+    #[case::outcome("outcome: pass", "outcome: passed", "passed")]
+    #[case::twice("mode: wall", "mode: wall\nmode: wall", "mode")]
+    #[case::broken("mode: wall", "mode: [", "line")]
+    fn reading_is_strict(#[case] from: &str, #[case] to: &str, #[case] message: &str) {
+        let yaml = report("podgc", vec![result("podgc/a", "core", Outcome::Pass)]).to_yaml().expect("YAML");
+        assert!(yaml.contains(from), "{yaml}");
+        let error = ConformanceReport::read(&yaml.replacen(from, to, 1)).expect_err("not a report");
+        assert!(error.contains(message), "{error}");
+    }
+}

@@ -1,0 +1,70 @@
+//! Small YAML files, read as strictly as fixtures: every problem with file, line and field.
+
+use std::fs;
+use std::path::Path;
+
+use crate::fixture::decode::{Context, Cursor, Fields};
+use crate::fixture::error::{Fail, Problem, Problems};
+use crate::fixture::schema::Field;
+use crate::fixture::yaml;
+
+/// A field that must be there.
+pub(super) const fn must(name: &'static str, form: &'static str, doc: &'static str) -> Field {
+    Field { name, form, required: true, doc }
+}
+
+/// A field that may be there.
+pub(super) const fn may(name: &'static str, form: &'static str, doc: &'static str) -> Field {
+    Field { name, form, required: false, doc }
+}
+
+/// Reads `file` with `read`, which notes problems at the cursor and returns `None` only if there are any.
+pub(super) fn load<T>(file: &Path, read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> Result<T, Problems> {
+    match fs::read_to_string(file) {
+        Ok(text) => parse(file, &text, read),
+        Err(error) => Err(whole(file, format!("unable to read: {error}"))),
+    }
+}
+
+/// As [`load`], of a text that was read.
+pub(super) fn parse<T>(file: &Path, text: &str, read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> Result<T, Problems> {
+    let problem = |line, column, path, message, hint| Problem {
+        file: file.to_owned(),
+        line,
+        column,
+        path,
+        row: None,
+        message,
+        hint,
+    };
+    let root = yaml::parse(text)
+        .map_err(|(at, fail)| Problems(vec![problem(at.line, at.column, String::new(), fail.message, fail.hint)]))?;
+    let context = Context::default();
+    let value = read(&Cursor::root(&root, &context));
+    let notes = context.into_notes();
+    match value {
+        Some(value) if notes.is_empty() => Ok(value),
+        _ if notes.is_empty() => Err(whole(file, "unable to read it".to_owned())),
+        _ => {
+            let told =
+                notes.into_iter().map(|note| problem(note.at.line, note.at.column, note.path, note.message, note.hint));
+            Err(Problems(told.collect()))
+        }
+    }
+}
+
+fn whole(file: &Path, message: String) -> Problems {
+    let (file, path) = (file.to_owned(), String::new());
+    Problems(vec![Problem { file, line: 0, column: 0, path, row: None, message, hint: None }])
+}
+
+/// A text that is not blank.
+pub(super) fn words(fields: &Fields<'_>, name: &str) -> Option<String> {
+    let cursor = fields.get(name)?;
+    let text = cursor.words()?;
+    if text.trim().is_empty() {
+        cursor.fail(Fail::new("is empty"));
+        return None;
+    }
+    Some(text)
+}

@@ -1,0 +1,264 @@
+//! Whether a report can be true: everything derived is derived again, and the list is compared with the fixtures at hand.
+//!
+//! A digest is no signature: who changes a report *and* computes its digest anew can claim outcomes that never were, as
+//! long as they are possible ones. To find that out, run the suite.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::deviations;
+use super::digest;
+use super::profile::Profiles;
+use super::report::{self, API_VERSION, ConformanceReport, FixtureResult, KIND, Mode, Outcome};
+use crate::fixture::pattern::glob;
+use crate::fixture::{Capability, Fixture, Level};
+
+/// The suite to compare with.
+#[derive(Clone, Copy, Debug)]
+pub struct Bench<'a> {
+    /// All its fixtures.
+    pub fixtures: &'a [Fixture],
+    /// Its profiles.
+    pub profiles: &'a Profiles,
+    /// Its digest.
+    pub digest: &'a str,
+}
+
+/// Something that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The field, such as `profiles[0].levels.core.pass`, or `fixtures[podgc/x].outcome`.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+/// Everything that is wrong with `report`; nothing if it holds.
+#[must_use]
+pub fn verify(report: &ConformanceReport, bench: Bench<'_>) -> Vec<Finding> {
+    let mut check = Check { report, bench, findings: Vec::new() };
+    check.head();
+    check.list();
+    check.outcomes();
+    check.known_deviations();
+    check.derived();
+    check.findings
+}
+
+struct Check<'a> {
+    report: &'a ConformanceReport,
+    bench: Bench<'a>,
+    findings: Vec<Finding>,
+}
+
+impl Check<'_> {
+    fn note(&mut self, field: impl Into<String>, message: impl Into<String>) {
+        self.findings.push(Finding { field: field.into(), message: message.into() });
+    }
+
+    /// Notes that a field should have had another value.
+    fn same(&mut self, field: &str, says: &str, should: &str) {
+        if says != should {
+            self.note(field, format!("says `{says}`, should be `{should}`"));
+        }
+    }
+
+    fn head(&mut self) {
+        let report = self.report;
+        self.same("apiVersion", &report.api_version, API_VERSION);
+        self.same("kind", &report.kind, KIND);
+        if report.time.parse::<Timestamp>().is_err() || !report.time.ends_with('Z') {
+            self.note("time", format!("`{}` is no time in UTC such as 2030-01-01T00:00:00Z", report.time));
+        }
+        for (field, message) in report.implementation.problems() {
+            self.note(format!("implementation.{field}"), message);
+        }
+        if report.subject.digest.as_deref().is_some_and(|text| !digest::is_digest(text)) {
+            self.note("subject.digest", "is no SHA-256 digest");
+        }
+        if report.suite.digest != self.bench.digest {
+            let (theirs, ours) = (&report.suite.digest, self.bench.digest);
+            let message = format!(
+                "says {theirs}, the fixtures at hand have {ours}: name those of version {} with --fixtures",
+                report.suite.version
+            );
+            self.note("suite.digest", message);
+        }
+        if !self.bench.profiles.has(&report.profile) {
+            let known = self.bench.profiles.names().join(", ");
+            self.note("profile", format!("there is no profile `{}`; there are {known}", report.profile));
+        }
+        for (index, name) in report.cluster.capabilities.iter().enumerate() {
+            if Capability::parse(name).is_none() {
+                self.note(format!("cluster.capabilities[{index}]"), format!("there is no capability `{name}`"));
+            }
+        }
+        let is_virtual = report.cluster.capabilities.iter().any(|name| name == Capability::VirtualTime.as_str());
+        if is_virtual != (report.mode == Mode::Virtual) {
+            self.note("mode", "does not go with cluster.capabilities");
+        }
+    }
+
+    /// Every fixture of the profile stands in the list once, as the suite has it.
+    fn list(&mut self) {
+        let (report, bench) = (self.report, self.bench);
+        let known: BTreeMap<&str, &Fixture> =
+            bench.fixtures.iter().map(|fixture| (fixture.id.as_str(), fixture)).collect();
+        let mut seen = BTreeSet::new();
+        for result in &report.fixtures {
+            let at = |field: &str| format!("fixtures[{}]{field}", result.id);
+            if !seen.insert(result.id.as_str()) {
+                self.note(at(""), "stands in the list twice");
+            }
+            match known.get(result.id.as_str()) {
+                None => self.note(at(""), "the suite has no such fixture"),
+                Some(fixture) => {
+                    self.same(&at(".level"), &result.level, fixture.level.as_str());
+                    self.same(&at(".feature"), &result.feature, &fixture.feature);
+                    let profiles = bench.profiles.of(&result.id);
+                    self.same(&at(".profiles"), &result.profiles.join(", "), &profiles.join(", "));
+                    if !bench.profiles.selects(&report.profile, &result.id) {
+                        self.note(at(""), format!("is no part of profile {}", report.profile));
+                    }
+                }
+            }
+        }
+        for id in known.keys().filter(|id| bench.profiles.selects(&report.profile, id)) {
+            if !seen.contains(id) {
+                self.note(format!("fixtures[{id}]"), format!("is missing, profile {} has it", report.profile));
+            }
+        }
+        if !report.fixtures.is_sorted_by(|a, b| a.id <= b.id) {
+            self.note("fixtures", "is not in the order of ids");
+        }
+    }
+
+    /// Each outcome is one that this fixture can have had with this subject in this place.
+    fn outcomes(&mut self) {
+        let (report, bench) = (self.report, self.bench);
+        for result in &report.fixtures {
+            let field = format!("fixtures[{}]", result.id);
+            if result.outcome.needs_reason() == result.reason.is_empty() {
+                let message = if result.reason.is_empty() { "is missing" } else { "is there without need" };
+                self.note(format!("{field}.reason"), message);
+            }
+            if let Some(fixture) = bench.fixtures.iter().find(|fixture| fixture.id == result.id)
+                && let Some(why) = impossible(report, fixture, result)
+            {
+                self.note(format!("{field}.outcome"), why);
+            }
+        }
+    }
+
+    fn known_deviations(&mut self) {
+        let report = self.report;
+        for (index, deviation) in report.deviations.iter().enumerate() {
+            let field = format!("deviations[{index}].fixtures");
+            if !report.fixtures.iter().any(|result| deviation.covers(&result.id)) {
+                self.note(field, format!("`{}` matches no fixture in the list", deviation.fixtures));
+            } else if deviations::unneeded(std::slice::from_ref(deviation), &report.fixtures).len() == 1 {
+                self.note(
+                    field,
+                    format!("`{}` is not needed: all of its fixtures that ran passed", deviation.fixtures),
+                );
+            }
+        }
+        for result in &report.fixtures {
+            let entry = report.deviations.iter().find(|deviation| deviation.covers(&result.id));
+            let field = format!("fixtures[{}]", result.id);
+            match (result.outcome, entry) {
+                (Outcome::KnownDeviation, None) => {
+                    self.note(format!("{field}.outcome"), "is `known-deviation`, but nothing in deviations covers it");
+                }
+                (Outcome::KnownDeviation, Some(entry)) => {
+                    self.same(&format!("{field}.reason"), &result.reason, &entry.text());
+                }
+                (Outcome::Fail, Some(_)) => {
+                    self.note(format!("{field}.outcome"), "is `fail`, but an entry in deviations covers it");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn derived(&mut self) {
+        let mut fixtures = self.report.fixtures.clone();
+        fixtures.sort_by(|a, b| a.id.cmp(&b.id));
+        let derived = report::summaries(&self.report.profile, &fixtures);
+        let (says, should) = (serde_json::to_value(&self.report.profiles), serde_json::to_value(&derived));
+        let mut differences = Vec::new();
+        walk("profiles", &says.unwrap_or_default(), &should.unwrap_or_default(), &mut differences);
+        self.findings.extend(differences);
+        let digest = self.report.digest();
+        if self.report.digest != digest {
+            let message = format!("says {}, the content has {digest}: something was changed", self.report.digest);
+            self.note("digest", message);
+        }
+    }
+}
+
+/// Why a fixture cannot have come out like this, if it cannot.
+fn impossible(report: &ConformanceReport, fixture: &Fixture, result: &FixtureResult) -> Option<String> {
+    let can = |capability: &Capability| report.cluster.capabilities.iter().any(|name| name == capability.as_str());
+    let lacks: Vec<&str> =
+        fixture.requires.iter().filter(|capability| !can(capability)).map(|capability| capability.as_str()).collect();
+    let declared = report.implementation.features.iter().any(|pattern| glob(pattern, &fixture.feature));
+    let undeclared = fixture.level == Level::Extended && !declared;
+    match result.outcome {
+        outcome if outcome.has_run() && !lacks.is_empty() => {
+            Some(format!("cannot have run: the cluster cannot do {}", lacks.join(", ")))
+        }
+        outcome if outcome.has_run() && undeclared => {
+            Some(format!("cannot have run: the implementation does not declare {}", fixture.feature))
+        }
+        Outcome::Skip if lacks.is_empty() => {
+            Some("was skipped, but the cluster can do all that it requires".to_owned())
+        }
+        Outcome::Skip if undeclared => Some("should be `unsupported`: its feature is not declared".to_owned()),
+        _ => None,
+    }
+}
+
+/// Where two trees differ.
+fn walk(path: &str, says: &Value, should: &Value, out: &mut Vec<Finding>) {
+    match (says, should) {
+        (Value::Object(a), Value::Object(b)) => {
+            for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
+                let field = |tree: &serde_json::Map<String, Value>| tree.get(key).cloned().unwrap_or_default();
+                walk(&format!("{path}.{key}"), &field(a), &field(b), out);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (index, (a, b)) in a.iter().zip(b).enumerate() {
+                walk(&format!("{path}[{index}]"), a, b, out);
+            }
+        }
+        _ if says == should => {}
+        _ => out.push(Finding {
+            field: path.to_owned(),
+            message: format!("says {}, the list of fixtures gives {}", short(says), short(should)),
+        }),
+    }
+}
+
+/// A value in a sentence.
+fn short(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Array(items) => format!("a list of {}", items.len()),
+        Value::Object(_) => "a map".to_owned(),
+        scalar => scalar.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::*;
+use crate::conformance::deviations::Deviation;
+use crate::conformance::profile::Profile;
+use crate::conformance::report::tests::{fixture, outcomes, result};
+
+const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+struct World {
+    fixtures: Vec<Fixture>,
+    profiles: Profiles,
+}
+
+impl World {
+    /// Six fixtures: four of podgc, one of ttl, one that is no part of any profile.
+    fn new() -> Self {
+        let mut fixtures: Vec<Fixture> = [
+            ("api/none", "core"),
+            ("podgc/a", "core"),
+            ("podgc/b", "extended"),
+            ("podgc/c", "hardened"),
+            ("podgc/far", "hardened"),
+            ("ttl/a", "core"),
+        ]
+        .map(|(id, level)| fixture(id, level))
+        .into();
+        fixtures[4].requires = BTreeSet::from([Capability::ManyNodes]);
+        let profile = |name: &str| Profile {
+            name: name.to_owned(),
+            about: "About it.".to_owned(),
+            fixtures: vec![format!("{name}/*")],
+        };
+        Self { fixtures, profiles: Profiles(vec![profile("podgc"), profile("ttl")]) }
+    }
+
+    fn verify(&self, report: &ConformanceReport) -> Vec<String> {
+        let bench = Bench { fixtures: &self.fixtures, profiles: &self.profiles, digest: DIGEST };
+        verify(report, bench).iter().map(ToString::to_string).collect()
+    }
+}
+
+/// A report that holds: one hardened fixture deviates as is known, one needs what the cluster has not.
+fn good() -> ConformanceReport {
+    let mut far = result("podgc/far", "hardened", Outcome::Skip);
+    "the cluster cannot do: many-nodes".clone_into(&mut far.reason);
+    let mut known = result("podgc/c", "hardened", Outcome::KnownDeviation);
+    "As ever.".clone_into(&mut known.reason);
+    let list = vec![
+        result("podgc/a", "core", Outcome::Pass),
+        result("podgc/b", "extended", Outcome::Pass),
+        known,
+        far,
+        result("ttl/a", "core", Outcome::Pass),
+    ];
+    let mut report = report::tests::report("all", list);
+    DIGEST.clone_into(&mut report.suite.digest);
+    let reason = "As ever.".to_owned();
+    report.deviations.push(Deviation { fixtures: "podgc/c".to_owned(), reason, upstream: String::new() });
+    report.seal();
+    report
+}
+
+#[test]
+fn a_true_report_holds() {
+    assert_eq!(World::new().verify(&good()), <[&str; 0]>::default());
+    let read = ConformanceReport::read(&good().to_yaml().expect("YAML")).expect("our own document");
+    assert_eq!(World::new().verify(&read), <[&str; 0]>::default());
+}
+
+#[test]
+fn a_report_of_a_run_that_was_killed_holds_and_is_not_conformant() {
+    let mut report = good();
+    report.deviations.clear();
+    for one in &mut report.fixtures {
+        (one.outcome, one.reason) = (Outcome::NotRun, "the run did not come to its end".to_owned());
+    }
+    report.seal();
+    assert_eq!(World::new().verify(&report), <[&str; 0]>::default());
+    assert!(report.profiles.iter().all(|profile| !profile.conformant));
+}
+
+type Edit = fn(&mut ConformanceReport);
+
+/// Edits by somebody who does not know of derived fields and digests.
+#[rstest]
+#[case::outcome("digest: says sha256:", |r: &mut ConformanceReport| r.fixtures[0].outcome = Outcome::Fail)]
+#[case::outcome_and_counts("profiles[0].conformant: says true, the list of fixtures gives false", |r: &mut ConformanceReport| r.fixtures[0].outcome = Outcome::Fail)]
+#[case::count("profiles[0].levels.core.pass: says 7, the list of fixtures gives 1", |r: &mut ConformanceReport| r.profiles[0].levels.get_mut("core").expect("core").pass = 7)]
+#[case::verdict("profiles[2].conformant: says false, the list of fixtures gives true", |r: &mut ConformanceReport| r.profiles[2].conformant = false)]
+#[case::summary("profiles: says a list of 2, the list of fixtures gives a list of 3", |r: &mut ConformanceReport| r.profiles.truncate(2))]
+#[case::version("digest: says", |r: &mut ConformanceReport| "v9".clone_into(&mut r.implementation.version))]
+fn edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
+    let mut report = good();
+    edit(&mut report);
+    let findings = World::new().verify(&report);
+    assert!(findings.iter().any(|text| text.starts_with(finding)), "{findings:#?}");
+}
+
+/// Edits by somebody who derives everything anew afterwards.
+#[rstest]
+#[case::gone("fixtures[ttl/a]: is missing, profile all has it", |r: &mut ConformanceReport| { r.fixtures.pop(); })]
+#[case::twice("fixtures[podgc/a]: stands in the list twice", |r: &mut ConformanceReport| r.fixtures.push(r.fixtures[0].clone()))]
+#[case::invented("fixtures[podgc/z]: the suite has no such fixture", |r: &mut ConformanceReport| r.fixtures.push(result("podgc/z", "core", Outcome::Pass)))]
+#[case::foreign("fixtures[api/none]: is no part of profile all", |r: &mut ConformanceReport| r.fixtures.push(result("api/none", "core", Outcome::Pass)))]
+#[case::level("fixtures[podgc/a].level: says `hardened`, should be `core`", |r: &mut ConformanceReport| "hardened".clone_into(&mut r.fixtures[0].level))]
+#[case::feature("fixtures[podgc/a].feature: says `x`", |r: &mut ConformanceReport| "x".clone_into(&mut r.fixtures[0].feature))]
+#[case::profiles("fixtures[podgc/a].profiles: says `ttl`, should be `podgc`", |r: &mut ConformanceReport| r.fixtures[0].profiles = vec!["ttl".to_owned()])]
+#[case::skipped("fixtures[podgc/a].outcome: was skipped, but the cluster can do all", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", Outcome::Skip); })]
+#[case::cannot_have_run("fixtures[podgc/far].outcome: cannot have run: the cluster cannot do many-nodes", |r: &mut ConformanceReport| r.fixtures[3] = result("podgc/far", "hardened", Outcome::Pass))]
+#[case::not_declared("fixtures[podgc/b].outcome: cannot have run: the implementation does not declare podgc.orphaned", |r: &mut ConformanceReport| r.implementation.features.clear())]
+#[case::no_reason("fixtures[podgc/far].reason: is missing", |r: &mut ConformanceReport| r.fixtures[3].reason.clear())]
+#[case::reason("fixtures[podgc/a].reason: is there without need", |r: &mut ConformanceReport| "x".clone_into(&mut r.fixtures[0].reason))]
+#[case::excused("fixtures[podgc/a].outcome: is `known-deviation`, but nothing in deviations covers it", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", Outcome::KnownDeviation); })]
+#[case::not_excused("fixtures[podgc/c].outcome: is `fail`, but an entry in deviations covers it", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", Outcome::Fail); })]
+#[case::excuse("fixtures[podgc/c].reason: says `because`", |r: &mut ConformanceReport| "because".clone_into(&mut r.fixtures[2].reason))]
+#[case::unneeded("deviations[0].fixtures: `podgc/c` is not needed", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", Outcome::Pass); })]
+#[case::matches_nothing("deviations[0].fixtures: `x` matches no fixture", |r: &mut ConformanceReport| "x".clone_into(&mut r.deviations[0].fixtures))]
+#[case::suite("suite.digest: says sha256:x, the fixtures at hand have sha256:ba78", |r: &mut ConformanceReport| "sha256:x".clone_into(&mut r.suite.digest))]
+#[case::profile("profile: there is no profile `most`; there are podgc, ttl, all", |r: &mut ConformanceReport| "most".clone_into(&mut r.profile))]
+#[case::capability("cluster.capabilities[0]: there is no capability `magic`", |r: &mut ConformanceReport| "magic".clone_into(&mut r.cluster.capabilities[0]))]
+#[case::mode("mode: does not go with cluster.capabilities", |r: &mut ConformanceReport| r.mode = Mode::Virtual)]
+#[case::time("time: `yesterday` is no time", |r: &mut ConformanceReport| "yesterday".clone_into(&mut r.time))]
+#[case::kind("kind: says `RunReport`, should be `ConformanceReport`", |r: &mut ConformanceReport| "RunReport".clone_into(&mut r.kind))]
+#[case::api_version("apiVersion: says `v2`", |r: &mut ConformanceReport| "v2".clone_into(&mut r.api_version))]
+#[case::contacts("implementation.contacts: is empty", |r: &mut ConformanceReport| r.implementation.contacts.clear())]
+#[case::subject("subject.digest: is no SHA-256 digest", |r: &mut ConformanceReport| r.subject.digest = Some("abc".to_owned()))]
+fn careful_edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
+    let mut report = good();
+    edit(&mut report);
+    report.seal();
+    let findings = World::new().verify(&report);
+    assert!(findings.iter().any(|text| text.starts_with(finding)), "{findings:#?}");
+    assert!(!findings.iter().any(|text| text.starts_with("digest:")), "sealed again: {findings:#?}");
+}
+
+/// Every scalar of a tree, with the way to it.
+fn leaves(value: &Value, path: &str, out: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(key, field)| {
+            leaves(field, &format!("{path}/{}", key.replace('~', "~0").replace('/', "~1")), out);
+        }),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| leaves(item, &format!("{path}/{index}"), out));
+        }
+        _ => out.push(path.to_owned()),
+    }
+}
+
+/// Another value of the same kind.
+fn changed(value: &Value, by: usize) -> Value {
+    match value {
+        Value::Bool(value) => Value::Bool(!value),
+        Value::Number(number) => Value::from(number.as_u64().unwrap_or_default() + 1 + by as u64),
+        Value::String(text) => {
+            let words = ["pass", "fail", "not-run", "core", "hardened", "virtual", "podgc", "ttl/a", "x"];
+            let word = words[by % words.len()];
+            Value::String(if word == text { format!("{text}x") } else { word.to_owned() })
+        }
+        other => other.clone(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever single field is edited: either the document is no report any more, or it does not verify.
+    #[test]
+    fn any_edited_field_is_noticed(which in any::<prop::sample::Index>(), by in 0_usize..9) {
+        let value = good().value();
+        let mut paths = Vec::new();
+        leaves(&value, "", &mut paths);
+        let path = &paths[which.index(paths.len())];
+        let mut edited = value.clone();
+        let leaf = edited.pointer_mut(path).expect("a leaf");
+        *leaf = changed(leaf, by);
+        prop_assert_ne!(&edited, &value);
+        if let Ok(report) = ConformanceReport::read(&edited.to_string()) {
+            let findings = World::new().verify(&report);
+            prop_assert!(!findings.is_empty(), "{path} was edited");
+        }
+    }
+
+    /// Whatever the outcomes are, sealing makes counts that verify.
+    #[test]
+    fn sealed_counts_verify(all in prop::collection::vec(outcomes(), 5)) {
+        let mut report = good();
+        for (fixture, outcome) in report.fixtures.iter_mut().zip(all) {
+            fixture.outcome = outcome;
+        }
+        report.seal();
+        let findings = World::new().verify(&report);
+        prop_assert!(!findings.iter().any(|text| text.starts_with("profiles") || text.starts_with("digest")), "{findings:?}");
+    }
+}
+
+#[test]
+fn every_fixture_of_the_suite_is_in_a_profile_or_about_the_server() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures");
+    let fixtures = crate::fixture::parse::load(&root).expect("good fixtures");
+    let profiles = Profiles::load(&root, &fixtures).expect("good profiles");
+    assert_eq!(profiles.names(), ["disruption", "podgc", "taint-eviction", "ttl", "all"]);
+    for fixture in &fixtures {
+        let expected = usize::from(!fixture.controllers.is_empty());
+        assert_eq!(profiles.of(&fixture.id).len(), expected, "{} belongs where its controller does", fixture.id);
+    }
+}
