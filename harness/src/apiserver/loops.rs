@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 
 use http::{HeaderValue, Method, header};
 use serde_json::Value;
@@ -39,13 +40,36 @@ pub(crate) enum Follow {
 pub(crate) struct Feed {
     server: ApiServer,
     follow: Follow,
-    cursors: BTreeMap<ResourceId, Option<Cursor>>,
+    followed: BTreeMap<ResourceId, Followed>,
     registry: Option<Arc<Registry>>,
+    task: Arc<Mutex<Option<Waker>>>,
+}
+
+/// A resource that is followed.
+struct Followed {
+    cursor: Option<Cursor>,
+    flag: Arc<Flag>,
+}
+
+/// Says that there may be something new, and wakes the loop: a loop that follows everything looks only where something is.
+struct Flag {
+    raised: AtomicBool,
+    task: Arc<Mutex<Option<Waker>>>,
+}
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.raised.store(true, Ordering::Release);
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
 }
 
 impl Feed {
     pub(crate) fn new(server: &ApiServer, follow: Follow) -> Self {
-        Self { server: server.clone(), follow, cursors: BTreeMap::new(), registry: None }
+        Self { server: server.clone(), follow, followed: BTreeMap::new(), registry: None, task: Arc::default() }
     }
 
     /// The next changes, in order of their resources; waits until there are some.
@@ -55,27 +79,37 @@ impl Feed {
 
     fn poll(&mut self, context: &Context<'_>) -> Poll<Vec<(ResourceId, Change)>> {
         self.add_resources();
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
         let mut changes = Vec::new();
-        for (resource, slot) in &mut self.cursors {
-            let cursor = if let Some(cursor) = slot {
+        let mut behind = false;
+        for (resource, followed) in &mut self.followed {
+            if !followed.flag.raised.swap(false, Ordering::Acquire) {
+                continue;
+            }
+            let cursor = if let Some(cursor) = &mut followed.cursor {
                 cursor
             } else {
                 let (objects, _, cursor) = self.server.store().list_and_watch(resource, Range::default());
                 changes.push((resource.clone(), Change::All(objects)));
-                slot.insert(cursor)
+                followed.cursor.insert(cursor)
             };
-            match self.server.store().poll_events(cursor, BATCH, context) {
+            let waker = Waker::from(followed.flag.clone());
+            match self.server.store().poll_events(cursor, BATCH, &Context::from_waker(&waker)) {
                 Waited::Events(events) => {
                     changes.extend(events.into_iter().map(|event| (resource.clone(), Change::Event(event))));
+                    // There may be more; nobody wakes us for that.
+                    followed.flag.raised.store(true, Ordering::Release);
                 }
                 Waited::Idle { .. } => {}
                 Waited::Compacted(_) => {
                     self.server.store().unwatch(cursor);
-                    *slot = None;
+                    followed.cursor = None;
+                    followed.flag.raised.store(true, Ordering::Release);
+                    behind = true;
                 }
             }
         }
-        if changes.is_empty() && self.cursors.values().all(Option::is_some) {
+        if changes.is_empty() && !behind {
             return Poll::Pending;
         }
         Poll::Ready(changes)
@@ -91,7 +125,8 @@ impl Feed {
             Follow::All => registry.kinds().filter(|kind| kind.is_stored()).map(|kind| storage_id(kind)).collect(),
         };
         for resource in wanted {
-            self.cursors.entry(resource).or_insert(None);
+            let flag = || Arc::new(Flag { raised: AtomicBool::new(true), task: self.task.clone() });
+            self.followed.entry(resource).or_insert_with(|| Followed { cursor: None, flag: flag() });
         }
         self.registry = Some(registry);
     }
@@ -99,7 +134,7 @@ impl Feed {
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        for cursor in self.cursors.values().flatten() {
+        for cursor in self.followed.values().filter_map(|followed| followed.cursor.as_ref()) {
             self.server.store().unwatch(cursor);
         }
     }

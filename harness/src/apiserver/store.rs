@@ -5,8 +5,8 @@
 //! happened to them. From the log come watches that resume, lists at an older resourceVersion, and the second page of a
 //! list that must agree with its first.
 //!
-//! An object is encoded once, as the watch event that announces it; the object at rest, the reply of the write, the
-//! items of lists and the events of all watchers are slices of that one buffer.
+//! An object is encoded once; lists are put together from encoded objects, and the events of all watchers are one buffer.
+//! Long parts that many objects have in common rest only once.
 //!
 //! The lock is never held across an await; what is expensive (encoding) happens before it is taken, in [`Draft`].
 
@@ -15,6 +15,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
+mod content;
 mod object;
 #[cfg(test)]
 mod tests;
@@ -91,6 +92,7 @@ impl Default for HistoryLimits {
 #[derive(Debug)]
 pub struct Store {
     inner: Mutex<Inner>,
+    parts: Mutex<content::Parts>,
     limits: HistoryLimits,
 }
 
@@ -179,11 +181,16 @@ impl Store {
     pub fn new(limits: HistoryLimits) -> Self {
         let inner =
             Inner { revision: 1, compacted: 0, resources: BTreeMap::new(), words: BTreeSet::new(), next_watch: 0 };
-        Self { inner: Mutex::new(inner), limits }
+        Self { inner: Mutex::new(inner), parts: Mutex::default(), limits }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The content of `draft`, its long parts shared with other objects.
+    fn share(&self, draft: &mut Draft) -> content::Content {
+        draft.share(&mut self.parts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The newest resourceVersion.
@@ -264,14 +271,15 @@ impl Store {
     /// # Errors
     ///
     /// [`CommitError::Exists`].
-    pub fn create(&self, resource: &ResourceId, draft: Draft) -> Result<Committed, CommitError> {
+    pub fn create(&self, resource: &ResourceId, mut draft: Draft) -> Result<Committed, CommitError> {
+        let content = self.share(&mut draft);
         let mut inner = self.lock();
         let revision = inner.revision + 1;
         let shelf = inner.resources.entry(resource.clone()).or_default();
         if let Some(existing) = shelf.objects.get(draft.key.as_str()) {
             return Err(CommitError::Exists(existing.clone()));
         }
-        let stored = Arc::new(draft.assemble(EventType::Added, revision, &mut |word| inner.intern(word)));
+        let stored = Arc::new(draft.assemble(content, revision, &mut |word| inner.intern(word)));
         inner.commit(resource, EventType::Added, stored.clone(), None, self.limits);
         Ok(Committed { old: None, new: stored, changed: true })
     }
@@ -281,15 +289,15 @@ impl Store {
     /// # Errors
     ///
     /// [`CommitError::NotFound`], or [`CommitError::Changed`] when the object is at another resourceVersion.
-    pub fn update(&self, resource: &ResourceId, expected: u64, draft: Draft) -> Result<Committed, CommitError> {
+    pub fn update(&self, resource: &ResourceId, expected: u64, mut draft: Draft) -> Result<Committed, CommitError> {
+        let content = self.share(&mut draft);
         let mut inner = self.lock();
         let old = inner.expect(resource, &draft.key, expected)?;
-        let (before, after) = old.around_digits();
-        if draft.is(before, after) {
+        if old.has(&content) {
             return Ok(Committed { old: Some(old.clone()), new: old, changed: false });
         }
         let revision = inner.revision + 1;
-        let stored = Arc::new(draft.assemble(EventType::Modified, revision, &mut |word| inner.intern(word)));
+        let stored = Arc::new(draft.assemble(content, revision, &mut |word| inner.intern(word)));
         inner.commit(resource, EventType::Modified, stored.clone(), Some(old.clone()), self.limits);
         Ok(Committed { old: Some(old), new: stored, changed: true })
     }
@@ -303,7 +311,7 @@ impl Store {
         let mut inner = self.lock();
         let old = inner.expect(resource, key, expected)?;
         let revision = inner.revision + 1;
-        let gone = Arc::new(old.renumbered(EventType::Deleted, revision));
+        let gone = Arc::new(old.renumbered(revision));
         inner.commit(resource, EventType::Deleted, gone.clone(), Some(old.clone()), self.limits);
         Ok(Committed { old: Some(old), new: gone, changed: true })
     }
@@ -423,8 +431,9 @@ impl Inner {
             shelf.index(&current);
             shelf.objects.insert(current.key.clone(), current.clone());
         }
-        shelf.log_bytes += current.size();
-        shelf.log.push_back(Arc::new(LogEntry { event_type, current, previous }));
+        let entry = LogEntry::new(event_type, current, previous);
+        shelf.log_bytes += entry.event.len();
+        shelf.log.push_back(Arc::new(entry));
         while shelf.log.len() > limits.entries || (shelf.log_bytes > limits.bytes && shelf.log.len() > 1) {
             shelf.drop_oldest();
         }
@@ -437,7 +446,7 @@ impl Inner {
 impl Shelf {
     fn drop_oldest(&mut self) {
         if let Some(entry) = self.log.pop_front() {
-            self.log_bytes -= entry.current.size();
+            self.log_bytes -= entry.event.len();
             self.dropped += 1;
             self.forgotten = entry.current.revision;
         }

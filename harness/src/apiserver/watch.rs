@@ -109,7 +109,7 @@ impl Watch {
         };
         for stored in opening.initial {
             if watch.view.selects(&stored) {
-                watch.push(EventType::Added, &stored, stored.revision());
+                watch.push(EventType::Added, &stored, stored.revision(), None);
             }
         }
         if let Some(revision) = opening.initial_end {
@@ -125,9 +125,13 @@ impl Watch {
         Box::pin(futures::stream::once(async move { Ok(event) }))
     }
 
-    fn push(&mut self, event_type: EventType, stored: &Stored, revision: u64) {
+    /// Makes an event ready; `of` is the change that it tells of.
+    fn push(&mut self, event_type: EventType, stored: &Arc<Stored>, revision: u64, of: Option<&LogEntry>) {
+        let encoded = of.filter(|entry| entry.event_type == event_type && Arc::ptr_eq(&entry.current, stored));
         let chunk = match self.view.transform {
-            None if self.view.kind.conversion.is_none() => stored.event_as(event_type, revision),
+            None if self.view.kind.conversion.is_none() => {
+                encoded.map_or_else(|| stored.event_as(event_type, revision), |entry| entry.event.clone())
+            }
             transform => {
                 let mut object = self.view.kind.from_storage(stored.value());
                 if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -187,11 +191,11 @@ impl Watch {
             let after = entry.event_type != EventType::Deleted && self.view.selects(&entry.current);
             let revision = entry.current.revision();
             match (before, after) {
-                (None, true) => self.push(EventType::Added, &entry.current, revision),
-                (Some(_), true) => self.push(EventType::Modified, &entry.current, revision),
+                (None, true) => self.push(EventType::Added, &entry.current, revision, Some(entry)),
+                (Some(_), true) => self.push(EventType::Modified, &entry.current, revision, Some(entry)),
                 (Some(previous), false) => {
                     let last = if entry.event_type == EventType::Deleted { &entry.current } else { previous };
-                    self.push(EventType::Deleted, last, revision);
+                    self.push(EventType::Deleted, last, revision, Some(entry));
                 }
                 (None, false) => {}
             }
@@ -218,7 +222,7 @@ impl Watch {
                     (Some(_), false) => EventType::Modified,
                     (Some(_), true) => EventType::Deleted,
                 };
-                Some(Arc::new(LogEntry { event_type, current: last.current.clone(), previous: before }))
+                Some(Arc::new(LogEntry::new(event_type, last.current.clone(), before)))
             })
             .collect();
         merged.sort_by_key(|entry| entry.current.revision());

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::content::{Content, Encoding, Parts};
+
 /// The key of an object within its resource: `namespace/name`, or `name` where there is no namespace.
 pub fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
@@ -22,15 +24,10 @@ pub struct Stored {
     uid: Arc<str>,
     labels: Box<[(Arc<str>, Arc<str>)]>,
     pub(super) fields: Box<[(Cow<'static, str>, Arc<str>)]>,
-    /// The whole watch event, newline included.
-    event: Bytes,
-    /// Where the object begins in `event`.
-    object: u32,
-    /// Where the object's fields after kind and apiVersion begin in `event`.
+    content: Content,
+    /// Where the object's fields after kind and apiVersion begin in `content`.
     tail: u32,
-    /// Where the digits of the resourceVersion begin in `event`.
-    digits: u32,
-    /// Where the owner references are, counted from behind those digits, and how long they are.
+    /// Where the owner references are in the content's own bytes, and how long they are.
     owners: (u32, u32),
     /// It has a deletionTimestamp.
     terminating: bool,
@@ -39,6 +36,8 @@ pub struct Stored {
 }
 
 const EVENT_END: &[u8] = b"}\n";
+/// Digits of the largest resourceVersion.
+const DIGITS_MAX: usize = 20;
 
 impl Stored {
     /// `namespace/name` or `name`.
@@ -68,8 +67,7 @@ impl Stored {
 
     /// `metadata.ownerReferences` as JSON; empty where there are none.
     pub fn owner_references(&self) -> &[u8] {
-        let from = self.owners.0 as usize;
-        &self.around_digits().1[from..from + self.owners.1 as usize]
+        self.content.own(self.owners.0, self.owners.1)
     }
 
     /// Whether the object is being deleted.
@@ -106,36 +104,64 @@ impl Stored {
         }
     }
 
-    /// The object as JSON, shared, not copied.
+    /// The object as JSON.
     pub fn bytes(&self) -> Bytes {
-        self.event.slice(self.object as usize..self.event.len() - EVENT_END.len())
+        let mut bytes = Vec::with_capacity(self.size());
+        self.write(&mut bytes);
+        bytes.into()
     }
 
-    /// The object's fields without `{`, kind and apiVersion, but with the closing `}`: what items of typed lists show.
-    pub fn tail(&self) -> Bytes {
-        self.event.slice(self.tail as usize..self.event.len() - EVENT_END.len())
+    /// Appends the object as JSON.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.content.write(out, 0, self.revision);
     }
 
-    /// The watch event of the change that brought this state, newline included.
-    pub fn event(&self) -> Bytes {
-        self.event.clone()
+    /// Appends the object's fields without `{`, kind and apiVersion, but with the closing `}`: what items of typed lists show.
+    pub fn write_tail(&self, out: &mut Vec<u8>) {
+        self.content.write(out, self.tail, self.revision);
     }
 
     /// The object, decoded.
     pub fn value(&self) -> Value {
-        serde_json::from_slice(&self.event[self.object as usize..self.event.len() - EVENT_END.len()])
-            .unwrap_or(Value::Null)
+        serde_json::from_slice(&self.bytes()).unwrap_or(Value::Null)
     }
 
-    /// Bytes held by this object (the shared buffer included).
+    /// Bytes of the encoded object, at most.
     pub fn size(&self) -> usize {
-        self.event.len()
+        self.content.len() + DIGITS_MAX
     }
 
-    pub(super) fn around_digits(&self) -> (&[u8], &[u8]) {
-        let (start, end) = (self.digits as usize, self.event.len() - EVENT_END.len());
-        let length = self.event[start..end].iter().take_while(|b| b.is_ascii_digit()).count();
-        (&self.event[self.object as usize..start], &self.event[start + length..end])
+    /// Whether the object has this content.
+    pub(super) fn has(&self, content: &Content) -> bool {
+        self.content == *content
+    }
+
+    /// The same object under another resourceVersion.
+    pub(super) fn renumbered(&self, revision: u64) -> Self {
+        Self {
+            key: self.key.clone(),
+            revision,
+            uid: self.uid.clone(),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            content: self.content.clone(),
+            tail: self.tail,
+            owners: self.owners,
+            terminating: self.terminating,
+            finalizers: self.finalizers,
+        }
+    }
+
+    /// This state as a watch event.
+    ///
+    /// `revision` is the resourceVersion the event carries (a deletion shows the old state under the new number).
+    pub fn event_as(&self, event_type: EventType, revision: u64) -> Bytes {
+        let prefix = event_type.prefix();
+        let mut event = Vec::with_capacity(prefix.len() + self.size() + EVENT_END.len());
+        event.extend_from_slice(prefix);
+        self.content.write(&mut event, 0, revision);
+        event.extend_from_slice(EVENT_END);
+        event.into()
     }
 }
 
@@ -179,6 +205,16 @@ pub struct LogEntry {
     pub current: Arc<Stored>,
     /// The state before; `None` where there was none.
     pub previous: Option<Arc<Stored>>,
+    /// The change as a watch event, newline included: encoded once for all watchers.
+    pub event: Bytes,
+}
+
+impl LogEntry {
+    /// The entry of a change.
+    pub fn new(event_type: EventType, current: Arc<Stored>, previous: Option<Arc<Stored>>) -> Self {
+        let event = current.event_as(event_type, current.revision);
+        Self { event_type, current, previous, event }
+    }
 }
 
 /// An object made ready to be stored: encoded but for its resourceVersion.
@@ -188,9 +224,8 @@ pub struct Draft {
     uid: String,
     labels: Vec<(String, String)>,
     fields: Fields,
-    head: Vec<u8>,
+    encoding: Encoding,
     tail_at: usize,
-    rest: Vec<u8>,
     owners: (u32, u32),
     terminating: bool,
     finalizers: bool,
@@ -227,58 +262,30 @@ impl Draft {
             .unwrap_or_default();
         labels.sort();
 
-        let mut head = Vec::with_capacity(1024);
-        head.push(b'{');
+        let mut encoding = Encoding::default();
+        encoding.rest.push(b'{');
         for name in ["kind", "apiVersion"] {
             if let Some(value) = object.get(name) {
-                put_member(&mut head, name, value);
+                encoding.member(name, value);
             }
         }
-        let tail_at = head.len();
-        head.extend_from_slice(b"\"metadata\":{");
+        let tail_at = encoding.rest.len();
+        encoding.rest.extend_from_slice(b"\"metadata\":{");
         for name in &METADATA_ORDER[..4] {
             if let Some(value) = metadata.get(*name) {
-                put_member(&mut head, name, value);
+                encoding.member(name, value);
             }
         }
-        head.extend_from_slice(b"\"resourceVersion\":\"");
-
-        let mut rest = Vec::with_capacity(2048);
-        rest.extend_from_slice(b"\",");
-        let mut owners = (0, 0);
-        for name in &METADATA_ORDER[5..] {
-            if let Some(value) = metadata.get(*name) {
-                let from = rest.len() + name.len() + "\"\":".len();
-                put_member(&mut rest, name, value);
-                if *name == "ownerReferences" {
-                    owners = (from as u32, rest.len().saturating_sub(from + 1) as u32);
-                }
-            }
-        }
-        for (name, value) in metadata {
-            if !METADATA_ORDER.contains(&name.as_str()) {
-                put_member(&mut rest, name, value);
-            }
-        }
-        rest.pop();
-        rest.extend_from_slice(b"},");
-        if let Some(object) = object.as_object() {
-            for (name, value) in object {
-                if !matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
-                    put_member(&mut rest, name, value);
-                }
-            }
-        }
-        rest.pop();
-        rest.push(b'}');
+        encoding.rest.extend_from_slice(b"\"resourceVersion\":\"");
+        encoding.head = std::mem::replace(&mut encoding.rest, Vec::with_capacity(4096));
+        let owners = put_rest(&mut encoding, object, metadata);
         Self {
             key: key(text("namespace"), text("name")),
             uid: text("uid").to_owned(),
             labels,
             fields,
-            head,
+            encoding,
             tail_at,
-            rest,
             owners,
             terminating: metadata.get("deletionTimestamp").is_some_and(|moment| !moment.is_null()),
             finalizers: metadata.get("finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()),
@@ -290,91 +297,72 @@ impl Draft {
         &self.key
     }
 
-    /// Whether this is what an object is already, told by its bytes before and after the resourceVersion.
-    pub(super) fn is(&self, before: &[u8], after: &[u8]) -> bool {
-        self.head == before && self.rest == after
+    /// Takes the encoded content out: for [`Draft::assemble`].
+    pub(super) fn share(&mut self, known: &mut Parts) -> Content {
+        std::mem::take(&mut self.encoding).share(known)
     }
 
-    /// The object under `revision`, as an event of `event_type`. `intern` gives one `Arc` per word.
+    /// The object with `content` under `revision`. `intern` gives one `Arc` per word.
     pub(super) fn assemble(
         self,
-        event_type: EventType,
+        content: Content,
         revision: u64,
         intern: &mut dyn FnMut(String) -> Arc<str>,
     ) -> Stored {
-        let prefix = event_type.prefix();
-        let digits = revision.to_string();
-        let size = prefix.len() + self.head.len() + digits.len() + self.rest.len() + EVENT_END.len();
-        let mut event = Vec::with_capacity(size);
-        for part in [prefix, &self.head, digits.as_bytes(), &self.rest, EVENT_END] {
-            event.extend_from_slice(part);
-        }
         Stored {
             key: self.key.into(),
             revision,
             uid: self.uid.into(),
             labels: self.labels.into_iter().map(|(k, v)| (intern(k), intern(v))).collect(),
             fields: self.fields.into_iter().map(|(name, value)| (name, intern(value))).collect(),
-            object: prefix.len() as u32,
-            tail: (prefix.len() + self.tail_at) as u32,
-            digits: (prefix.len() + self.head.len()) as u32,
+            content,
+            tail: self.tail_at as u32,
             owners: self.owners,
             terminating: self.terminating,
             finalizers: self.finalizers,
-            event: event.into(),
         }
     }
 
     /// Bytes of the encoded object, about.
     pub fn size(&self) -> usize {
-        self.head.len() + self.rest.len()
+        self.encoding.head.len() + self.encoding.rest.len()
     }
 }
 
-fn put_member(out: &mut Vec<u8>, name: &str, value: &Value) {
-    // Encoding strings and values into a Vec cannot fail; an error would only leave the member out.
-    if serde_json::to_writer(&mut *out, name).is_ok() {
-        out.push(b':');
-        let _ = serde_json::to_writer(&mut *out, value);
-        out.push(b',');
-    }
-}
-
-impl Stored {
-    /// The same object as an event of another type under another resourceVersion.
-    pub(super) fn renumbered(&self, event_type: EventType, revision: u64) -> Self {
-        let prefix = event_type.prefix();
-        let (before, after) = self.around_digits();
-        let number = revision.to_string();
-        let mut event = Vec::with_capacity(prefix.len() + before.len() + number.len() + after.len() + EVENT_END.len());
-        event.extend_from_slice(prefix);
-        event.extend_from_slice(before);
-        event.extend_from_slice(number.as_bytes());
-        event.extend_from_slice(after);
-        event.extend_from_slice(EVENT_END);
-        Self {
-            key: self.key.clone(),
-            revision,
-            uid: self.uid.clone(),
-            labels: self.labels.clone(),
-            fields: self.fields.clone(),
-            object: prefix.len() as u32,
-            tail: self.tail - self.object + prefix.len() as u32,
-            digits: (prefix.len() + before.len()) as u32,
-            owners: self.owners,
-            terminating: self.terminating,
-            finalizers: self.finalizers,
-            event: event.into(),
+/// Encodes what stands behind the resourceVersion's digits; returns where the owner references are.
+fn put_rest(encoding: &mut Encoding, object: &Value, metadata: &serde_json::Map<String, Value>) -> (u32, u32) {
+    let mut owners = (0, 0);
+    encoding.rest.extend_from_slice(b"\",");
+    for name in &METADATA_ORDER[5..] {
+        match metadata.get(*name) {
+            Some(Value::Array(entries)) if *name == "managedFields" => encoding.managed_fields(name, entries),
+            Some(value) => {
+                let from = encoding.member(name, value);
+                if *name == "ownerReferences" {
+                    // No shared part stands before it.
+                    owners = ((encoding.head.len() + from) as u32, (encoding.rest.len() - 1 - from) as u32);
+                }
+            }
+            None => {}
         }
     }
-
-    /// This state as an event of another type: for objects that come into or go out of a watch's selection.
-    ///
-    /// `revision` is the resourceVersion the event carries (a deletion shows the old state under the new number).
-    pub fn event_as(&self, event_type: EventType, revision: u64) -> Bytes {
-        if self.event.starts_with(event_type.prefix()) && revision == self.revision {
-            return self.event.clone();
+    for (name, value) in metadata {
+        if !METADATA_ORDER.contains(&name.as_str()) {
+            encoding.member(name, value);
         }
-        self.renumbered(event_type, revision).event
     }
+    encoding.rest.pop();
+    encoding.rest.extend_from_slice(b"},");
+    for (name, value) in object.as_object().into_iter().flatten() {
+        match (name.as_str(), value) {
+            ("kind" | "apiVersion" | "metadata", _) => {}
+            ("spec", Value::Object(spec)) => encoding.shared_member(name, spec),
+            _ => {
+                encoding.member(name, value);
+            }
+        }
+    }
+    encoding.rest.pop();
+    encoding.rest.push(b'}');
+    owners
 }

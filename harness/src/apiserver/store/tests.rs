@@ -34,12 +34,12 @@ fn drain(store: &Store, cursor: &mut Cursor) -> Vec<Arc<LogEntry>> {
 }
 
 #[test]
-fn an_object_is_one_buffer() {
+fn an_object_is_encoded_in_upstreams_order() {
     let store = Store::default();
     let committed = store.create(&pods(), draft("a", 1)).unwrap();
     let stored = committed.new;
     assert_eq!(stored.revision(), 2);
-    let text = String::from_utf8(stored.event().to_vec()).unwrap();
+    let text = String::from_utf8(stored.event_as(EventType::Added, 2).to_vec()).unwrap();
     assert_eq!(
         text,
         concat!(
@@ -48,11 +48,15 @@ fn an_object_is_one_buffer() {
             "\n"
         )
     );
-    assert!(stored.tail().starts_with(br#""metadata":"#));
+    let mut tail = Vec::new();
+    stored.write_tail(&mut tail);
+    assert!(text.ends_with(&format!("{}}}\n", String::from_utf8(tail.clone()).unwrap())));
+    assert!(tail.starts_with(br#""metadata":"#));
     assert_eq!(stored.value()["metadata"]["resourceVersion"], "2");
     let gone = store.delete(&pods(), "ns/a", 2).unwrap().new;
     assert_eq!(gone.value()["metadata"]["resourceVersion"], "3");
-    assert!(gone.event().starts_with(EventType::Deleted.prefix()));
+    let mut cursor = store.watch_from(&pods(), 2).unwrap();
+    assert!(drain(&store, &mut cursor)[0].event.starts_with(EventType::Deleted.prefix()));
 }
 
 #[test]

@@ -600,10 +600,10 @@ impl ListPieces {
                 piece.push(b',');
             }
             if self.whole {
-                piece.extend_from_slice(&stored.bytes());
+                stored.write(&mut piece);
             } else {
                 piece.push(b'{');
-                piece.extend_from_slice(&stored.tail());
+                stored.write_tail(&mut piece);
             }
             self.next += 1;
         }

@@ -1,0 +1,206 @@
+//! The encoded content of an object at rest: its own bytes, and long parts that it shares with others.
+//!
+//! The pods of a replica set have the same containers and volumes, and everything written by one manager the same
+//! `fieldsV1`. Such parts are held once for all objects; an object is put together again as it is sent.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+/// Shorter parts are not worth the bookkeeping.
+const SHARED_MIN: usize = 192;
+/// Parts that nobody needs any more are looked for when there are so many.
+const SWEEP_MIN: usize = 1024;
+
+/// An encoded object without the digits of its resourceVersion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Content {
+    own: Box<[u8]>,
+    /// Parts, and where they belong in `own`.
+    shared: Box<[(u32, Arc<[u8]>)]>,
+    /// Where in `own` the digits of the resourceVersion belong.
+    digits: u32,
+    /// Length of all together.
+    length: u32,
+}
+
+impl Content {
+    /// Appends the object, or what begins at `from` (before the resourceVersion), with resourceVersion `revision`.
+    pub(super) fn write(&self, out: &mut Vec<u8>, from: u32, revision: u64) {
+        use std::io::Write as _;
+        let mut at = self.digits as usize;
+        out.extend_from_slice(&self.own[from as usize..at]);
+        // Writing into memory cannot fail.
+        let _ = write!(out, "{revision}");
+        for (place, part) in &self.shared {
+            out.extend_from_slice(&self.own[at..*place as usize]);
+            out.extend_from_slice(part);
+            at = *place as usize;
+        }
+        out.extend_from_slice(&self.own[at..]);
+    }
+
+    /// Bytes of the encoded object, but for the digits.
+    pub(super) fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// A part of the object's own bytes.
+    pub(super) fn own(&self, from: u32, length: u32) -> &[u8] {
+        &self.own[from as usize..(from + length) as usize]
+    }
+}
+
+/// An encoding in the making: what stands before the resourceVersion's digits, what stands behind them, and which parts
+/// of that may be shared.
+#[derive(Debug, Default)]
+pub(super) struct Encoding {
+    pub(super) head: Vec<u8>,
+    pub(super) rest: Vec<u8>,
+    parts: Vec<(usize, usize)>,
+}
+
+impl Encoding {
+    /// Appends the members of an object, each with a comma behind it; `share` says which values are worth sharing.
+    fn members(&mut self, map: &Map<String, Value>, share: impl Fn(&str) -> bool) {
+        for (name, value) in map {
+            let from = self.member(name, value);
+            let to = self.rest.len() - 1;
+            if share(name) && to - from >= SHARED_MIN {
+                self.parts.push((from, to));
+            }
+        }
+    }
+
+    /// Appends a member with a comma behind it; returns where its value begins.
+    pub(super) fn member(&mut self, name: &str, value: &Value) -> usize {
+        // Encoding strings and values into memory cannot fail.
+        let _ = serde_json::to_writer(&mut self.rest, name);
+        self.rest.push(b':');
+        let from = self.rest.len();
+        let _ = serde_json::to_writer(&mut self.rest, value);
+        self.rest.push(b',');
+        from
+    }
+
+    /// Appends an object as a member, its members shared where they are long.
+    pub(super) fn shared_member(&mut self, name: &str, map: &Map<String, Value>) {
+        let _ = serde_json::to_writer(&mut self.rest, name);
+        self.rest.extend_from_slice(b":{");
+        self.members(map, |_| true);
+        self.close(b'}');
+    }
+
+    /// Appends `managedFields` as a member; the sets of fields are shared.
+    pub(super) fn managed_fields(&mut self, name: &str, entries: &[Value]) {
+        let _ = serde_json::to_writer(&mut self.rest, name);
+        self.rest.extend_from_slice(b":[");
+        for entry in entries {
+            if let Value::Object(entry) = entry {
+                self.rest.push(b'{');
+                self.members(entry, |name| name == "fieldsV1");
+                self.close(b'}');
+            } else {
+                let _ = serde_json::to_writer(&mut self.rest, entry);
+                self.rest.push(b',');
+            }
+        }
+        self.close(b']');
+    }
+
+    /// Puts a closing bracket in the place of the last comma, and a comma behind it.
+    fn close(&mut self, bracket: u8) {
+        self.rest.pop_if(|last| *last == b',');
+        self.rest.extend_from_slice(&[bracket, b',']);
+    }
+
+    /// The content, with the parts that `known` holds already.
+    pub(super) fn share(self, known: &mut Parts) -> Content {
+        let length = self.head.len() + self.rest.len();
+        let digits = self.head.len();
+        let mut own = Vec::with_capacity(length - self.parts.iter().map(|(from, to)| to - from).sum::<usize>());
+        own.extend_from_slice(&self.head);
+        let (mut shared, mut at) = (Vec::with_capacity(self.parts.len()), 0);
+        for (from, to) in self.parts {
+            own.extend_from_slice(&self.rest[at..from]);
+            shared.push((own.len() as u32, known.get(&self.rest[from..to])));
+            at = to;
+        }
+        own.extend_from_slice(&self.rest[at..]);
+        Content { own: own.into(), shared: shared.into(), digits: digits as u32, length: length as u32 }
+    }
+}
+
+/// Parts that objects share.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    known: BTreeSet<Arc<[u8]>>,
+    sweep_at: usize,
+}
+
+impl Parts {
+    fn get(&mut self, part: &[u8]) -> Arc<[u8]> {
+        if let Some(known) = self.known.get(part) {
+            return known.clone();
+        }
+        if self.known.len() >= self.sweep_at.max(SWEEP_MIN) {
+            self.known.retain(|part| Arc::strong_count(part) > 1);
+            self.sweep_at = self.known.len() * 2;
+        }
+        let part: Arc<[u8]> = part.into();
+        self.known.insert(part.clone());
+        part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn encode(object: &Value, known: &mut Parts) -> Content {
+        let mut encoding = Encoding { head: b"{\"v\":".to_vec(), ..Encoding::default() };
+        encoding.rest.push(b',');
+        encoding.managed_fields("managed", object["managed"].as_array().unwrap());
+        encoding.shared_member("spec", object["spec"].as_object().unwrap());
+        encoding.close(b'}');
+        encoding.rest.pop();
+        encoding.share(known)
+    }
+
+    fn text(content: &Content) -> Value {
+        let mut out = Vec::new();
+        content.write(&mut out, 0, 7);
+        assert_eq!(out.len(), content.len() + 1);
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn long_parts_are_held_once_and_nothing_is_lost() {
+        let long = "x".repeat(SHARED_MIN);
+        let mut known = Parts::default();
+        let one =
+            json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "1"}, {}, 5], "spec": {"a": [long], "b": 1}});
+        let two = json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "2"}], "spec": {"a": [long], "b": 2}});
+        let none = json!({"v": 7, "managed": [], "spec": {}});
+        let (first, second) = (encode(&one, &mut known), encode(&two, &mut known));
+        assert_eq!((text(&first), text(&second), text(&encode(&none, &mut known))), (one.clone(), two, none));
+        assert_eq!(known.known.len(), 2);
+        assert!(first.own.len() < 100, "{}", first.own.len());
+        assert!(first.shared.iter().zip(&second.shared).all(|(a, b)| Arc::ptr_eq(&a.1, &b.1)));
+        assert_eq!(encode(&one, &mut known), first);
+    }
+
+    #[test]
+    fn parts_that_nobody_needs_go() {
+        let mut known = Parts::default();
+        let kept = known.get(b"kept");
+        for number in 0..3 * SWEEP_MIN {
+            known.get(number.to_string().as_bytes());
+        }
+        assert!(known.known.len() <= SWEEP_MIN + 1);
+        assert!(Arc::ptr_eq(&kept, &known.get(b"kept")));
+    }
+}
