@@ -1,7 +1,8 @@
 //! Processes and real API servers: started, reached, stopped, and gone when the harness is killed.
 //!
 //! What a machine lacks is skipped, with the reason in brackets. Called with `hold`, this program is the harness that gets
-//! killed: it starts what the other words say, tells, and waits. Called with `k3s-stand-in`, it is what runs in the container.
+//! killed: it starts what the other words say, tells, and waits. Called with `k3s-stand-in`, it is what runs in the container,
+//! with `etcd-stand-in` what takes connections as etcd does.
 
 #[path = "places/envtest.rs"]
 mod envtest;
@@ -33,6 +34,12 @@ fn main() -> ExitCode {
         && verb == k3s::STAND_IN
     {
         return k3s::stand_in(rest);
+    }
+    if let [verb, rest @ ..] = words.as_slice()
+        && verb == envtest::ETCD_STAND_IN
+    {
+        envtest::etcd_stand_in(rest);
+        return ExitCode::SUCCESS;
     }
     let arguments = Arguments::from_args();
     let trials = [process::trials(), envtest::trials(), k3s::trials(), kind::trials(), found::trials()];

@@ -17,6 +17,9 @@ use serde_json::json;
 
 use crate::tools::{Harness, eventually, folder, trial};
 
+/// First word of the command line of the program that stands for etcd.
+pub(crate) const ETCD_STAND_IN: &str = "etcd-stand-in";
+
 /// The real programs, if they are here.
 static ASSETS: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -32,7 +35,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("envtest::a_server_that_dies_is_told", skip, dies),
         trial("envtest::a_killed_harness_leaves_nothing", skip, || async { killed_harness() }),
         trial("envtest::a_program_that_ends_is_named_with_its_log", None, ends_at_once),
-        trial("envtest::a_program_that_never_is_ready_is_named", None, never_ready),
+        trial("envtest::a_server_that_ends_is_named_with_its_log", None, server_ends_at_once),
+        trial("envtest::storage_that_never_is_ready_is_named", None, storage_never_ready),
+        trial("envtest::a_server_that_never_is_ready_is_named", None, never_ready),
         trial("envtest::no_programs_no_server", None, missing),
     ]
 }
@@ -132,20 +137,40 @@ fn killed_harness() {
     assert!(!kubeconfig.parent().expect("a folder").exists(), "the temporary folder is gone");
 }
 
-/// A folder with programs that run `script`.
-fn fake(test: &str, script: &str) -> Options {
+/// A folder with programs that are these shell scripts, for etcd and for kube-apiserver.
+fn fake(test: &str, scripts: [&str; 2], limit: u64) -> Options {
     let folder = folder(test).join("bin");
     std::fs::create_dir_all(&folder).expect("a folder");
-    for program in ["etcd", "kube-apiserver"] {
+    for (program, script) in ["etcd", "kube-apiserver"].into_iter().zip(scripts) {
+        // By another process: what this one has open for writing, a child that another test starts at this moment has open
+        // too, and such a file cannot be run ("Text file busy").
+        let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
         let path = folder.join(program);
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+        let written = std::process::Command::new("sh").arg("-c").arg(write).arg(path).arg(script).status();
+        assert!(written.expect("a shell").success());
     }
-    Options { envtest_assets: Some(folder), envtest_ready_limit: 1, ..Options::default() }
+    Options { envtest_assets: Some(folder), envtest_ready_limit: limit, ..Options::default() }
+}
+
+/// A script that is an etcd which takes connections and does nothing else.
+fn listening() -> String {
+    let me = std::env::current_exe().expect("this program");
+    format!("exec '{}' {ETCD_STAND_IN} \"$@\"", me.display())
+}
+
+/// What it does: it listens where `--listen-client-urls` says.
+pub(crate) fn etcd_stand_in(words: &[String]) {
+    let url = words.iter().find_map(|word| word.strip_prefix("--listen-client-urls=http://")).expect("the flag");
+    let listener = std::net::TcpListener::bind(url).expect("a free port");
+    for connection in listener.incoming() {
+        drop(connection);
+    }
 }
 
 async fn ends_at_once() {
-    let options = fake("envtest-ends", "echo 'no room in the data folder'; exit 7");
+    let no_room = "echo 'no room in the data folder'; exit 7";
+    // A server whose storage ended would say something else, and must not be heard first.
+    let options = fake("envtest-ends", [no_room, "echo 'no etcd'; exit 1"], 60);
     let logs = folder("envtest-ends-logs");
     let error = failure(start(&options, &logs).await);
     assert_eq!(error.kind, Kind::Failed);
@@ -154,12 +179,28 @@ async fn ends_at_once() {
     assert_eq!(error.evidence, ["no room in the data folder"]);
 }
 
+async fn server_ends_at_once() {
+    let options = fake("envtest-server-ends", [&listening(), "echo 'no such flag'; exit 1"], 60);
+    let logs = folder("envtest-server-ends-logs");
+    let error = failure(start(&options, &logs).await);
+    assert_eq!(error.kind, Kind::Failed);
+    assert!(error.what.contains("kube-apiserver exited with code 1"), "{error}");
+    assert_eq!(error.evidence, ["no such flag"]);
+}
+
+async fn storage_never_ready() {
+    let options = fake("envtest-no-storage", ["echo starting; exec sleep 1003", "exit 1"], 2);
+    let error = failure(start(&options, &folder("envtest-no-storage-logs")).await);
+    assert_eq!(error.kind, Kind::NotReady);
+    assert!(error.what.starts_with("etcd is not ready after 2 s: port "), "{error}");
+}
+
 async fn never_ready() {
-    let options = fake("envtest-never", "echo starting; exec sleep 1003");
+    let options = fake("envtest-never", [&listening(), "echo starting; exec sleep 1003"], 5);
     let logs = folder("envtest-never-logs");
     let error = failure(start(&options, &logs).await);
     assert_eq!(error.kind, Kind::NotReady);
-    assert!(error.what.starts_with("kube-apiserver is not ready after 1 s: "), "{error}");
+    assert!(error.what.starts_with("kube-apiserver is not ready after 5 s: "), "{error}");
     assert_eq!(error.evidence, ["starting"]);
 }
 

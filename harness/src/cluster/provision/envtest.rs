@@ -82,30 +82,27 @@ async fn start_once(options: &Options, assets: &Path, logs: &Path) -> Result<Ser
     let kubeconfig = folder.path().join("kubeconfig");
     write_private(&kubeconfig, &kubeconfig_text(server, &authority, &token))?;
 
+    let working_folder = folder.path().to_owned();
     let spawn = |name: &'static str, flags: Vec<String>| {
         let argv = std::iter::once(assets.join(name).into()).chain(flags.into_iter().map(Into::into)).collect();
-        let folder = Some(folder.path().to_owned());
+        let folder = Some(working_folder.clone());
         let start = Start { argv, env: Vec::new(), folder, log: logs.join(format!("{name}.log")) };
         start.spawn().map(|process| Program { name, process }).map_err(|why| {
             EnvironmentError::new(Kind::Failed, why, format!("check that {} runs here", assets.join(name).display()))
         })
     };
     let etcd = spawn("etcd", etcd_flags(client, peer))?;
-    let mut flags = apiserver_flags(server, client);
-    flags.extend(options.envtest_apiserver_arg.iter().cloned());
-    let apiserver = spawn("kube-apiserver", flags)?;
-    let mut started = Envtest { apiserver, etcd, folder: Some(folder), afterwards: Some(afterwards) };
-
+    let mut started = Envtest { apiserver: None, etcd, folder: Some(folder), afterwards: Some(afterwards) };
     let limit = Duration::from_secs(options.envtest_ready_limit);
-    let asked = probe::client(&kubeconfig).await?;
-    let version = tokio::select! {
-        ready = probe::ready("kube-apiserver", &asked, limit) => match ready {
-            Ok(version) => Ok(version),
-            Err(error) => Err(error.with(started.apiserver.evidence())),
-        },
-        error = started.first_end() => Err(error),
+    let version = async {
+        // Storage first, alone: a server without it ends too, and whose end is seen first would be chance.
+        started.storage_answers(client, limit).await?;
+        let mut flags = apiserver_flags(server, client);
+        flags.extend(options.envtest_apiserver_arg.iter().cloned());
+        started.apiserver = Some(spawn("kube-apiserver", flags)?);
+        started.server_is_ready(&kubeconfig, limit).await
     };
-    match version {
+    match version.await {
         Ok(version) => Ok(Server {
             name: "envtest",
             version,
@@ -302,7 +299,8 @@ impl Program {
 /// The two programs. Their fields are dropped in this order: the server before its storage.
 #[derive(Debug)]
 struct Envtest {
-    apiserver: Program,
+    /// `None` until its storage answers.
+    apiserver: Option<Program>,
     etcd: Program,
     folder: Option<tempfile::TempDir>,
     afterwards: Option<Armed>,
@@ -311,7 +309,38 @@ struct Envtest {
 impl Envtest {
     /// Storage first: the server ends without it.
     fn end(&mut self) -> Option<EnvironmentError> {
-        self.etcd.end().or_else(|| self.apiserver.end())
+        self.etcd.end().or_else(|| self.apiserver.as_mut().and_then(Program::end))
+    }
+
+    /// Waits until etcd takes connections at `port`.
+    async fn storage_answers(&mut self, port: u16, limit: Duration) -> Result<(), EnvironmentError> {
+        let clock = Clock::wall();
+        loop {
+            if let Some(end) = self.end() {
+                return Err(end);
+            }
+            let Err(why) = tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else { return Ok(()) };
+            if clock.elapsed() > limit {
+                let what = format!("etcd is not ready after {} s: port {port}: {why}", limit.as_secs());
+                let next = "look at its log; a slow machine may need a longer --envtest-ready-limit";
+                return Err(EnvironmentError::new(Kind::NotReady, what, next).with(self.etcd.evidence()));
+            }
+            clock.sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits until the server is ready, and says its version.
+    async fn server_is_ready(&mut self, kubeconfig: &Path, limit: Duration) -> Result<String, EnvironmentError> {
+        let asked = probe::client(kubeconfig).await?;
+        let ready = tokio::select! {
+            ready = probe::ready("kube-apiserver", &asked, limit) => ready,
+            error = self.first_end() => return Err(error),
+        };
+        // It may have ended at the last moment: that says more than that it is not ready.
+        ready.map_err(|error| {
+            let evidence = self.apiserver.as_ref().map(Program::evidence).unwrap_or_default();
+            self.end().unwrap_or_else(|| error.with(evidence))
+        })
     }
 
     /// Waits until one of them ends.
@@ -334,7 +363,9 @@ impl Started for Envtest {
         async move {
             let ended = self.end();
             // A server that is slow to end is killed, and has done nothing wrong: watches may keep it.
-            let _ = self.apiserver.process.terminate(GRACE).await;
+            if let Some(apiserver) = &mut self.apiserver {
+                let _ = apiserver.process.terminate(GRACE).await;
+            }
             let _ = self.etcd.process.terminate(GRACE).await;
             if let Some(folder) = self.folder.take() {
                 folder.close().map_err(|error| {
