@@ -11,10 +11,12 @@ use futures::future::join_all;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::runtime::client::{ClientFactory, Limits};
+use crate::runtime::client::{ClientFactory, Limits, names};
 use crate::runtime::clock::Clock;
 use crate::runtime::env::{Env, Run};
 use crate::runtime::informer::InformerStatus;
+use crate::runtime::leader::{Election, Elector, Lost};
+use crate::runtime::leadership::Leadership;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::workers::panic_text;
 use crate::views::int_or_percent::Rounding;
@@ -24,6 +26,8 @@ use crate::{disruption, podgc, taint_eviction, ttl};
 pub const STOP_GRACE: Duration = Duration::from_secs(20);
 /// How long waiting events may take to be written when everything else has stopped.
 pub const EVENT_GRACE: Duration = Duration::from_secs(5);
+/// `source.component` of the events about the lease.
+pub const COMPONENT: &str = "plumbline-controllers";
 /// How often to log which caches are not synced yet.
 pub const SYNC_LOG_PERIOD: Duration = Duration::from_secs(10);
 
@@ -98,9 +102,11 @@ pub struct Config {
     pub max_unavailable_rounding: Rounding,
     /// Limits of each controller's client.
     pub limits: Limits,
+    /// How to elect the one replica that works; `None`: this is the only one.
+    pub election: Option<Election>,
 }
 
-/// All controllers, with kube-controller-manager's defaults.
+/// All controllers, with kube-controller-manager's defaults but without leader election, which needs an identity.
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -109,20 +115,24 @@ impl Default for Config {
             concurrent_disruption_syncs: 5,
             max_unavailable_rounding: Rounding::Up,
             limits: Limits::default(),
+            election: None,
         }
     }
 }
 
-/// Why [`run`] ended without being asked to. Each is a bug.
+/// Why [`run`] ended without being asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
-    /// A part ended that never should.
+    /// Another replica may be leading by now. Everything was dropped at once, as in a crash.
+    #[error("leader election lost: {0}")]
+    LostLease(#[from] Lost),
+    /// A bug: a part ended that never should.
     #[error("{part} ended by itself")]
     Ended {
         /// Which part.
         part: String,
     },
-    /// A part panicked outside of a sync.
+    /// A bug: a part panicked outside of a sync.
     #[error("{part} panicked: {message}")]
     Panicked {
         /// Which part.
@@ -136,6 +146,7 @@ pub enum AppError {
 pub struct App {
     env: Env,
     controllers: Vec<(Controller, Run)>,
+    elector: Option<Elector>,
 }
 
 /// Runs the controllers of `config` until `stop` is cancelled.
@@ -161,10 +172,17 @@ impl App {
         metrics: Metrics,
         stop: CancellationToken,
     ) -> Self {
-        let env = Env::new(clock, metrics, clients, config.limits, stop);
+        let leadership = if config.election.is_some() { Leadership::candidate() } else { Leadership::always() };
+        let env = Env::new(clock, metrics, clients, config.limits, leadership, stop);
         let controllers = config.controllers.iter().map(|controller| (*controller, controller.start(&env, config)));
         let controllers = controllers.collect();
-        Self { env, controllers }
+        let elector = config.election.clone().map(|election| {
+            let recorder = env.recorder(names::LEADER_ELECTION, COMPONENT);
+            let (clock, metrics) = (env.clock.clone(), env.metrics.clone());
+            let plain = env.plain_client(names::LEADER_ELECTION);
+            Elector::new(election, plain, clock, env.leadership().clone(), metrics, recorder)
+        });
+        Self { env, controllers, elector }
     }
 
     /// How the informers are doing, in the order in which they were first asked for.
@@ -177,7 +195,7 @@ impl App {
     /// # Errors
     /// [`AppError`] when a part of the program ends that never should.
     pub async fn run(self) -> Result<(), AppError> {
-        let Self { env, controllers } = self;
+        let Self { env, controllers, mut elector } = self;
         let mut informers = Parts::default();
         for informer in env.informers() {
             let name = format!("informer of {}", informer.status().resource);
@@ -188,11 +206,15 @@ impl App {
         for background in env.take_background() {
             events.spawn(background.name, background.run);
         }
+        // A replica whose caches do not sync never asks for the lease; one that waits for it stays ready to go on.
         tokio::select! {
             biased;
-            () = env.stop.cancelled() => return Ok(()),
+            () = env.stop.cancelled() => {
+                release(&mut elector).await;
+                return Ok(());
+            }
             error = informers.unexpected_end() => return Err(error),
-            () = synced(&env) => {}
+            () = async { synced(&env).await; acquire(&mut elector).await } => {}
         }
         let mut running = Parts::default();
         for (controller, run) in controllers {
@@ -202,20 +224,67 @@ impl App {
         tokio::select! {
             biased;
             () = env.stop.cancelled() => {}
+            lost = keep(&mut elector) => return Err(lost.into()),
             error = informers.unexpected_end() => return Err(error),
             error = running.unexpected_end() => return Err(error),
         }
-        let clock = env.clock.clone();
-        stop_controllers(&clock, running).await;
-        // Handlers hold recorders too: with the informers gone all recorders are, and what is queued is written, once.
-        drop(informers);
-        drop(env);
-        if clock.timeout(EVENT_GRACE, events.all_ended()).await.is_err() {
-            tracing::warn!(parts = ?events.names(), "events are left unwritten");
-        }
-        tracing::info!("stopped");
-        Ok(())
+        let stopping = async {
+            let ended = stop_controllers(&env.clock, &mut running).await;
+            drop(informers);
+            ended
+        };
+        let ended = tokio::select! {
+            biased;
+            lost = keep(&mut elector) => return Err(lost.into()),
+            ended = stopping => ended,
+        };
+        drop(running);
+        finish(env, events, elector, ended).await
     }
+}
+
+async fn acquire(elector: &mut Option<Elector>) {
+    if let Some(elector) = elector {
+        elector.acquire().await;
+    }
+}
+
+async fn release(elector: &mut Option<Elector>) {
+    if let Some(elector) = elector {
+        elector.release().await;
+    }
+}
+
+/// Ends when the lease is lost: never without an election.
+async fn keep(elector: &mut Option<Elector>) -> Lost {
+    match elector {
+        Some(elector) => elector.keep().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes the events that wait, then gives the lease back, if nothing can be on its way to the server any more.
+async fn finish(env: Env, mut events: Parts, mut elector: Option<Elector>, ended: bool) -> Result<(), AppError> {
+    let clock = env.clock.clone();
+    let mut lease = elector.take().map(Elector::announce_end);
+    // Handlers hold recorders too: with the informers gone all recorders are, and what is queued is written, once.
+    drop(env);
+    let written = tokio::select! {
+        biased;
+        lost = keep(&mut lease) => return Err(lost.into()),
+        written = clock.timeout(EVENT_GRACE, events.all_ended()) => written.is_ok(),
+    };
+    if !written {
+        tracing::warn!(parts = ?events.names(), "events are left unwritten");
+    }
+    drop(events);
+    if ended {
+        release(&mut lease).await;
+    } else {
+        tracing::warn!("a write may be on its way to the server: the lease is not released but runs out");
+    }
+    tracing::info!("stopped");
+    Ok(())
 }
 
 async fn synced(env: &Env) {
@@ -233,11 +302,14 @@ async fn synced(env: &Env) {
     }
 }
 
-async fn stop_controllers(clock: &Clock, mut running: Parts) {
+/// Whether they all ended in time.
+async fn stop_controllers(clock: &Clock, running: &mut Parts) -> bool {
     tracing::info!("stopping");
-    if clock.timeout(STOP_GRACE, running.all_ended()).await.is_err() {
+    let ended = clock.timeout(STOP_GRACE, running.all_ended()).await.is_ok();
+    if !ended {
         tracing::warn!(parts = ?running.names(), grace_s = STOP_GRACE.as_secs(), "did not stop in time, aborting");
     }
+    ended
 }
 
 /// Named tasks that end with this value.

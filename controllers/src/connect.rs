@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use ring::rand::SecureRandom as _;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Args, LogFormat};
@@ -64,6 +65,18 @@ async fn config(args: &Args) -> Result<Config, ConnectError> {
         |error: kube::config::KubeconfigError| ConnectError::Kubeconfig { path: path.clone(), why: chain(&error) };
     let kubeconfig = Kubeconfig::read_from(path).map_err(wrong)?;
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(wrong)
+}
+
+/// A name for this replica that no other has: the host's, and some random digits, as upstream's.
+pub fn identity() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let mut random = [0; 16];
+    // Without randomness the process id keeps replicas of one host apart, and pods have a host each.
+    if ring::rand::SystemRandom::new().fill(&mut random).is_err() {
+        random[..4].copy_from_slice(&std::process::id().to_be_bytes());
+    }
+    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{host}_{digits}")
 }
 
 /// Sends log lines to standard error, as the flags say.

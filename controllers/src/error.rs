@@ -5,6 +5,7 @@ use std::time::Duration;
 use kube::core::Status;
 
 use crate::runtime::clock::Elapsed;
+use crate::runtime::leadership::NotLeader;
 
 /// Why a request did not do what was asked, by what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,9 @@ pub enum ApiError {
     /// No answer within the request timeout. Whether the server acted is unknown.
     #[error("no answer: {0}")]
     Timeout(#[from] Elapsed),
+    /// This replica may not write at the moment; the server was not asked.
+    #[error("{0}")]
+    NotLeader(#[from] NotLeader),
 }
 
 /// A refusal as the server worded it.
@@ -112,7 +116,7 @@ impl ApiError {
         match self {
             Self::NotFound(r) | Self::Conflict(r) | Self::Transient(r) | Self::Fatal(r) => Some(r),
             Self::TooManyRequests { refusal, .. } => Some(refusal),
-            Self::Transport(_) | Self::Timeout(_) => None,
+            Self::Transport(_) | Self::Timeout(_) | Self::NotLeader(_) => None,
         }
     }
 
@@ -126,6 +130,7 @@ impl ApiError {
             Self::Fatal(_) => "refused",
             Self::Transport(_) => "transport",
             Self::Timeout(_) => "timeout",
+            Self::NotLeader(_) => "not-leader",
         }
     }
 }
@@ -136,7 +141,10 @@ impl From<kube::Error> for ApiError {
             kube::Error::Api(status) => Self::from_status(&status),
             kube::Error::Service(error) => match error.downcast::<Elapsed>() {
                 Ok(elapsed) => Self::Timeout(*elapsed),
-                Err(error) => Self::Transport(chain(error.as_ref())),
+                Err(error) => match error.downcast::<NotLeader>() {
+                    Ok(not_leader) => Self::NotLeader(*not_leader),
+                    Err(error) => Self::Transport(chain(error.as_ref())),
+                },
             },
             other => Self::Transport(chain(&other)),
         }

@@ -14,6 +14,8 @@ pub enum Exit {
     Usage = 2,
     /// 3: the kubeconfig cannot be read or used.
     Kubeconfig = 3,
+    /// 4: the lease was lost, another replica may be leading. Start again: it will stand by.
+    LostLease = 4,
 }
 
 impl From<Exit> for ExitCode {

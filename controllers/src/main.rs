@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use plumbline_controllers::app::App;
+use plumbline_controllers::app::{App, AppError, Config};
 use plumbline_controllers::args::Args;
 use plumbline_controllers::connect;
 use plumbline_controllers::exit::Exit;
@@ -20,7 +20,11 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: &Args) -> Exit {
-    let config = match args.config() {
+    let config = args.config().and_then(|config| {
+        let election = args.leader_elect.election(&connect::identity())?;
+        Ok(Config { election, ..config })
+    });
+    let config = match config {
         Ok(config) => config,
         Err(error) => return failed(&error, Exit::Usage),
     };
@@ -45,6 +49,7 @@ async fn run(args: &Args) -> Exit {
     };
     match ended {
         Ok(()) => Exit::Stopped,
+        Err(error @ AppError::LostLease(_)) => failed(&error, Exit::LostLease),
         Err(error) => failed(&error, Exit::Bug),
     }
 }

@@ -2,9 +2,11 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use plumbline_controllers::app::{self, App, AppError, Config, Controller};
+use plumbline_controllers::runtime::leader::{Election, Timing};
 use plumbline_controllers::runtime::metrics::Metrics;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -119,4 +121,75 @@ async fn a_stop_before_the_caches_are_synced_is_orderly() {
     pass(Duration::from_secs(30)).await;
     stop.cancel();
     assert!(matches!(app.await.unwrap(), Ok::<(), AppError>(())));
+}
+
+fn elected(identity: &str) -> Config {
+    let (name, namespace) = ("l".to_owned(), "kube-system".to_owned());
+    let election = Election { name, namespace, identity: identity.into(), timing: Timing::default() };
+    Config { election: Some(election), ..config(&[Controller::Ttl]) }
+}
+
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+
+fn lease(holder: &str) -> Value {
+    json!({ "metadata": { "name": "l", "resourceVersion": "9" },
+        "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 } })
+}
+
+fn writes(log: &support::Log) -> Vec<String> {
+    let log = log.lock().unwrap();
+    log.iter().filter(|line| !line.starts_with("GET") && !line.contains("/events")).cloned().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_reads_and_waits_and_writes_nothing() {
+    let (clients, log) = serve(|line| match line {
+        "GET /api/v1/nodes" => list(&[node("n1")]),
+        line if line.contains("/leases/l") => (200, lease("somebody")),
+        _ => empty(),
+    });
+    let stop = CancellationToken::new();
+    let app = tokio::spawn(app::run(elected("me"), clients, clock(), stop.clone()));
+    pass(Duration::from_secs(14)).await;
+    assert!(log.lock().unwrap().iter().any(|line| line == "GET /api/v1/nodes (watch)"), "its caches are warm");
+    stop.cancel();
+    assert!(app.await.unwrap().is_ok());
+    assert_eq!(writes(&log), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_leader_works_and_releases_the_lease_as_the_last_thing_it_does() {
+    let (clients, log) = serve(|line| match line {
+        "GET /api/v1/nodes" => list(&[node("n1")]),
+        line if line.ends_with("/leases/l") => (200, lease("me")),
+        _ => empty(),
+    });
+    let stop = CancellationToken::new();
+    let app = tokio::spawn(app::run(elected("me"), clients, clock(), stop.clone()));
+    pass(Duration::from_secs(3)).await;
+    stop.cancel();
+    assert!(app.await.unwrap().is_ok());
+    let renewal = format!("PUT {LEASE}/l");
+    assert_eq!(writes(&log), [&renewal, "PATCH /api/v1/nodes/n1", &renewal, &renewal]);
+    assert_eq!(log.lock().unwrap().last(), Some(&renewal));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_ends_everything_at_once() {
+    let renewals = AtomicUsize::new(0);
+    let (clients, log) = serve(move |line| match line {
+        "GET /api/v1/nodes" => list(&[node("n1")]),
+        line if line.starts_with("PATCH") => failure(500, "InternalError"),
+        line if line.starts_with("PUT") && renewals.fetch_add(1, Ordering::SeqCst) > 3 => failure(409, "Conflict"),
+        line if line.ends_with("/leases/l") && renewals.load(Ordering::SeqCst) > 3 => (200, lease("other")),
+        line if line.ends_with("/leases/l") => (200, lease("me")),
+        _ => empty(),
+    });
+    let app = tokio::spawn(app::run(elected("me"), clients, clock(), CancellationToken::new()));
+    let error = app.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "leader election lost: the lease is held by other");
+    let sent = log.lock().unwrap().len();
+    assert!(writes(&log).len() > 5, "it was busy");
+    pass(Duration::from_hours(1)).await;
+    assert_eq!(log.lock().unwrap().len(), sent, "nothing is sent any more");
 }

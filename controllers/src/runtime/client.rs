@@ -19,6 +19,7 @@ use kube::client::Body;
 use tower::BoxError;
 
 use super::clock::Clock;
+use super::leadership::{Leadership, NotLeader};
 use super::queue::rate_limit::{TokenBucket, exponential};
 
 /// Makes a plain client for the user named last in the user agent, e.g. `disruption-controller`.
@@ -36,6 +37,8 @@ pub mod names {
     pub const TTL: &str = "ttl-controller";
     /// Lists and watches of all controllers.
     pub const INFORMERS: &str = "shared-informers";
+    /// The lease, and the events about it.
+    pub const LEADER_ELECTION: &str = "leader-election";
 }
 
 /// How often a request is repeated when the server asks to come back later, as client-go.
@@ -101,6 +104,7 @@ pub struct Dresser {
     clock: Clock,
     limits: Limits,
     bucket: Arc<Mutex<TokenBucket>>,
+    leadership: Leadership,
 }
 
 impl Dresser {
@@ -108,7 +112,13 @@ impl Dresser {
     pub fn new(name: &str, clock: Clock, limits: Limits) -> Self {
         let user_agent = HeaderValue::try_from(user_agent(name)).unwrap_or(HeaderValue::from_static("plumbline"));
         let bucket = Arc::new(Mutex::new(TokenBucket::new(limits.qps, limits.burst)));
-        Self { user_agent, clock, limits, bucket }
+        Self { user_agent, clock, limits, bucket, leadership: Leadership::always() }
+    }
+
+    /// Clients that write only while `leadership` says so; whoever asks it answers for each try of each request.
+    #[must_use]
+    pub fn writing_only_as(self, leadership: Leadership) -> Self {
+        Self { leadership, ..self }
     }
 
     /// A client that sends through `plain`.
@@ -157,8 +167,9 @@ impl Transport {
         let mut attempt = 0;
         loop {
             self.throttle().await;
+            let limit = self.time_limit(&parts.method)?;
             let request = Request::from_parts(parts.clone(), Body::from(body.to_vec()));
-            let result = self.dresser.clock.timeout(self.dresser.limits.request_timeout, self.exchange(request, watch));
+            let result = self.dresser.clock.timeout(limit, self.exchange(request, watch));
             let result = result.await.map_err(BoxError::from).flatten();
             attempt += 1;
             let wait = if attempt > MAX_RETRIES { None } else { retry_delay(&parts.method, watch, &result) };
@@ -173,6 +184,16 @@ impl Transport {
             );
             self.dresser.clock.sleep(wait).await;
         }
+    }
+
+    /// How long the request may take that is about to be sent. A write is not sent without leadership, and not waited
+    /// for beyond it.
+    fn time_limit(&self, method: &Method) -> Result<Duration, NotLeader> {
+        let limit = self.dresser.limits.request_timeout;
+        if method.is_safe() {
+            return Ok(limit);
+        }
+        self.dresser.leadership.left(&self.dresser.clock).map(|left| left.min(limit)).ok_or(NotLeader)
     }
 
     /// Sends once. The body of anything but a watch is read to its end, so that the time limit covers it too.
@@ -325,6 +346,38 @@ mod tests {
         assert_eq!(log.lock().unwrap().len(), 11);
         let crate::error::ApiError::TooManyRequests { after, .. } = error else { panic!("{error:?}") };
         assert_eq!(after, Some(Duration::from_secs(2)), "from the header into the class");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_is_not_sent_without_leadership_and_not_repeated_beyond_it() {
+        let clock = clock();
+        let (plain, log) = serve(&clock, |_| Answer::RetryAfter(429, 4));
+        let leadership = Leadership::candidate();
+        let dresser = Dresser::new(names::TTL, clock.clone(), Limits::default());
+        let client = dresser.writing_only_as(leadership.clone()).dress(plain);
+        let patch = || Request::patch("/api/v1/nodes/n1").body(Vec::new()).unwrap();
+        let write =
+            async || crate::error::ApiError::from(client.request::<serde_json::Value>(patch()).await.unwrap_err());
+        assert_eq!(write().await.class(), "not-leader");
+        assert_eq!(log.lock().unwrap().len(), 0);
+        leadership.renew((clock.monotonic(), clock.now()), Duration::from_secs(10));
+        assert_eq!(write().await.class(), "not-leader", "sent at 0, 4 and 8 s, not at 12 s");
+        assert_eq!(log.lock().unwrap().len(), 3);
+        assert!(get(&client).await.is_err());
+        assert_eq!(log.lock().unwrap().len(), 3 + 11, "whoever does not lead may read");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_answer_to_a_write_is_not_waited_for_beyond_leadership() {
+        let clock = clock();
+        let (plain, _) = serve(&clock, |_| Answer::Hang);
+        let leadership = Leadership::candidate();
+        let dresser = Dresser::new(names::TTL, clock.clone(), Limits::default());
+        let client = dresser.writing_only_as(leadership.clone()).dress(plain);
+        leadership.renew((clock.monotonic(), clock.now()), Duration::from_secs(10));
+        let write = client.request::<serde_json::Value>(Request::delete("/api/v1/nodes/n1").body(Vec::new()).unwrap());
+        assert_eq!(crate::error::ApiError::from(write.await.unwrap_err()).class(), "timeout");
+        assert_eq!(clock.monotonic(), Duration::from_secs(10));
     }
 
     #[rstest]

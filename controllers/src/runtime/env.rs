@@ -17,6 +17,7 @@ use super::cache::CacheObject;
 use super::client::{ClientFactory, Dresser, Limits, names};
 use super::clock::Clock;
 use super::informer::{Informer, InformerStatus};
+use super::leadership::Leadership;
 use super::metrics::Metrics;
 use super::queue::WorkQueue;
 use super::recorder::Recorder;
@@ -35,6 +36,7 @@ pub struct Env {
     pub stop: CancellationToken,
     factory: ClientFactory,
     limits: Limits,
+    leadership: Leadership,
     /// Each informer has its own client, to see its own contact with the server; they share the request rate.
     informer_dresser: Dresser,
     clients: Mutex<BTreeMap<String, Client>>,
@@ -85,6 +87,7 @@ impl Env {
         metrics: Metrics,
         factory: ClientFactory,
         limits: Limits,
+        leadership: Leadership,
         stop: CancellationToken,
     ) -> Self {
         Self {
@@ -94,6 +97,7 @@ impl Env {
             stop,
             factory,
             limits,
+            leadership,
             clients: Mutex::default(),
             informers: Mutex::default(),
             background: Mutex::default(),
@@ -142,13 +146,25 @@ impl Env {
         std::mem::take(&mut lock(&self.background))
     }
 
+    pub(crate) fn plain_client(&self, name: &str) -> Client {
+        (self.factory)(name)
+    }
+
+    pub(crate) fn leadership(&self) -> &Leadership {
+        &self.leadership
+    }
+
     pub(crate) fn informer_client(&self) -> (Dresser, Client) {
         (self.informer_dresser.clone(), (self.factory)(names::INFORMERS))
     }
 
     /// One client per name: its readers, writers and recorders share connections and request rate.
     fn client(&self, name: &str) -> Client {
-        let dress = || Dresser::new(name, self.clock.clone(), self.limits).dress((self.factory)(name));
+        let dresser = || {
+            let dresser = Dresser::new(name, self.clock.clone(), self.limits);
+            dresser.writing_only_as(self.leadership.clone())
+        };
+        let dress = || dresser().dress((self.factory)(name));
         lock(&self.clients).entry(name.to_owned()).or_insert_with(dress).clone()
     }
 }

@@ -33,6 +33,8 @@ pub struct Metrics {
     informer_relists: Family<ResourceLabel, Counter>,
     informer_errors: Family<ResourceLabel, Counter>,
     fail_safes: Family<ReasonLabel, Counter>,
+    leader: Family<NameLabel, Gauge>,
+    leader_slow_path: Family<NameLabel, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -92,6 +94,8 @@ impl Metrics {
             informer_relists: Family::default(),
             informer_errors: Family::default(),
             fail_safes: Family::default(),
+            leader: Family::default(),
+            leader_slow_path: Family::default(),
         };
         metrics.register();
         metrics
@@ -117,6 +121,9 @@ impl Metrics {
         queue.register("retries", "Keys added with a delay", self.queue_retries.clone());
         queue.register("queue_duration_seconds", "Time keys wait until handed out", self.queue_latency.clone());
         queue.register("work_duration_seconds", "Time keys are worked on", self.queue_work.clone());
+        let leader = r.sub_registry_with_prefix("leader_election");
+        leader.register("master_status", "1 while this replica holds the lease of this name", self.leader.clone());
+        leader.register("slowpath", "Renewals that took more than one request", self.leader_slow_path.clone());
         let own = r.sub_registry_with_prefix("plumbline");
         own.register("events_dropped", "Events that were not written, by reason", self.events_dropped.clone());
         own.register("informer_objects", "Objects in the cache", self.informer_objects.clone());
@@ -149,6 +156,16 @@ impl Metrics {
     /// Counts a fail-safe branch.
     pub fn fail_safe(&self, reason: &str) {
         self.fail_safes.get_or_create(&ReasonLabel { reason: reason.into() }).inc();
+    }
+
+    /// Whether this replica holds the lease called `name`.
+    pub fn leader(&self, name: &str, leads: bool) {
+        self.leader.get_or_create(&NameLabel { name: name.into() }).set(leads.into());
+    }
+
+    /// Counts a renewal of the lease called `name` that took more than one request.
+    pub fn leader_slow_path(&self, name: &str) {
+        self.leader_slow_path.get_or_create(&NameLabel { name: name.into() }).inc();
     }
 
     /// The handles of the work queue called `name`.

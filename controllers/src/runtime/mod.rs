@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`clock`] | the one source of time |
 //! | [`client`] | one dressed client per controller: user agent, time limits, retries, request rate |
+//! | [`leader`], [`leadership`] | election by a Lease; whether a write may be sent now |
 //! | [`informer`] | list and watch, one per resource for all controllers |
 //! | [`cache`], [`lister`] | ordered, indexed objects and the read-only handle |
 //! | [`queue`] | deduplicating, delaying, rate-limiting work queue |
@@ -14,13 +15,15 @@
 //! | [`mod@env`] | what a controller is given to start with |
 //!
 //! Absences that matter: no wall clock outside [`clock`], no detached task, no writes (they go through
-//! [`crate::apply`]; events are the exception), no unordered map.
+//! [`crate::apply`]; events and the lease are the exceptions), no unordered map.
 
 pub mod cache;
 pub mod client;
 pub mod clock;
 pub mod env;
 pub mod informer;
+pub mod leader;
+pub mod leadership;
 pub mod lister;
 pub mod metrics;
 pub mod queue;

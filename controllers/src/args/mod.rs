@@ -1,12 +1,17 @@
 //! Command-line flags, named as kube-controller-manager's.
 
+pub mod duration;
+pub mod leader_elect;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
+use self::leader_elect::LeaderElectArgs;
 use crate::app::{Config, Controller};
 use crate::runtime::client::Limits;
+use crate::runtime::leader::TimingError;
 use crate::views::int_or_percent::Rounding;
 
 /// Kubernetes' disruption, pod garbage collector, taint-eviction and ttl controllers.
@@ -45,6 +50,9 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub kube_api_burst: u32,
 
+    #[command(flatten)]
+    pub leader_elect: LeaderElectArgs,
+
     /// Log verbosity as klog's: 0 to 3 normal, 4 and 5 debug, from 6 trace. The variable `RUST_LOG` overrides it
     #[arg(short, long = "v", value_name = "LEVEL", default_value_t = 0)]
     pub verbosity: u8,
@@ -58,7 +66,7 @@ const AFTER_HELP: &str = "\
 Controllers (short name in parentheses): disruption-controller (disruption), pod-garbage-collector-controller (podgc), \
 taint-eviction-controller, ttl-controller (ttl)
 
-Exit codes: 0 stopped by SIGTERM or SIGINT, 1 a bug, 2 wrong flags, 3 no usable kubeconfig";
+Exit codes: 0 stopped by SIGTERM or SIGINT, 1 a bug, 2 wrong flags, 3 no usable kubeconfig, 4 the lease was lost";
 
 /// [`Rounding`] as a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -90,6 +98,18 @@ pub enum ArgsError {
     /// Not a number.
     #[error("--kube-api-qps: {0} is not a finite number")]
     Qps(String),
+    /// Two replicas could work at once.
+    #[error("--leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: {0}")]
+    LeaderElect(TimingError),
+}
+
+/// A boolean as Go's flags read it.
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("not true or false".to_owned()),
+    }
 }
 
 fn known() -> String {
@@ -97,7 +117,7 @@ fn known() -> String {
 }
 
 impl Args {
-    /// What to run.
+    /// What to run, without leader election: see [`LeaderElectArgs::election`].
     ///
     /// # Errors
     /// [`ArgsError`] for an unknown controller, for none enabled and for rates that are no numbers.
@@ -115,6 +135,7 @@ impl Args {
                 RoundingArg::Down => Rounding::Down,
             },
             limits,
+            election: None,
         })
     }
 
@@ -144,8 +165,16 @@ fn enabled(names: &[String]) -> Result<BTreeSet<Controller>, ArgsError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
+
     use rstest::rstest;
+
+    use super::*;
+    use crate::runtime::leader::{Election, Timing};
+
+    const fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
 
     fn parse(flags: &[&str]) -> Result<Config, ArgsError> {
         Args::try_parse_from([&["plumbline-controllers"], flags].concat()).unwrap().config()
@@ -189,6 +218,33 @@ mod tests {
         assert_eq!(config.max_unavailable_rounding, Rounding::Down);
         assert_eq!(parse(&["--kube-api-qps=NaN"]), Err(ArgsError::Qps("NaN".into())));
         assert!(Args::try_parse_from(["plumbline-controllers", "--concurrent-disruption-syncs=0"]).is_err());
+    }
+
+    #[rstest]
+    #[case::default(&[], Some(Timing::default()))]
+    #[case::off(&["--leader-elect=false"], None)]
+    #[case::bare(&["--leader-elect"], Some(Timing::default()))]
+    #[case::times(
+        &["--leader-elect-lease-duration=1m", "--leader-elect-renew-deadline=30s", "--leader-elect-retry-period=5s"],
+        Some(Timing { lease_duration: secs(60), renew_deadline: secs(30), retry_period: secs(5) })
+    )]
+    fn elections(#[case] flags: &[&str], #[case] expected: Option<Timing>) {
+        let args = Args::try_parse_from([&["plumbline-controllers"], flags].concat()).unwrap();
+        let election = args.leader_elect.election("me").unwrap();
+        assert_eq!(election.as_ref().map(|election| election.timing), expected);
+        let name = |e: Election| (e.namespace, e.name, e.identity);
+        let expected = expected.map(|_| ("kube-system".into(), "plumbline-controllers".into(), "me".into()));
+        assert_eq!(election.map(name), expected);
+    }
+
+    #[rstest]
+    #[case::duration("--leader-elect-renew-deadline=15s", "lease duration must be greater than renew deadline")]
+    #[case::deadline("--leader-elect-retry-period=9s", "renew deadline must be greater than retry period x 1.2")]
+    #[case::zero("--leader-elect-retry-period=0", "lease duration must be at least 1s")]
+    fn times_that_let_two_work_at_once_are_refused(#[case] flag: &str, #[case] message: &str) {
+        let args = Args::try_parse_from(["plumbline-controllers", flag]).unwrap();
+        let error = args.leader_elect.election("me").unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
     }
 
     #[test]

@@ -1,0 +1,378 @@
+//! Leader election by a Lease, as client-go's: one replica works, the others stand by with warm caches.
+//!
+//! The lease on the server decides who leads; [`Leadership`] says, at the moment of each write, whether this process
+//! can still be sure that it does. Timings and the record are upstream's, so that `kubectl` and dashboards read it as
+//! any other. Stricter than upstream: the claim ends `renew-deadline` after the last renewal was *sent* (there: after
+//! the first one that failed was), so whatever the timings, it ends before anybody else may take over.
+
+mod record;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use self::record::Step;
+use super::client::{Dresser, Limits, names};
+use super::clock::Clock;
+use super::leadership::Leadership;
+use super::lister::Fnv1a;
+use super::metrics::Metrics;
+use super::recorder::{EventType, ObjectReference, Recorder};
+use crate::error::ApiError;
+
+/// Standbys wait between one and this much more than one retry period, each its own time, as client-go's.
+pub const JITTER_FACTOR: f64 = 1.2;
+
+/// How a replica takes part in the election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Election {
+    /// Name of the lease.
+    pub name: String,
+    /// Namespace of the lease.
+    pub namespace: String,
+    /// This replica's name in it; no other may ever have the same.
+    pub identity: String,
+    /// How the lease is timed.
+    pub timing: Timing,
+}
+
+/// Times of an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How long a lease that is not renewed is respected by others.
+    pub lease_duration: Duration,
+    /// How long after its last renewal a leader may go on.
+    pub renew_deadline: Duration,
+    /// How often a leader renews, and a standby looks.
+    pub retry_period: Duration,
+}
+
+/// kube-controller-manager's defaults.
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Times that could not keep two replicas apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimingError {
+    /// Others would take over while the leader goes on.
+    #[error("lease duration must be greater than renew deadline")]
+    Duration,
+    /// One late renewal would end the term.
+    #[error("renew deadline must be greater than retry period x {JITTER_FACTOR}")]
+    Deadline,
+    /// The record counts in seconds.
+    #[error("lease duration must be at least 1s and renew deadline and retry period greater than zero")]
+    Zero,
+}
+
+impl Timing {
+    /// Refuses what upstream refuses.
+    ///
+    /// # Errors
+    /// [`TimingError`], as upstream words it.
+    pub fn validate(&self) -> Result<(), TimingError> {
+        if self.lease_duration < Duration::from_secs(1) || self.renew_deadline.is_zero() || self.retry_period.is_zero()
+        {
+            return Err(TimingError::Zero);
+        }
+        if self.lease_duration <= self.renew_deadline {
+            return Err(TimingError::Duration);
+        }
+        if self.renew_deadline <= self.retry_period.mul_f64(JITTER_FACTOR) {
+            return Err(TimingError::Deadline);
+        }
+        Ok(())
+    }
+}
+
+/// Why a term ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// No renewal succeeded in time.
+    #[error("the lease was not renewed within {}s", limit.as_secs_f64())]
+    Unrenewed {
+        /// The renew deadline.
+        limit: Duration,
+    },
+    /// Another replica holds it.
+    #[error("the lease is held by {holder}")]
+    Taken {
+        /// Who.
+        holder: String,
+    },
+}
+
+/// One replica's part in the election.
+pub struct Elector {
+    election: Election,
+    leases: Api<Lease>,
+    clock: Clock,
+    leadership: Leadership,
+    metrics: Metrics,
+    /// `None` once the end of the term was announced: the writer of events ends when nobody has a recorder.
+    recorder: Option<Recorder>,
+    /// The lease as last read or written, and when its content last changed.
+    seen: Option<(Lease, Duration)>,
+    holding: bool,
+    /// Whether the lease may be ours on the server: it was asked for, whatever came of it.
+    asked: bool,
+    /// When the claim ends unless it is renewed.
+    until: Duration,
+    tries: u64,
+}
+
+/// How one try to get or keep the lease ended.
+enum Tried {
+    Holding,
+    HeldBy(String),
+    Failed(ApiError),
+}
+
+impl Elector {
+    /// A candidate that talks to the server through `plain`.
+    pub fn new(
+        election: Election,
+        plain: Client,
+        clock: Clock,
+        leadership: Leadership,
+        metrics: Metrics,
+        recorder: Recorder,
+    ) -> Self {
+        // The pace is the election's own; half of the deadline leaves time for a second try.
+        let limits = Limits { qps: 0.0, request_timeout: election.timing.renew_deadline / 2, ..Limits::default() };
+        let client = Dresser::new(names::LEADER_ELECTION, clock.clone(), limits).dress(plain);
+        let leases = Api::namespaced(client, &election.namespace);
+        metrics.leader(&election.name, false);
+        let (seen, until) = (None, Duration::ZERO);
+        Self {
+            election,
+            leases,
+            clock,
+            leadership,
+            metrics,
+            recorder: Some(recorder),
+            seen,
+            holding: false,
+            asked: false,
+            until,
+            tries: 0,
+        }
+    }
+
+    /// Waits until this replica holds the lease.
+    pub async fn acquire(&mut self) {
+        tracing::info!(lease = self.lease(), identity = self.election.identity, "attempting to acquire leader lease");
+        let mut holder = None;
+        loop {
+            let limit = self.election.timing.renew_deadline;
+            match self.clock.clone().timeout(limit, self.try_once()).await {
+                Ok(Tried::Holding) => break,
+                Ok(Tried::HeldBy(now)) => {
+                    if holder.as_ref() != Some(&now) {
+                        tracing::info!(lease = self.lease(), holder = now, "standing by: another replica leads");
+                    }
+                    holder = Some(now);
+                }
+                Ok(Tried::Failed(error)) => {
+                    tracing::warn!(lease = self.lease(), %error, "unable to get or create the lease, trying again");
+                }
+                Err(elapsed) => tracing::warn!(lease = self.lease(), %elapsed, "unable to get the lease, trying again"),
+            }
+            let pause = self.pause();
+            self.clock.sleep(pause).await;
+        }
+        self.metrics.leader(&self.election.name, true);
+        self.event("became leader");
+        tracing::info!(lease = self.lease(), identity = self.election.identity, "acquired the lease, leading");
+    }
+
+    /// Keeps the lease until that fails.
+    pub async fn keep(&mut self) -> Lost {
+        loop {
+            self.clock.sleep(self.election.timing.retry_period).await;
+            if let Err(lost) = self.renew().await {
+                self.leadership.end();
+                self.holding = false;
+                self.metrics.leader(&self.election.name, false);
+                tracing::error!(lease = self.lease(), why = %lost, "lost the lease, nothing is written any more");
+                return lost;
+            }
+        }
+    }
+
+    /// Gives the lease back, so that a standby need not wait. Only after the last write has ended.
+    pub async fn release(&mut self) {
+        self.leadership.end();
+        self.metrics.leader(&self.election.name, false);
+        self.holding = false;
+        if !std::mem::take(&mut self.asked) {
+            return;
+        }
+        let limit = self.election.timing.renew_deadline;
+        let released = self.clock.clone().timeout(limit, self.try_release()).await;
+        match released.map_err(ApiError::from).flatten() {
+            Ok(()) => tracing::info!(lease = self.lease(), "released the lease"),
+            Err(error) => tracing::warn!(lease = self.lease(), %error, "unable to release the lease, it will run out"),
+        }
+    }
+
+    /// Tells who may be interested that this replica's term ends, while events can still be written. The last event.
+    #[must_use]
+    pub fn announce_end(mut self) -> Self {
+        self.event("stopped leading");
+        self.recorder = None;
+        self
+    }
+
+    async fn renew(&mut self) -> Result<(), Lost> {
+        let Timing { renew_deadline: limit, retry_period, .. } = self.election.timing;
+        loop {
+            let left = self.until.saturating_sub(self.clock.monotonic());
+            let tried =
+                if left.is_zero() { None } else { self.clock.clone().timeout(left, self.try_once()).await.ok() };
+            match tried {
+                None => return Err(Lost::Unrenewed { limit }),
+                Some(Tried::Holding) => return Ok(()),
+                Some(Tried::HeldBy(holder)) => return Err(Lost::Taken { holder }),
+                Some(Tried::Failed(error)) => {
+                    tracing::warn!(lease = self.lease(), %error, left_ms = left.as_millis(), "unable to renew the lease");
+                }
+            }
+            let left = self.until.saturating_sub(self.clock.monotonic());
+            self.clock.sleep(retry_period.min(left)).await;
+        }
+    }
+
+    async fn try_once(&mut self) -> Tried {
+        self.tries += 1;
+        match self.try_to_hold().await {
+            Ok(tried) => tried,
+            Err(error) => Tried::Failed(error),
+        }
+    }
+
+    async fn try_to_hold(&mut self) -> Result<Tried, ApiError> {
+        if self.holding
+            && let Some((lease, _)) = self.seen.clone()
+        {
+            // Usually nobody else has touched it: one request is enough.
+            let spec = lease.spec.clone().unwrap_or_default();
+            let sent = self.now();
+            let spec = record::renewal(&spec, self.election.timing.lease_duration, sent.1);
+            match self.put(lease, spec, sent).await {
+                Ok(()) => return Ok(Tried::Holding),
+                Err(error) => tracing::debug!(lease = self.lease(), %error, "not renewed at once, looking at it"),
+            }
+            self.metrics.leader_slow_path(&self.election.name);
+        }
+        let seen = self.leases.get_opt(&self.election.name).await?;
+        self.observe(seen);
+        let sent = self.now();
+        let (spec, unchanged_for) = match &self.seen {
+            Some((lease, since)) => (lease.spec.as_ref(), sent.0.saturating_sub(*since)),
+            None => (None, Duration::ZERO),
+        };
+        let Election { identity, timing, .. } = &self.election;
+        match record::decide(spec, identity, unchanged_for, timing.lease_duration, sent.1) {
+            Step::Wait { holder } => return Ok(Tried::HeldBy(holder)),
+            Step::Create(spec) => {
+                let metadata = ObjectMeta { name: Some(self.election.name.clone()), ..ObjectMeta::default() };
+                let lease = Lease { metadata, spec: Some(spec) };
+                self.asked = true;
+                let lease = self.leases.create(&PostParams::default(), &lease).await?;
+                self.hold(lease, sent);
+            }
+            Step::Update(spec) => {
+                let lease = self.seen.as_ref().map(|(lease, _)| lease.clone()).unwrap_or_default();
+                self.put(lease, spec, sent).await?;
+            }
+        }
+        Ok(Tried::Holding)
+    }
+
+    /// Writes the lease over the very version that `lease` is.
+    async fn put(&mut self, mut lease: Lease, spec: LeaseSpec, sent: (Duration, Timestamp)) -> Result<(), ApiError> {
+        lease.spec = Some(spec);
+        self.asked = true;
+        let lease = self.leases.replace(&self.election.name, &PostParams::default(), &lease).await?;
+        self.hold(lease, sent);
+        Ok(())
+    }
+
+    async fn try_release(&mut self) -> Result<(), ApiError> {
+        let Some(mut lease) = self.leases.get_opt(&self.election.name).await? else { return Ok(()) };
+        let spec = lease.spec.clone().unwrap_or_default();
+        if record::holder(&spec) != self.election.identity {
+            return Ok(());
+        }
+        lease.spec = Some(record::release(&spec, self.clock.now()));
+        self.leases.replace(&self.election.name, &PostParams::default(), &lease).await?;
+        Ok(())
+    }
+
+    fn hold(&mut self, lease: Lease, sent: (Duration, Timestamp)) {
+        let validity = self.election.timing.renew_deadline;
+        self.leadership.renew(sent, validity);
+        self.until = sent.0.saturating_add(validity);
+        self.holding = true;
+        self.seen = Some((lease, self.clock.monotonic()));
+    }
+
+    /// Takes note of what the server has, and when that last changed.
+    fn observe(&mut self, lease: Option<Lease>) {
+        let now = self.clock.monotonic();
+        self.seen = lease.map(|lease| {
+            let held = self.seen.as_ref().filter(|(seen, _)| seen.spec == lease.spec);
+            let since = held.map_or(now, |(_, since)| *since);
+            (lease, since)
+        });
+    }
+
+    fn now(&self) -> (Duration, Timestamp) {
+        let wall = self.clock.now();
+        // Microseconds are what the record can hold.
+        (self.clock.monotonic(), wall.round(jiff::Unit::Microsecond).unwrap_or(wall))
+    }
+
+    /// Until the next look at somebody else's lease: no two replicas in step, and still the same in every run.
+    fn pause(&self) -> Duration {
+        let mut digest = Fnv1a::default();
+        digest.write(self.election.identity.as_bytes());
+        digest.write(&self.tries.to_le_bytes());
+        let part = (digest.0 % 1000) as f64 / 1000.0;
+        self.election.timing.retry_period.mul_f64(1.0 + part * JITTER_FACTOR)
+    }
+
+    fn event(&self, what: &str) {
+        let Some(recorder) = &self.recorder else { return };
+        let metadata = self.seen.as_ref().map(|(lease, _)| lease.metadata.clone()).unwrap_or_default();
+        let about = ObjectReference {
+            api_version: "coordination.k8s.io/v1".to_owned(),
+            kind: "Lease".to_owned(),
+            namespace: self.election.namespace.clone(),
+            name: self.election.name.clone(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+        };
+        let message = format!("{} {what}", self.election.identity);
+        recorder.event(about, EventType::Normal, "LeaderElection", message);
+    }
+
+    fn lease(&self) -> String {
+        format!("{}/{}", self.election.namespace, self.election.name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! Candidates against a server that keeps one lease, and may be away, slow or wrong.
+
+use std::sync::{Arc, Mutex};
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::runtime::testing::{Answer, Log, Seen, failure, serve};
+
+/// A server that keeps one lease, with versions as the real one.
+#[derive(Clone, Default)]
+struct Server {
+    lease: Arc<Mutex<Option<Value>>>,
+    /// What to answer instead, as long as it is set.
+    fault: Arc<Mutex<Option<fn() -> Answer>>>,
+    /// Take writes, but break the connection before the answer.
+    torn: Arc<Mutex<bool>>,
+}
+
+const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+
+impl Server {
+    fn answer(&self, seen: &Seen) -> Answer {
+        if let Some(fault) = *self.fault.lock().unwrap() {
+            return fault();
+        }
+        let mut lease = self.lease.lock().unwrap();
+        let version = lease.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
+        let (method, path) = seen.line.split_once(' ').unwrap();
+        let path = path.split('?').next().unwrap();
+        let next = match (method, path.strip_prefix(PATH), &version) {
+            ("POST", Some(""), _) if seen.user_agent.ends_with("leader-election") && version.is_none() => {
+                "1".to_owned()
+            }
+            ("POST", Some(""), _) => return failure(409, "AlreadyExists"),
+            ("GET" | "PUT", Some("/l"), None) => return failure(404, "NotFound"),
+            ("GET", Some("/l"), Some(_)) => return Answer::Json(200, lease.clone().unwrap()),
+            ("PUT", Some("/l"), Some(version)) if seen.body["metadata"]["resourceVersion"] != *version => {
+                return failure(409, "Conflict");
+            }
+            ("PUT", Some("/l"), Some(version)) => (version.as_str().unwrap().parse::<u64>().unwrap() + 1).to_string(),
+            ("POST", None, _) => return Answer::Json(201, seen.body.clone()),
+            _ => panic!("{}", seen.line),
+        };
+        let mut body = seen.body.clone();
+        body["metadata"]["resourceVersion"] = next.into();
+        body["metadata"]["uid"] = "u".into();
+        *lease = Some(body.clone());
+        if *self.torn.lock().unwrap() { Answer::Torn } else { Answer::Json(200, body) }
+    }
+
+    fn holder(&self) -> String {
+        let lease = self.lease.lock().unwrap();
+        lease.as_ref().map_or("-", |lease| lease["spec"]["holderIdentity"].as_str().unwrap()).to_owned()
+    }
+
+    fn set(&self, holder: &str, version: &str) {
+        let spec = json!({ "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 7 });
+        *self.lease.lock().unwrap() =
+            Some(json!({ "metadata": { "name": "l", "resourceVersion": version }, "spec": spec }));
+    }
+
+    fn fail_with(&self, fault: Option<fn() -> Answer>) {
+        *self.fault.lock().unwrap() = fault;
+    }
+}
+
+struct Candidate {
+    elector: Elector,
+    leadership: Leadership,
+    metrics: Metrics,
+    log: Log,
+    _events: tokio::task::JoinSet<()>,
+}
+
+fn candidate(server: &Server, clock: &Clock, identity: &str) -> Candidate {
+    let behind = server.clone();
+    let (plain, log) = serve(clock, move |seen| behind.answer(seen));
+    let (leadership, metrics) = (Leadership::candidate(), Metrics::new());
+    let (recorder, run) = Recorder::new("test", plain.clone(), clock.clone(), metrics.clone());
+    let mut events = tokio::task::JoinSet::new();
+    events.spawn(run);
+    let election = Election {
+        name: "l".into(),
+        namespace: "kube-system".into(),
+        identity: identity.into(),
+        timing: Timing::default(),
+    };
+    let elector = Elector::new(election, plain, clock.clone(), leadership.clone(), metrics.clone(), recorder);
+    Candidate { elector, leadership, metrics, log, _events: events }
+}
+
+fn clock() -> Clock {
+    Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap())
+}
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_creates_the_lease_and_renews_it_every_two_seconds_with_one_request() {
+    let (server, clock) = (Server::default(), clock());
+    let mut one = candidate(&server, &clock, "one");
+    assert_eq!(one.leadership.left(&clock), None, "nothing is written before");
+    one.elector.acquire().await;
+    assert_eq!(one.leadership.left(&clock), Some(s(10)));
+    assert_eq!(one.metrics.value("leader_election_master_status", &[("name", "l")]), Some(1.0));
+    let kept = clock.timeout(s(61), one.elector.keep()).await;
+    assert!(kept.is_err(), "{kept:?}");
+    let puts = one.log.lock().unwrap().iter().filter(|seen| seen.line.starts_with("PUT")).count();
+    let gets = one.log.lock().unwrap().iter().filter(|seen| seen.line.starts_with("GET")).count();
+    assert_eq!((puts, gets), (30, 1));
+    let lease = server.lease.lock().unwrap().clone().unwrap();
+    assert_eq!(lease["spec"]["acquireTime"], "2026-01-01T00:00:00.000000Z");
+    assert_eq!(lease["spec"]["renewTime"], "2026-01-01T00:01:00.000000Z");
+    assert_eq!(lease["spec"]["leaseTransitions"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_takes_over_when_the_lease_has_run_out_and_not_before() {
+    let (server, clock) = (Server::default(), clock());
+    server.set("dead", "3");
+    let mut two = candidate(&server, &clock, "two");
+    assert!(clock.timeout(s(15), two.elector.acquire()).await.is_err(), "too early");
+    assert_eq!(server.holder(), "dead");
+    two.elector.acquire().await;
+    assert!(clock.monotonic() < s(15) + s(5), "{:?}", clock.monotonic());
+    assert_eq!(server.holder(), "two");
+    assert_eq!(server.lease.lock().unwrap().as_ref().unwrap()["spec"]["leaseTransitions"], 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_seen_by_a_standby_begins_its_wait_anew() {
+    let (server, clock) = (Server::default(), clock());
+    server.set("busy", "3");
+    let mut two = candidate(&server, &clock, "two");
+    for version in 4..20 {
+        assert!(clock.timeout(s(12), two.elector.acquire()).await.is_err());
+        let mut lease = server.lease.lock().unwrap();
+        let lease = lease.as_mut().unwrap();
+        lease["metadata"]["resourceVersion"] = version.to_string().into();
+        lease["spec"]["renewTime"] = clock.now().to_string().into();
+    }
+    assert_eq!(server.holder(), "busy");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_taken_at_the_next_look() {
+    let (server, clock) = (Server::default(), clock());
+    let (mut one, mut two) = (candidate(&server, &clock, "one"), candidate(&server, &clock, "two"));
+    one.elector.acquire().await;
+    assert!(clock.timeout(s(3), two.elector.acquire()).await.is_err());
+    let mut elector = one.elector.announce_end();
+    elector.release().await;
+    assert_eq!((server.holder().as_str(), one.leadership.left(&clock)), ("", None));
+    let released = clock.monotonic();
+    two.elector.acquire().await;
+    assert!(clock.monotonic() - released < s(5));
+    clock.sleep(s(1)).await;
+    let log = one.log.lock().unwrap();
+    let events: Vec<_> = log.iter().filter_map(|seen| seen.body["message"].as_str()).collect();
+    assert_eq!(events, ["one became leader", "one stopped leading"]);
+}
+
+#[rstest]
+#[case::away(|| Answer::Reset)]
+#[case::silent(|| Answer::Hang)]
+#[case::failing(|| failure(500, "InternalError"))]
+#[case::busy(|| Answer::RetryAfter(429, 3))]
+#[case::forbidding(|| failure(403, "Forbidden"))]
+#[tokio::test(start_paused = true)]
+async fn a_server_in_trouble_costs_the_lease_after_the_renew_deadline(#[case] fault: fn() -> Answer) {
+    let (server, clock) = (Server::default(), clock());
+    let mut one = candidate(&server, &clock, "one");
+    one.elector.acquire().await;
+    server.fail_with(Some(fault));
+    assert_eq!(one.elector.keep().await, Lost::Unrenewed { limit: s(10) });
+    assert_eq!(clock.monotonic(), s(10), "after the renewal that was sent last");
+    assert_eq!(one.leadership.left(&clock), None);
+    assert_eq!(one.metrics.value("leader_election_master_status", &[("name", "l")]), Some(0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_shorter_than_the_deadline_is_survived() {
+    let (server, clock) = (Server::default(), clock());
+    let mut one = candidate(&server, &clock, "one");
+    one.elector.acquire().await;
+    for _ in 0..20 {
+        server.fail_with(Some(|| failure(503, "ServiceUnavailable")));
+        assert!(clock.timeout(s(5), one.elector.keep()).await.is_err());
+        server.fail_with(None);
+        assert!(clock.timeout(s(5), one.elector.keep()).await.is_err());
+    }
+    assert!(one.leadership.left(&clock).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_whose_answer_was_lost_is_found_out_about() {
+    let (server, clock) = (Server::default(), clock());
+    let mut one = candidate(&server, &clock, "one");
+    one.elector.acquire().await;
+    *server.torn.lock().unwrap() = true;
+    assert!(clock.timeout(s(3), one.elector.keep()).await.is_err());
+    *server.torn.lock().unwrap() = false;
+    assert!(clock.timeout(s(30), one.elector.keep()).await.is_err(), "still leading");
+    assert!(one.metrics.value("leader_election_slowpath_total", &[("name", "l")]) > Some(0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_took_is_lost_at_once() {
+    let (server, clock) = (Server::default(), clock());
+    let mut one = candidate(&server, &clock, "one");
+    one.elector.acquire().await;
+    server.set("two", "77");
+    assert_eq!(one.elector.keep().await, Lost::Taken { holder: "two".into() });
+    assert_eq!(clock.monotonic(), s(2));
+    assert_eq!(one.leadership.left(&clock), None);
+    one.elector.release().await;
+    assert_eq!(server.holder(), "two", "what is not ours is not released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_deleted_is_created_again() {
+    let (server, clock) = (Server::default(), clock());
+    let mut one = candidate(&server, &clock, "one");
+    one.elector.acquire().await;
+    *server.lease.lock().unwrap() = None;
+    assert!(clock.timeout(s(3), one.elector.keep()).await.is_err());
+    assert_eq!(server.holder(), "one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_asked_for_in_vain_is_released_too() {
+    let (server, clock) = (Server::default(), clock());
+    let mut one = candidate(&server, &clock, "one");
+    *server.torn.lock().unwrap() = true;
+    assert!(clock.timeout(Duration::from_millis(500), one.elector.acquire()).await.is_err());
+    assert_eq!(server.holder(), "one", "the write arrived, its answer did not");
+    *server.torn.lock().unwrap() = false;
+    one.elector.release().await;
+    assert_eq!(server.holder(), "");
+}
+
+#[rstest]
+#[case::default(15, 10, 2_000, Ok(()))]
+#[case::duration(10, 10, 2_000, Err(TimingError::Duration))]
+#[case::deadline(15, 10, 8_334, Err(TimingError::Deadline))]
+#[case::just_enough(15, 10, 8_333, Ok(()))]
+#[case::zero(15, 10, 0, Err(TimingError::Zero))]
+#[case::no_time(0, 0, 0, Err(TimingError::Zero))]
+fn timings(
+    #[case] lease: u64,
+    #[case] deadline: u64,
+    #[case] retry_ms: u64,
+    #[case] expected: Result<(), TimingError>,
+) {
+    let retry_period = Duration::from_millis(retry_ms);
+    let timing = Timing { lease_duration: s(lease), renew_deadline: s(deadline), retry_period };
+    assert_eq!(timing.validate(), expected);
+}
