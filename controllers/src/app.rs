@@ -18,6 +18,7 @@ use crate::runtime::informer::InformerStatus;
 use crate::runtime::leader::{Election, Elector, Lost};
 use crate::runtime::leadership::Leadership;
 use crate::runtime::metrics::Metrics;
+use crate::runtime::observer::Observer;
 use crate::runtime::workers::panic_text;
 use crate::views::int_or_percent::Rounding;
 use crate::{disruption, podgc, taint_eviction, ttl};
@@ -147,6 +148,7 @@ pub struct App {
     env: Env,
     controllers: Vec<(Controller, Run)>,
     elector: Option<Elector>,
+    observer: Observer,
 }
 
 /// Runs the controllers of `config` until `stop` is cancelled.
@@ -159,7 +161,7 @@ pub async fn run(
     clock: Clock,
     stop: CancellationToken,
 ) -> Result<(), AppError> {
-    App::new(&config, clients, clock, Metrics::new(), stop).run().await
+    Box::pin(App::new(&config, clients, clock, Metrics::new(), stop).run()).await
 }
 
 impl App {
@@ -176,13 +178,27 @@ impl App {
         let env = Env::new(clock, metrics, clients, config.limits, leadership, stop);
         let controllers = config.controllers.iter().map(|controller| (*controller, controller.start(&env, config)));
         let controllers = controllers.collect();
+        let lease_duration = config.election.as_ref().map(|election| election.timing.lease_duration);
+        let observer = Observer::new(
+            env.clock.clone(),
+            env.metrics.clone(),
+            env.leadership().clone(),
+            lease_duration,
+            env.informers(),
+            env.queues(),
+        );
         let elector = config.election.clone().map(|election| {
             let recorder = env.recorder(names::LEADER_ELECTION, COMPONENT);
             let (clock, metrics) = (env.clock.clone(), env.metrics.clone());
             let plain = env.plain_client(names::LEADER_ELECTION);
             Elector::new(election, plain, clock, env.leadership().clone(), metrics, recorder)
         });
-        Self { env, controllers, elector }
+        Self { env, controllers, elector, observer }
+    }
+
+    /// What it looks like from outside, now and while it runs.
+    pub fn observer(&self) -> Observer {
+        self.observer.clone()
     }
 
     /// How the informers are doing, in the order in which they were first asked for.
@@ -195,7 +211,7 @@ impl App {
     /// # Errors
     /// [`AppError`] when a part of the program ends that never should.
     pub async fn run(self) -> Result<(), AppError> {
-        let Self { env, controllers, mut elector } = self;
+        let Self { env, controllers, mut elector, observer } = self;
         let mut informers = Parts::default();
         for informer in env.informers() {
             let name = format!("informer of {}", informer.status().resource);
@@ -210,6 +226,7 @@ impl App {
         tokio::select! {
             biased;
             () = env.stop.cancelled() => {
+                observer.stopping();
                 release(&mut elector).await;
                 return Ok(());
             }
@@ -217,7 +234,9 @@ impl App {
             () = async { synced(&env).await; acquire(&mut elector).await } => {}
         }
         let mut running = Parts::default();
+        observer.running();
         for (controller, run) in controllers {
+            env.metrics.running(controller.name(), true);
             tracing::info!(controller = controller.name(), "started");
             running.spawn(controller.name().to_owned(), run);
         }
@@ -228,6 +247,7 @@ impl App {
             error = informers.unexpected_end() => return Err(error),
             error = running.unexpected_end() => return Err(error),
         }
+        observer.stopping();
         let stopping = async {
             let ended = stop_controllers(&env.clock, &mut running).await;
             drop(informers);

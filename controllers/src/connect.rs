@@ -42,6 +42,14 @@ pub enum ConnectError {
 /// # Errors
 /// When the kubeconfig cannot be read or makes no client. Whether the server answers is not tried.
 pub async fn clients(args: &Args) -> Result<ClientFactory, ConnectError> {
+    connect(args).await.map(|(clients, _)| clients)
+}
+
+/// As [`clients`], with host and port of the server.
+///
+/// # Errors
+/// As [`clients`].
+pub async fn connect(args: &Args) -> Result<(ClientFactory, String), ConnectError> {
     // With two providers compiled in, rustls would refuse to choose; a second call changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut config = config(args).await?;
@@ -52,9 +60,10 @@ pub async fn clients(args: &Args) -> Result<ClientFactory, ConnectError> {
     // Retries and limits on waiting are our own, on our clock (`runtime::client`).
     config.default_retry = false;
     config.read_timeout = None;
+    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let make = move || Client::try_from(config.clone());
     let first = make().map_err(|error| ConnectError::Client(chain(&error)))?;
-    Ok(Arc::new(move |_| make().unwrap_or_else(|_| first.clone())))
+    Ok((Arc::new(move |_| make().unwrap_or_else(|_| first.clone())), host))
 }
 
 async fn config(args: &Args) -> Result<Config, ConnectError> {
@@ -67,16 +76,20 @@ async fn config(args: &Args) -> Result<Config, ConnectError> {
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(wrong)
 }
 
+/// The name of this machine, or pod.
+pub fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// A name for this replica that no other has: the host's, and some random digits, as upstream's.
 pub fn identity() -> String {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = host();
     let mut random = [0; 16];
     // Without randomness the process id keeps replicas of one host apart, and pods have a host each.
     if ring::rand::SystemRandom::new().fill(&mut random).is_err() {
         random[..4].copy_from_slice(&std::process::id().to_be_bytes());
     }
-    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{host}_{digits}")
+    format!("{host}_{:032x}", u128::from_be_bytes(random))
 }
 
 /// Sends log lines to standard error, as the flags say.
@@ -87,7 +100,7 @@ pub fn log_to_stderr(args: &Args) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let lines = lines.with_target(false).with_ansi(std::io::stderr().is_terminal());
-    match args.log_format {
+    match args.logging_format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),
     }

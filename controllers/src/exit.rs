@@ -16,6 +16,8 @@ pub enum Exit {
     Kubeconfig = 3,
     /// 4: the lease was lost, another replica may be leading. Start again: it will stand by.
     LostLease = 4,
+    /// 5: the port for health and metrics cannot be opened.
+    Port = 5,
 }
 
 impl From<Exit> for ExitCode {

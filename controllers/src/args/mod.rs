@@ -1,14 +1,17 @@
-//! Command-line flags, named as kube-controller-manager's.
+//! Settings, named as kube-controller-manager's flags; [`layers`] says where they come from.
 
 pub mod duration;
+pub mod layers;
 pub mod leader_elect;
+pub mod serve;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{ArgAction, Parser, ValueEnum};
 
 use self::leader_elect::LeaderElectArgs;
+use self::serve::ServeArgs;
 use crate::app::{Config, Controller};
 use crate::runtime::client::Limits;
 use crate::runtime::leader::TimingError;
@@ -16,57 +19,89 @@ use crate::views::int_or_percent::Rounding;
 
 /// Kubernetes' disruption, pod garbage collector, taint-eviction and ttl controllers.
 #[derive(Debug, Parser)]
-#[command(name = "plumbline-controllers", version, about, after_help = AFTER_HELP)]
+#[command(name = "plumbline-controllers", version, about, after_help = AFTER_HELP, args_override_self = true)]
 pub struct Args {
-    /// Path of the kubeconfig. Without it: $KUBECONFIG, ~/.kube/config, or the pod's service account
+    /// Settings as YAML: the names of these flags without the dashes, e.g. `kube-api-qps: 50`
     #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Write completions for this shell to standard output and end
+    #[arg(long, value_name = "SHELL", value_enum)]
+    pub completions: Option<clap_complete::Shell>,
+
+    /// Path of the kubeconfig. Without it: $KUBECONFIG, ~/.kube/config, or the pod's service account
+    #[arg(long, value_name = "FILE", help_heading = API_SERVER)]
     pub kubeconfig: Option<PathBuf>,
 
     /// Address of the API server; overrides the kubeconfig's
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = API_SERVER)]
     pub master: Option<http::Uri>,
 
     /// Controllers to enable: `*` for all, `foo` for the one named foo, `-foo` to leave it out
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "*", allow_hyphen_values = true,
+        action = ArgAction::Append, help_heading = CONTROLLERS)]
     pub controllers: Vec<String>,
 
     /// Terminated pods that may exist before the garbage collector deletes some; 0 or less: any number
-    #[arg(long, value_name = "PODS", default_value_t = 12_500, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PODS", default_value_t = 12_500, allow_negative_numbers = true,
+        help_heading = CONTROLLERS)]
     pub terminated_pod_gc_threshold: i32,
 
     /// Pod disruption budgets synced at the same time
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..),
+        help_heading = CONTROLLERS)]
     pub concurrent_disruption_syncs: u16,
 
     /// Which way a percentage in maxUnavailable is rounded: up as Kubernetes, or down
-    #[arg(long, value_name = "WAY", value_enum, default_value_t = RoundingArg::Up)]
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = RoundingArg::Up, help_heading = CONTROLLERS)]
     pub max_unavailable_rounding: RoundingArg,
 
     /// Requests per second of each controller in the long run; 0 or less: unlimited
-    #[arg(long, value_name = "QPS", default_value_t = 20.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "QPS", default_value_t = 20.0, allow_negative_numbers = true, help_heading = API_SERVER)]
     pub kube_api_qps: f64,
 
     /// Requests that each controller may send at once
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = API_SERVER)]
     pub kube_api_burst: u32,
 
+    /// Encoding of requests and answers; this program has only JSON
+    #[arg(long, value_name = "TYPE", default_value = "application/json", value_parser = ["application/json"],
+        help_heading = API_SERVER)]
+    pub kube_api_content_type: String,
+
+    /// Leader election.
     #[command(flatten)]
     pub leader_elect: LeaderElectArgs,
 
+    /// Health and metrics.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+
     /// Log verbosity as klog's: 0 to 3 normal, 4 and 5 debug, from 6 trace. The variable `RUST_LOG` overrides it
-    #[arg(short, long = "v", value_name = "LEVEL", default_value_t = 0)]
+    #[arg(short, long = "v", value_name = "LEVEL", default_value_t = 0, help_heading = LOGS)]
     pub verbosity: u8,
 
     /// Form of log lines
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
+    #[arg(long, alias = "log-format", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text,
+        help_heading = LOGS)]
+    pub logging_format: LogFormat,
 }
+
+const API_SERVER: &str = "API server";
+const CONTROLLERS: &str = "Controllers";
+const LOGS: &str = "Logs";
 
 const AFTER_HELP: &str = "\
 Controllers (short name in parentheses): disruption-controller (disruption), pod-garbage-collector-controller (podgc), \
 taint-eviction-controller, ttl-controller (ttl)
 
-Exit codes: 0 stopped by SIGTERM or SIGINT, 1 a bug, 2 wrong flags, 3 no usable kubeconfig, 4 the lease was lost";
+Every setting can also be set by the variable PLUMBLINE_<NAME> (PLUMBLINE_KUBE_API_QPS=50) or in the file of \
+--config; a flag counts before a variable, a variable before the file. Booleans are written --flag=false. A flag given \
+twice: the last one counts, but --controllers adds up.
+
+Exit codes: 0 stopped by SIGTERM or SIGINT, 1 a bug, 2 wrong flags, 3 no usable kubeconfig, 4 the lease was \
+lost, 5 no port for health and metrics";
 
 /// [`Rounding`] as a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -101,6 +136,9 @@ pub enum ArgsError {
     /// Two replicas could work at once.
     #[error("--leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: {0}")]
     LeaderElect(TimingError),
+    /// A certificate needs its key.
+    #[error("{0} needs {1} beside it")]
+    TlsPair(&'static str, &'static str),
 }
 
 /// A boolean as Go's flags read it.
@@ -171,6 +209,8 @@ mod tests {
 
     use super::*;
     use crate::runtime::leader::{Election, Timing};
+    use crate::runtime::serve::ServeOptions;
+    use crate::runtime::serve::tls::Source;
 
     const fn secs(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -235,6 +275,32 @@ mod tests {
         let name = |e: Election| (e.namespace, e.name, e.identity);
         let expected = expected.map(|_| ("kube-system".into(), "plumbline-controllers".into(), "me".into()));
         assert_eq!(election.map(name), expected);
+    }
+
+    #[rstest]
+    #[case::none(&["--secure-port=0"], Ok(None))]
+    #[case::certificate_alone(
+        &["--tls-cert-file=/a"], Err("--tls-cert-file needs --tls-private-key-file beside it".to_owned())
+    )]
+    #[case::key_alone(
+        &["--tls-private-key-file=/a"], Err("--tls-private-key-file needs --tls-cert-file beside it".to_owned())
+    )]
+    #[case::files(
+        &["--tls-cert-file=/a", "--tls-private-key-file=/b", "--bind-address=::1", "--tls-min-version=VersionTLS13"],
+        Ok(Some(ServeOptions {
+            address: "[::1]:10257".parse().unwrap(),
+            certificate: Source::Files { cert: "/a".into(), key: "/b".into() },
+            tls13_only: true,
+        }))
+    )]
+    #[case::default(&[], Ok(Some(ServeOptions {
+        address: "0.0.0.0:10257".parse().unwrap(),
+        certificate: Source::SelfSigned { names: ["localhost", "127.0.0.1", "::1", "h"].map(str::to_owned).into() },
+        tls13_only: false,
+    })))]
+    fn ports(#[case] flags: &[&str], #[case] expected: Result<Option<ServeOptions>, String>) {
+        let args = Args::try_parse_from([&["plumbline-controllers"], flags].concat()).unwrap();
+        assert_eq!(args.serve.options("h").map_err(|error| error.to_string()), expected);
     }
 
     #[rstest]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
@@ -20,6 +21,7 @@ use tower::BoxError;
 
 use super::clock::Clock;
 use super::leadership::{Leadership, NotLeader};
+use super::metrics::RequestMetrics;
 use super::queue::rate_limit::{TokenBucket, exponential};
 
 /// Makes a plain client for the user named last in the user agent, e.g. `disruption-controller`.
@@ -105,6 +107,7 @@ pub struct Dresser {
     limits: Limits,
     bucket: Arc<Mutex<TokenBucket>>,
     leadership: Leadership,
+    metrics: Option<RequestMetrics>,
 }
 
 impl Dresser {
@@ -112,7 +115,13 @@ impl Dresser {
     pub fn new(name: &str, clock: Clock, limits: Limits) -> Self {
         let user_agent = HeaderValue::try_from(user_agent(name)).unwrap_or(HeaderValue::from_static("plumbline"));
         let bucket = Arc::new(Mutex::new(TokenBucket::new(limits.qps, limits.burst)));
-        Self { user_agent, clock, limits, bucket, leadership: Leadership::always() }
+        Self { user_agent, clock, limits, bucket, leadership: Leadership::always(), metrics: None }
+    }
+
+    /// Clients that count their requests in `metrics`.
+    #[must_use]
+    pub fn measured_by(self, metrics: RequestMetrics) -> Self {
+        Self { metrics: Some(metrics), ..self }
     }
 
     /// Clients that write only while `leadership` says so; whoever asks it answers for each try of each request.
@@ -166,14 +175,19 @@ impl Transport {
         }
         let mut attempt = 0;
         loop {
-            self.throttle().await;
+            self.throttle(&parts.method).await;
             let limit = self.time_limit(&parts.method)?;
+            let begin = self.dresser.clock.monotonic();
             let request = Request::from_parts(parts.clone(), Body::from(body.to_vec()));
             let result = self.dresser.clock.timeout(limit, self.exchange(request, watch));
             let result = result.await.map_err(BoxError::from).flatten();
+            self.measure(&parts.method, body.len(), &result, begin);
             attempt += 1;
             let wait = if attempt > MAX_RETRIES { None } else { retry_delay(&parts.method, watch, &result) };
             let Some(wait) = wait else { return result };
+            if let Some(metrics) = &self.dresser.metrics {
+                metrics.repeated(parts.method.as_str(), &code(&result));
+            }
             tracing::info!(
                 method = %parts.method,
                 path = parts.uri.path(),
@@ -194,6 +208,19 @@ impl Transport {
             return Ok(limit);
         }
         self.dresser.leadership.left(&self.dresser.clock).map(|left| left.min(limit)).ok_or(NotLeader)
+    }
+
+    fn measure(&self, method: &Method, sent: usize, result: &Result<Response<Answer>, BoxError>, begin: Duration) {
+        let Some(metrics) = &self.dresser.metrics else { return };
+        let (method, time) = (method.as_str(), self.dresser.clock.monotonic().saturating_sub(begin));
+        metrics.answered(method, &code(result), time);
+        if sent > 0 {
+            metrics.sent(method, sent);
+        }
+        // Of a watch the size is not known: it has none.
+        if let Some(size) = result.as_ref().ok().and_then(|answer| answer.body().size_hint().exact()) {
+            metrics.received(method, usize::try_from(size).unwrap_or(usize::MAX));
+        }
     }
 
     /// Sends once. The body of anything but a watch is read to its end, so that the time limit covers it too.
@@ -217,7 +244,7 @@ impl Transport {
         Ok(Response::from_parts(parts, Full::new(bytes).map_err(|never| match never {}).boxed_unsync()))
     }
 
-    async fn throttle(&self) {
+    async fn throttle(&self, method: &Method) {
         let Limits { qps, .. } = self.dresser.limits;
         if qps <= 0.0 {
             return;
@@ -226,6 +253,9 @@ impl Transport {
         let wait = self.dresser.bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(now);
         if wait > Duration::from_secs(1) {
             tracing::info!(wait_ms = wait.as_millis(), "requests wait for the client-side rate limit");
+        }
+        if let Some(metrics) = &self.dresser.metrics {
+            metrics.throttled(method.as_str(), wait);
         }
         self.dresser.clock.sleep(wait).await;
     }
@@ -301,6 +331,11 @@ fn with_retry_after(body: Bytes, after: Option<Duration>) -> Bytes {
         details.entry("retryAfterSeconds").or_insert_with(|| after.as_secs().into());
     }
     serde_json::to_vec(&status).map_or(body, Bytes::from)
+}
+
+/// As client-go's metrics have it.
+fn code(result: &Result<Response<Answer>, BoxError>) -> String {
+    result.as_ref().map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_str().to_owned())
 }
 
 fn describe(result: &Result<Response<Answer>, BoxError>) -> String {

@@ -19,6 +19,7 @@ use super::clock::Clock;
 use super::informer::{Informer, InformerStatus};
 use super::leadership::Leadership;
 use super::metrics::Metrics;
+use super::observer::WatchedQueue;
 use super::queue::WorkQueue;
 use super::recorder::Recorder;
 use crate::apply::{Reader, Writer};
@@ -41,6 +42,7 @@ pub struct Env {
     informer_dresser: Dresser,
     clients: Mutex<BTreeMap<String, Client>>,
     informers: Mutex<Vec<Slot>>,
+    queues: Mutex<Vec<Arc<dyn WatchedQueue>>>,
     background: Mutex<Vec<Background>>,
 }
 
@@ -91,7 +93,7 @@ impl Env {
         stop: CancellationToken,
     ) -> Self {
         Self {
-            informer_dresser: Dresser::new(names::INFORMERS, clock.clone(), limits),
+            informer_dresser: Dresser::new(names::INFORMERS, clock.clone(), limits).measured_by(metrics.requests()),
             clock,
             metrics,
             stop,
@@ -100,6 +102,7 @@ impl Env {
             leadership,
             clients: Mutex::default(),
             informers: Mutex::default(),
+            queues: Mutex::default(),
             background: Mutex::default(),
         }
     }
@@ -117,8 +120,10 @@ impl Env {
     }
 
     /// An empty work queue; `name` is its name in metrics.
-    pub fn queue<K: Ord + Clone>(&self, name: &str) -> WorkQueue<K> {
-        WorkQueue::new(self.clock.clone(), self.metrics.queue(name))
+    pub fn queue<K: Ord + Clone + Send + Sync + 'static>(&self, name: &str) -> WorkQueue<K> {
+        let queue = WorkQueue::new(self.clock.clone(), self.metrics.queue(name));
+        lock(&self.queues).push(Arc::new(queue.clone()));
+        queue
     }
 
     /// The door for writes of the client called `client` (see [`names`]).
@@ -142,6 +147,10 @@ impl Env {
         lock(&self.informers).iter().map(|slot| Arc::clone(&slot.shared)).collect()
     }
 
+    pub(crate) fn queues(&self) -> Vec<Arc<dyn WatchedQueue>> {
+        lock(&self.queues).clone()
+    }
+
     pub(crate) fn take_background(&self) -> Vec<Background> {
         std::mem::take(&mut lock(&self.background))
     }
@@ -162,7 +171,7 @@ impl Env {
     fn client(&self, name: &str) -> Client {
         let dresser = || {
             let dresser = Dresser::new(name, self.clock.clone(), self.limits);
-            dresser.writing_only_as(self.leadership.clone())
+            dresser.measured_by(self.metrics.requests()).writing_only_as(self.leadership.clone())
         };
         let dress = || dresser().dress((self.factory)(name));
         lock(&self.clients).entry(name.to_owned()).or_insert_with(dress).clone()

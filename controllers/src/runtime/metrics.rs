@@ -1,7 +1,11 @@
 //! The metrics registry, with upstream's names.
 //!
-//! Series appear when they are first touched. Serving them over HTTP is somebody else's task; [`Metrics::encode`] gives
-//! the text and [`Metrics::value`] a single series.
+//! Series appear when they are first touched. [`Metrics::encode`] gives the text and [`Metrics::value`] a single series;
+//! [`super::observer::Observer::metrics`] adds what is only known at the moment somebody asks.
+
+mod process;
+mod requests;
+pub mod text;
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -14,6 +18,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use self::process::ProcessMetrics;
+pub use self::requests::RequestMetrics;
+use super::queue::QueueStatus;
 
 /// Handles to every metric of the process. Cheap to clone; clones share the values.
 #[derive(Clone)]
@@ -35,6 +43,27 @@ pub struct Metrics {
     fail_safes: Family<ReasonLabel, Counter>,
     leader: Family<NameLabel, Gauge>,
     leader_slow_path: Family<NameLabel, Counter>,
+    queue_unfinished: Family<NameLabel, FloatGauge>,
+    queue_longest: Family<NameLabel, FloatGauge>,
+    informer_synced: Family<ResourceLabel, Gauge>,
+    informer_silence: Family<ResourceLabel, FloatGauge>,
+    running: Family<ManagerLabels, Gauge>,
+    build: Family<BuildLabels, Gauge>,
+    requests: RequestMetrics,
+    process: ProcessMetrics,
+}
+
+type FloatGauge = Gauge<f64, AtomicU64>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ManagerLabels {
+    manager: String,
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildLabels {
+    version: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -96,7 +125,16 @@ impl Metrics {
             fail_safes: Family::default(),
             leader: Family::default(),
             leader_slow_path: Family::default(),
+            queue_unfinished: Family::default(),
+            queue_longest: Family::default(),
+            informer_synced: Family::default(),
+            informer_silence: Family::default(),
+            running: Family::default(),
+            build: Family::default(),
+            requests: RequestMetrics::new(),
+            process: ProcessMetrics::default(),
         };
+        metrics.build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION").into() }).set(1);
         metrics.register();
         metrics
     }
@@ -115,21 +153,75 @@ impl Metrics {
             "Time from when the deletion was due to when it was done",
             self.taint_eviction_latency.clone(),
         );
+        self.register_queues(r);
+        self.register_own(r);
+        let leader = r.sub_registry_with_prefix("leader_election");
+        leader.register("master_status", "1 while this replica holds the lease of this name", self.leader.clone());
+        leader.register("slowpath", "Renewals that took more than one request", self.leader_slow_path.clone());
+        r.register("running_managed_controllers", "1 while the controller runs here", self.running.clone());
+        self.requests.register(r);
+        self.process.register(r);
+    }
+
+    fn register_queues(&self, r: &mut Registry) {
         let queue = r.sub_registry_with_prefix("workqueue");
         queue.register("depth", "Keys ready to be worked on", self.queue_depth.clone());
         queue.register("adds", "Keys added", self.queue_adds.clone());
         queue.register("retries", "Keys added with a delay", self.queue_retries.clone());
         queue.register("queue_duration_seconds", "Time keys wait until handed out", self.queue_latency.clone());
         queue.register("work_duration_seconds", "Time keys are worked on", self.queue_work.clone());
-        let leader = r.sub_registry_with_prefix("leader_election");
-        leader.register("master_status", "1 while this replica holds the lease of this name", self.leader.clone());
-        leader.register("slowpath", "Renewals that took more than one request", self.leader_slow_path.clone());
+        queue.register("unfinished_work_seconds", "Time all keys in work have taken", self.queue_unfinished.clone());
+        queue.register(
+            "longest_running_processor_seconds",
+            "Time the key longest in work has taken",
+            self.queue_longest.clone(),
+        );
+    }
+
+    fn register_own(&self, r: &mut Registry) {
         let own = r.sub_registry_with_prefix("plumbline");
         own.register("events_dropped", "Events that were not written, by reason", self.events_dropped.clone());
         own.register("informer_objects", "Objects in the cache", self.informer_objects.clone());
         own.register("informer_lists", "Complete lists taken into the cache", self.informer_relists.clone());
         own.register("informer_errors", "Failed lists and watches", self.informer_errors.clone());
+        own.register("informer_synced", "1 once the initial list is in the cache", self.informer_synced.clone());
+        own.register(
+            "informer_silence_seconds",
+            "Time since the server last answered or sent something, bookmarks included",
+            self.informer_silence.clone(),
+        );
+        own.register("build_info", "1, with the version", self.build.clone());
         own.register("fail_safes", "Fail-safe branches taken, by reason", self.fail_safes.clone());
+    }
+
+    /// Where clients count their requests.
+    pub fn requests(&self) -> RequestMetrics {
+        self.requests.clone()
+    }
+
+    /// Whether the controller called `name` runs in this process.
+    pub fn running(&self, name: &str, runs: bool) {
+        let labels = ManagerLabels { manager: "plumbline-controllers".into(), name: name.into() };
+        self.running.get_or_create(&labels).set(runs.into());
+    }
+
+    /// How a queue is doing at this moment.
+    pub fn queue_now(&self, queue: &QueueStatus) {
+        let label = NameLabel { name: queue.name.clone() };
+        self.queue_unfinished.get_or_create(&label).set(queue.unfinished.as_secs_f64());
+        self.queue_longest.get_or_create(&label).set(queue.longest_running.as_secs_f64());
+    }
+
+    /// How an informer is doing at this moment.
+    pub fn informer_now(&self, resource: &str, synced: bool, silence: Duration) {
+        let label = ResourceLabel { resource: resource.into() };
+        self.informer_synced.get_or_create(&label).set(synced.into());
+        self.informer_silence.get_or_create(&label).set(silence.as_secs_f64());
+    }
+
+    /// What the process uses at this moment.
+    pub fn process_now(&self) {
+        self.process.refresh();
     }
 
     /// Counts a forceful deletion by the pod garbage collector (attempts, as upstream counts them).
@@ -172,6 +264,7 @@ impl Metrics {
     pub fn queue(&self, name: &str) -> QueueMetrics {
         let label = NameLabel { name: name.into() };
         QueueMetrics {
+            name: name.into(),
             depth: self.queue_depth.get_or_create_owned(&label),
             adds: self.queue_adds.get_or_create_owned(&label),
             retries: self.queue_retries.get_or_create_owned(&label),
@@ -225,6 +318,7 @@ fn force_delete_labels(namespace: &str, reason: &str) -> ForceDeleteLabels {
 /// Metrics of one work queue.
 #[derive(Clone, Debug)]
 pub struct QueueMetrics {
+    name: String,
     depth: Gauge,
     adds: Counter,
     retries: Counter,
@@ -233,6 +327,10 @@ pub struct QueueMetrics {
 }
 
 impl QueueMetrics {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(super) fn depth(&self, keys: usize) {
         self.depth.set(i64::try_from(keys).unwrap_or(i64::MAX));
     }

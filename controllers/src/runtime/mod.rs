@@ -11,6 +11,7 @@
 //! | [`workers`] | the loop from queue to sync, with a panic barrier |
 //! | [`recorder`] | Kubernetes Events |
 //! | [`metrics`] | the registry, with upstream's names |
+//! | [`observer`], [`serve`] | what the program looks like from outside, and the port that tells |
 //! | [`shutdown`] | signals to a token |
 //! | [`mod@env`] | what a controller is given to start with |
 //!
@@ -26,8 +27,10 @@ pub mod leader;
 pub mod leadership;
 pub mod lister;
 pub mod metrics;
+pub mod observer;
 pub mod queue;
 pub mod recorder;
+pub mod serve;
 pub mod shutdown;
 pub mod workers;
 

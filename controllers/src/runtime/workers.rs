@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::queue::WorkQueue;
 
@@ -50,7 +51,8 @@ where
             key = queue.get() => key,
         };
         let Some(key) = key else { return };
-        let outcome = AssertUnwindSafe(async { sync(key.clone()).await }).catch_unwind().await;
+        let span = tracing::info_span!("sync", queue = name, ?key);
+        let outcome = AssertUnwindSafe(async { sync(key.clone()).await }).catch_unwind().instrument(span).await;
         let outcome = outcome.unwrap_or_else(|panic| {
             tracing::error!(queue = name, ?key, panic = panic_text(&*panic), "sync panicked, the key will be retried");
             Outcome::Retry

@@ -151,7 +151,8 @@ impl Elector {
     ) -> Self {
         // The pace is the election's own; half of the deadline leaves time for a second try.
         let limits = Limits { qps: 0.0, request_timeout: election.timing.renew_deadline / 2, ..Limits::default() };
-        let client = Dresser::new(names::LEADER_ELECTION, clock.clone(), limits).dress(plain);
+        let dresser = Dresser::new(names::LEADER_ELECTION, clock.clone(), limits);
+        let client = dresser.measured_by(metrics.requests()).dress(plain);
         let leases = Api::namespaced(client, &election.namespace);
         metrics.leader(&election.name, false);
         let (seen, until) = (None, Duration::ZERO);
@@ -220,7 +221,7 @@ impl Elector {
             return;
         }
         let limit = self.election.timing.renew_deadline;
-        let released = self.clock.clone().timeout(limit, self.try_release()).await;
+        let released = self.clock.clone().timeout(limit, Box::pin(self.try_release())).await;
         match released.map_err(ApiError::from).flatten() {
             Ok(()) => tracing::info!(lease = self.lease(), "released the lease"),
             Err(error) => tracing::warn!(lease = self.lease(), %error, "unable to release the lease, it will run out"),
@@ -256,7 +257,8 @@ impl Elector {
 
     async fn try_once(&mut self) -> Tried {
         self.tries += 1;
-        match self.try_to_hold().await {
+        // The client's futures are large, and an election is waited for inside of everything else.
+        match Box::pin(self.try_to_hold()).await {
             Ok(tried) => tried,
             Err(error) => Tried::Failed(error),
         }

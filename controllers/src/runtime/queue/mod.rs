@@ -18,6 +18,7 @@ use self::delaying::Waiting;
 use self::rate_limit::RateLimiter;
 use super::clock::Clock;
 use super::metrics::QueueMetrics;
+use super::observer::WatchedQueue;
 
 /// A queue of keys to be worked on. Cheap to clone; clones share the queue.
 #[derive(Debug)]
@@ -51,6 +52,44 @@ struct State<K> {
     waiting: Waiting<K>,
     limiter: RateLimiter<K>,
     shutting_down: bool,
+    /// When a key was last handed out, or the queue was last empty.
+    moved: Duration,
+}
+
+/// How a queue is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// Its name in metrics.
+    pub name: String,
+    /// Keys ready to be handed out.
+    pub ready: usize,
+    /// Keys whose delay has not passed.
+    pub delayed: usize,
+    /// Keys handed out and not yet done.
+    pub in_work: usize,
+    /// How long all keys in work have been worked on, together.
+    pub unfinished: Duration,
+    /// How long the first of them has been worked on.
+    pub longest_running: Duration,
+    /// How long no key was handed out although some were ready.
+    pub idle: Duration,
+}
+
+impl<K: Ord + Clone + Send + Sync> WatchedQueue for WorkQueue<K> {
+    fn status(&self) -> QueueStatus {
+        let now = self.shared.clock.monotonic();
+        let state = self.lock();
+        let running: Vec<Duration> = state.processing.values().map(|since| now.saturating_sub(*since)).collect();
+        QueueStatus {
+            name: self.shared.metrics.name().to_owned(),
+            ready: state.queue.len(),
+            delayed: state.waiting.len(),
+            in_work: running.len(),
+            unfinished: running.iter().sum(),
+            longest_running: running.into_iter().max().unwrap_or_default(),
+            idle: if state.queue.is_empty() { Duration::ZERO } else { now.saturating_sub(state.moved) },
+        }
+    }
 }
 
 impl<K: Ord + Clone> WorkQueue<K> {
@@ -63,6 +102,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
             waiting: Waiting::default(),
             limiter: RateLimiter::default(),
             shutting_down: false,
+            moved: Duration::ZERO,
         };
         Self { shared: Arc::new(Shared { clock, metrics, state: Mutex::new(state), ready: Notify::new() }) }
     }
@@ -141,7 +181,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
                 metrics.worked(now.saturating_sub(since));
             }
             if state.dirty.contains(key) {
-                state.queue.push_back((key.clone(), now));
+                state.push(key.clone(), now);
                 metrics.depth(state.queue.len());
             }
         });
@@ -199,9 +239,16 @@ impl<K: Ord + Clone> State<K> {
         }
         metrics.added();
         if !self.processing.contains_key(&key) {
-            self.queue.push_back((key, now));
+            self.push(key, now);
             metrics.depth(self.queue.len());
         }
+    }
+
+    fn push(&mut self, key: K, now: Duration) {
+        if self.queue.is_empty() {
+            self.moved = now;
+        }
+        self.queue.push_back((key, now));
     }
 
     fn add_after(&mut self, key: K, now: Duration, delay: Duration, metrics: &QueueMetrics) {
@@ -219,6 +266,7 @@ impl<K: Ord + Clone> State<K> {
 
     fn take(&mut self, now: Duration, metrics: &QueueMetrics) -> Option<K> {
         let (key, since) = self.queue.pop_front()?;
+        self.moved = now;
         self.dirty.remove(&key);
         self.processing.insert(key.clone(), now);
         metrics.depth(self.queue.len());

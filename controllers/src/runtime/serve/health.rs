@@ -1,0 +1,114 @@
+//! `/healthz`, `/livez`, `/readyz` and their checks, in kube-apiserver's form. PURE.
+
+use std::fmt::Write as _;
+
+/// One check and how it went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// Its name in the verbose form, in `exclude` and in the path.
+    pub name: &'static str,
+    /// What is wrong, in one sentence.
+    pub result: Result<(), String>,
+}
+
+impl Check {
+    /// A check that passed unless there is `problem`.
+    pub fn new(name: &'static str, problem: Option<String>) -> Self {
+        Self { name, result: problem.map_or(Ok(()), Err) }
+    }
+}
+
+/// An answer: status code and text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// 200 or 500, 404 for a check that does not exist.
+    pub status: u16,
+    /// Plain text.
+    pub text: String,
+}
+
+/// The answer of the endpoint `name` (`healthz` …) to `query`, from all its `checks`.
+///
+/// Reasons are withheld, because anybody may ask: they are in the log and at the path of the single check.
+pub fn all(name: &str, query: &str, checks: &[Check]) -> Health {
+    let parameters: Vec<(&str, &str)> =
+        query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
+    let mut excluded: Vec<&str> =
+        parameters.iter().filter(|(key, _)| *key == "exclude").map(|(_, value)| *value).collect();
+    excluded.sort_unstable();
+    excluded.dedup();
+    let mut text = String::new();
+    let mut failed = false;
+    for check in checks {
+        // Writing to a String cannot fail.
+        let _ = if excluded.contains(&check.name) {
+            excluded.retain(|name| *name != check.name);
+            writeln!(text, "[+]{} excluded: ok", check.name)
+        } else if check.result.is_err() {
+            failed = true;
+            writeln!(text, "[-]{} failed: reason withheld", check.name)
+        } else {
+            writeln!(text, "[+]{} ok", check.name)
+        };
+    }
+    if !excluded.is_empty() {
+        let names: Vec<String> = excluded.iter().map(|name| format!("{name:?}")).collect();
+        let _ = writeln!(text, "warn: some health checks cannot be excluded: no matches for {}", names.join(","));
+    }
+    if failed {
+        return Health { status: 500, text: format!("{text}{name} check failed\n") };
+    }
+    if parameters.iter().any(|(key, _)| *key == "verbose") {
+        return Health { status: 200, text: format!("{text}{name} check passed\n") };
+    }
+    Health { status: 200, text: "ok".to_owned() }
+}
+
+/// The answer of the single check `name`, with its reason.
+pub fn one(name: &str, checks: &[Check]) -> Health {
+    match checks.iter().find(|check| check.name == name).map(|check| &check.result) {
+        Some(Ok(())) => Health { status: 200, text: "ok".to_owned() },
+        Some(Err(why)) => Health { status: 500, text: format!("internal server error: {why}\n") },
+        None => Health { status: 404, text: "404 page not found\n".to_owned() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn checks(broken: bool) -> [Check; 2] {
+        [Check::new("ping", None), Check::new("queues", broken.then(|| "stuck".to_owned()))]
+    }
+
+    #[rstest]
+    #[case::short("", false, 200, "ok")]
+    #[case::verbose("verbose", false, 200, "[+]ping ok\n[+]queues ok\nhealthz check passed\n")]
+    #[case::verbose_with_value("verbose=1", false, 200, "[+]ping ok\n[+]queues ok\nhealthz check passed\n")]
+    #[case::failure_is_verbose("", true, 500, "[+]ping ok\n[-]queues failed: reason withheld\nhealthz check failed\n")]
+    #[case::excluded("exclude=queues", true, 200, "ok")]
+    #[case::excluded_verbose(
+        "exclude=queues&verbose",
+        true,
+        200,
+        "[+]ping ok\n[+]queues excluded: ok\nhealthz check passed\n"
+    )]
+    #[case::unknown(
+        "verbose&exclude=x&exclude=a",
+        false,
+        200,
+        "[+]ping ok\n[+]queues ok\nwarn: some health checks cannot be excluded: no matches for \"a\",\"x\"\nhealthz check passed\n"
+    )]
+    fn endpoints(#[case] query: &str, #[case] broken: bool, #[case] status: u16, #[case] text: &str) {
+        assert_eq!(all("healthz", query, &checks(broken)), Health { status, text: text.to_owned() });
+    }
+
+    #[rstest]
+    #[case("ping", 200, "ok")]
+    #[case("queues", 500, "internal server error: stuck\n")]
+    #[case("x", 404, "404 page not found\n")]
+    fn single_checks(#[case] name: &str, #[case] status: u16, #[case] text: &str) {
+        assert_eq!(one(name, &checks(true)), Health { status, text: text.to_owned() });
+    }
+}

@@ -1,0 +1,199 @@
+//! `/healthz` `/livez` `/readyz`, `/metrics` and `/debug/caches` over HTTPS.
+//!
+//! Nothing can be changed here, and nothing that is said names an object; whoever reaches the port may ask.
+
+pub mod health;
+pub mod tls;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use self::health::{Check, Health};
+use self::tls::{Certificate, Source, TlsError};
+use super::clock::Clock;
+use super::metrics::text;
+use super::observer::Observer;
+
+/// Connections at once; more wait.
+pub const CONNECTIONS: usize = 100;
+/// How long a handshake or the head of a request may take, and how long a connection may idle.
+pub const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Where and how to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeOptions {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// The certificate.
+    pub certificate: Source,
+    /// Refuse TLS 1.2.
+    pub tls13_only: bool,
+}
+
+/// Why there is no port for health and metrics.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Somebody else has the port, or there is no such address.
+    #[error("unable to listen on {address}: {source}; choose another --secure-port, or 0 for none")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// A port that is open; [`Server::run`] answers.
+pub struct Server {
+    listener: TcpListener,
+    certificate: Mutex<Certificate>,
+    observer: Observer,
+    clock: Clock,
+}
+
+impl Server {
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// [`ServeError`] when the port is taken or the certificate cannot be used.
+    pub async fn bind(options: ServeOptions, observer: Observer, clock: Clock) -> Result<Self, ServeError> {
+        let address = options.address;
+        let certificate = Mutex::new(Certificate::new(options.certificate, options.tls13_only, &clock)?);
+        let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })?;
+        Ok(Self { listener, certificate, observer, clock })
+    }
+
+    /// The address, with the port that port 0 became.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers for ever. Drop the future to close all connections.
+    pub async fn run(self) {
+        let server = Arc::new(self);
+        let permits = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            // Closed never: the semaphore lives as long as this loop.
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+            while connections.try_join_next().is_some() {}
+            match server.listener.accept().await {
+                Ok((stream, _)) => {
+                    let server = Arc::clone(&server);
+                    connections.spawn(async move {
+                        server.connection(stream).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "unable to accept a connection for health and metrics");
+                    server.clock.sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(&self, stream: TcpStream) {
+        let config = self.certificate.lock().await.current(&self.clock);
+        let handshake = self.clock.timeout(HEAD_TIMEOUT, TlsAcceptor::from(config).accept(stream));
+        // Who does not speak TLS, or hangs up, is no concern of an operator.
+        let Ok(Ok(stream)) = handshake.await else { return };
+        let answer = |request: Request<Incoming>| async move {
+            let (parts, _) = request.into_parts();
+            let query = parts.uri.query().unwrap_or_default();
+            Ok::<_, Infallible>(respond(&self.observer, &parts.method, parts.uri.path(), query, &parts.headers))
+        };
+        let mut http = hyper::server::conn::http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+        if let Err(error) = http.serve_connection(TokioIo::new(stream), service_fn(answer)).await {
+            tracing::debug!(%error, "a connection for health and metrics ended");
+        }
+    }
+}
+
+/// The answer to one request.
+pub fn respond(
+    observer: &Observer,
+    method: &Method,
+    path: &str,
+    query: &str,
+    headers: &HeaderMap,
+) -> Response<Full<Bytes>> {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        let mut answer = plain(405, "only GET and HEAD\n".to_owned());
+        answer.headers_mut().insert(ALLOW, http::HeaderValue::from_static("GET, HEAD"));
+        return answer;
+    }
+    match path {
+        "/metrics" => metrics(observer, headers),
+        "/debug/caches" => with_type(200, "application/json", format!("{:#}\n", observer.caches())),
+        "/" => plain(200, "/debug/caches\n/healthz\n/livez\n/metrics\n/readyz\n".to_owned()),
+        path => health_of(observer, path, query),
+    }
+}
+
+fn health_of(observer: &Observer, path: &str, query: &str) -> Response<Full<Bytes>> {
+    let mut words = path.trim_start_matches('/').trim_end_matches('/').splitn(2, '/');
+    let (name, check) = (words.next().unwrap_or_default(), words.next());
+    let checks = match name {
+        "healthz" | "livez" => observer.live(),
+        "readyz" => observer.ready(),
+        _ => return plain(404, "404 page not found\n".to_owned()),
+    };
+    let Health { status, text } = if let Some(check) = check {
+        health::one(check, &checks)
+    } else {
+        report(name, &checks);
+        health::all(name, query, &checks)
+    };
+    plain(status, text)
+}
+
+fn report(endpoint: &str, checks: &[Check]) {
+    for (check, why) in checks.iter().filter_map(|check| Some((check.name, check.result.as_ref().err()?))) {
+        tracing::info!(endpoint, check, why, "health check failed");
+    }
+}
+
+fn metrics(observer: &Observer, headers: &HeaderMap) -> Response<Full<Bytes>> {
+    let open_metrics = observer.metrics();
+    let accepts = headers.get_all(ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
+    if accepts.into_iter().any(|accept| accept.contains("application/openmetrics-text")) {
+        return with_type(200, OPEN_METRICS, open_metrics);
+    }
+    with_type(200, text::CONTENT_TYPE, text::prometheus(&open_metrics))
+}
+
+fn plain(status: u16, text: String) -> Response<Full<Bytes>> {
+    with_type(status, "text/plain; charset=utf-8", text)
+}
+
+fn with_type(status: u16, content_type: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(Bytes::from(text)));
+    *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, http::HeaderValue::from_static("nosniff"));
+    answer
+}

@@ -1,0 +1,228 @@
+//! The certificate of the port for health and metrics: from files that may change, or made at the start.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::version::{TLS12, TLS13};
+
+use crate::runtime::clock::Clock;
+
+/// How long the files are believed before they are read again.
+pub const RELOAD_PERIOD: Duration = Duration::from_secs(10);
+
+/// Where the certificate comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// One of our own, valid for these names, made at the start and kept in memory.
+    SelfSigned {
+        /// Host names and addresses.
+        names: Vec<String>,
+    },
+    /// PEM files; read again when they change.
+    Files {
+        /// The chain, leaf first.
+        cert: PathBuf,
+        /// Its key.
+        key: PathBuf,
+    },
+}
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("unable to read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is no PEM of what it should be.
+    #[error("{} holds no usable {what}: {why}", path.display())]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// Certificate or key.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// Certificate and key do not fit, or the like.
+    #[error("unable to use the certificate: {0}")]
+    Unusable(String),
+}
+
+/// The current certificate.
+pub(super) struct Certificate {
+    source: Source,
+    tls13_only: bool,
+    current: Arc<ServerConfig>,
+    /// The files as last read, good or bad, and when.
+    files: (Vec<u8>, Vec<u8>),
+    read_at: Duration,
+}
+
+impl Certificate {
+    /// Reads or makes it.
+    pub(super) fn new(source: Source, tls13_only: bool, clock: &Clock) -> Result<Self, TlsError> {
+        let (current, files) = match &source {
+            Source::SelfSigned { names } => (self_signed(names, tls13_only)?, Default::default()),
+            Source::Files { cert, key } => {
+                let files = (read(cert)?, read(key)?);
+                (from_files(&source, &files, tls13_only)?, files)
+            }
+        };
+        Ok(Self { source, tls13_only, current, files, read_at: clock.monotonic() })
+    }
+
+    /// What to answer a handshake with. Files that have become unusable are reported once and their last good content
+    /// is used on.
+    pub(super) fn current(&mut self, clock: &Clock) -> Arc<ServerConfig> {
+        let now = clock.monotonic();
+        if let Source::Files { cert, key } = &self.source
+            && now.saturating_sub(self.read_at) >= RELOAD_PERIOD
+        {
+            self.read_at = now;
+            match (read(cert), read(key)) {
+                (Ok(cert), Ok(key)) if (&cert, &key) != (&self.files.0, &self.files.1) => {
+                    self.files = (cert, key);
+                    match from_files(&self.source, &self.files, self.tls13_only) {
+                        Ok(config) => {
+                            self.current = config;
+                            tracing::info!("the changed serving certificate is used");
+                        }
+                        Err(error) => tracing::warn!(%error, "the changed serving certificate is not used"),
+                    }
+                }
+                (Err(error), _) | (_, Err(error)) => tracing::warn!(%error, "the serving certificate stays as it is"),
+                _ => {}
+            }
+        }
+        Arc::clone(&self.current)
+    }
+}
+
+fn read(path: &PathBuf) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Read { path: path.clone(), source })
+}
+
+fn from_files(source: &Source, files: &(Vec<u8>, Vec<u8>), tls13_only: bool) -> Result<Arc<ServerConfig>, TlsError> {
+    let Source::Files { cert, key } = source else { return Err(TlsError::Unusable("no files".to_owned())) };
+    let pem = |path: &PathBuf, what, why: String| TlsError::Pem { path: path.clone(), what, why };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&files.0).collect();
+    let chain = chain.map_err(|error| pem(cert, "certificate", error.to_string()))?;
+    if chain.is_empty() {
+        return Err(pem(cert, "certificate", "there is none".to_owned()));
+    }
+    let key = PrivateKeyDer::from_pem_slice(&files.1).map_err(|error| pem(key, "private key", error.to_string()))?;
+    config(chain, key, tls13_only)
+}
+
+fn self_signed(names: &[String], tls13_only: bool) -> Result<Arc<ServerConfig>, TlsError> {
+    let unusable = |error: rcgen::Error| TlsError::Unusable(error.to_string());
+    let made = rcgen::generate_simple_self_signed(names).map_err(unusable)?;
+    let key =
+        PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(|why| TlsError::Unusable(why.to_owned()))?;
+    config(vec![made.cert.der().clone()], key, tls13_only)
+}
+
+fn config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    tls13_only: bool,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let unusable = |error: rustls::Error| TlsError::Unusable(error.to_string());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions: &[_] = if tls13_only { &[&TLS13] } else { &[&TLS13, &TLS12] };
+    let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions).map_err(unusable)?;
+    let mut config = builder.with_no_client_auth().with_single_cert(chain, key).map_err(unusable)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// The names that a self-signed certificate is for, of a server on `host` that listens on `address`.
+pub fn self_signed_names(host: &str, address: IpAddr) -> Vec<String> {
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    if !host.is_empty() {
+        names.push(host.to_owned());
+    }
+    if !address.is_unspecified() && !address.is_loopback() {
+        names.push(address.to_string());
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn write(folder: &Path) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(folder.join("tls.crt"), made.cert.pem()).unwrap();
+        std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
+    }
+
+    fn files(folder: &Path) -> Source {
+        Source::Files { cert: folder.join("tls.crt"), key: folder.join("tls.key") }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_are_read_again_when_they_change_and_only_used_when_they_are_good() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path());
+        let mut certificate = Certificate::new(files(folder.path()), false, &clock).unwrap();
+        let first = certificate.current(&clock);
+        write(folder.path());
+        assert!(Arc::ptr_eq(&certificate.current(&clock), &first), "not looked at yet");
+        clock.sleep(RELOAD_PERIOD).await;
+        let second = certificate.current(&clock);
+        assert!(!Arc::ptr_eq(&second, &first));
+        clock.sleep(RELOAD_PERIOD).await;
+        assert!(Arc::ptr_eq(&certificate.current(&clock), &second), "nothing changed");
+        std::fs::write(folder.path().join("tls.crt"), "half of a certi").unwrap();
+        clock.sleep(RELOAD_PERIOD).await;
+        assert!(Arc::ptr_eq(&certificate.current(&clock), &second), "what was good is used on");
+        std::fs::remove_file(folder.path().join("tls.key")).unwrap();
+        clock.sleep(RELOAD_PERIOD).await;
+        assert!(Arc::ptr_eq(&certificate.current(&clock), &second), "what was good is used on");
+        write(folder.path());
+        clock.sleep(RELOAD_PERIOD).await;
+        assert!(!Arc::ptr_eq(&certificate.current(&clock), &second));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unusable_files_are_named() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let problem = || Certificate::new(files(folder.path()), false, &clock).err().unwrap().to_string();
+        assert!(problem().contains("unable to read") && problem().contains("tls.crt"), "{}", problem());
+        write(folder.path());
+        std::fs::write(folder.path().join("tls.crt"), "").unwrap();
+        assert!(problem().ends_with("tls.crt holds no usable certificate: there is none"), "{}", problem());
+        write(folder.path());
+        std::fs::write(folder.path().join("tls.key"), "x").unwrap();
+        assert!(problem().contains("tls.key holds no usable private key: "), "{}", problem());
+        write(folder.path());
+        let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(folder.path().join("tls.key"), other.signing_key.serialize_pem()).unwrap();
+        assert!(problem().starts_with("unable to use the certificate: "), "{}", problem());
+    }
+
+    #[test]
+    fn names_of_a_self_signed_certificate() {
+        let local = ["localhost", "127.0.0.1", "::1"];
+        let names = |address: &str| self_signed_names("host", address.parse().unwrap());
+        assert_eq!(names("0.0.0.0"), [&local[..], &["host"]].concat());
+        assert_eq!(names("10.0.0.7"), [&local[..], &["host", "10.0.0.7"]].concat());
+    }
+}
