@@ -10,7 +10,7 @@ use std::time::Duration;
 use plumbline::time::Clock;
 use serde_json::Value;
 
-use serving::{PATIENCE, Server, read_all, request};
+use serving::{PATIENCE, Server, TOKEN, read_all, request};
 
 /// What kube-apiserver 1.36 answers where a token is wrong.
 const UNAUTHORIZED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
@@ -61,6 +61,36 @@ fn tokens_are_asked_for() {
     assert_eq!(with("authorization: bearer t0ken\r\n").0, 200);
     let open = server.talk(b"GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     assert_eq!(open.json()["major"], "1");
+}
+
+/// Tokens of service accounts let in, too, and say who holds them, until the account is gone: kube-controller-manager with
+/// `--use-service-account-credentials` lives on them.
+#[test]
+fn tokens_of_service_accounts_let_in() {
+    let server = Server::start(&["--http"]);
+    let send = |method: &str, path: &str, token: &str, body: &str| {
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n");
+        let rest =
+            format!("content-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+        server.talk(format!("{head}{rest}").as_bytes())
+    };
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"}}"#;
+    assert_eq!(send("POST", accounts, TOKEN, account).status, 201);
+    let wanted = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}"#;
+    let given = send("POST", &format!("{accounts}/robot/token"), TOKEN, wanted).json();
+    let token = given["status"]["token"].as_str().expect("a token").to_owned();
+    assert_eq!(send("GET", "/api", &token, "").status, 200);
+    let who = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
+    let review = send("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", &token, who).json();
+    let user = &review["status"]["userInfo"];
+    assert_eq!(user["username"], "system:serviceaccount:default:robot");
+    let groups =
+        serde_json::json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
+    assert_eq!(user["groups"], groups);
+    assert_eq!(send("DELETE", &format!("{accounts}/robot"), TOKEN, "").status, 200);
+    assert_eq!(send("GET", "/api", &token, "").status, 401);
 }
 
 #[test]

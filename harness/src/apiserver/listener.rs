@@ -196,6 +196,7 @@ pub async fn listen(server: ApiServer, options: ListenOptions) -> Result<Listeni
     let listener = TcpListener::bind(wanted).await.map_err(bind_error)?;
     let address = listener.local_addr().map_err(bind_error)?;
     let identity = if options.plain { None } else { Some(tls::Identity::make(address.ip())?) };
+    server.tokens().rekey(token.as_bytes());
     let (token, door) = (token.into(), Door::default());
     Ok(Listening { server, listener, address, identity, token, limits: options.limits, door })
 }
@@ -451,6 +452,7 @@ impl Connections {
         let token = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         match token {
             Some((_, token)) if same(token.trim(), &self.token) => Ok(()),
+            Some((_, token)) if token.contains('.') && self.server.valid_token(token.trim()).is_some() => Ok(()),
             _ => Err(Status::unauthorized()),
         }
     }

@@ -15,6 +15,7 @@ pub mod crd;
 pub mod discovery;
 pub mod faults;
 pub mod gc;
+pub mod identity;
 pub mod kinds;
 pub mod kubelet;
 pub mod lifecycle;

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::crd;
 use super::faults::Faults;
+use super::identity::{Claims, Tokens, User};
 use super::kinds::{Kind, Lookup, Registry, SelectableField};
 use super::lifecycle::{self, Ids};
 use super::recent::Recent;
@@ -64,6 +65,7 @@ struct Shared {
     ids: Mutex<Ids>,
     faults: Faults,
     recent: Recent,
+    tokens: Tokens,
 }
 
 impl ApiServer {
@@ -79,6 +81,7 @@ impl ApiServer {
             ids: Mutex::new(Ids::new(config.seed)),
             faults: Faults::new(config.seed),
             recent: Recent::default(),
+            tokens: Tokens::new(&config.seed.to_be_bytes()),
             config,
         };
         let server = Self { shared: Arc::new(shared) };
@@ -111,6 +114,37 @@ impl ApiServer {
     /// Rules of what goes wrong.
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
+    }
+
+    /// The tokens of service accounts.
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.shared.tokens
+    }
+
+    /// What a service account's token says, as long as it is good: its time runs, and the account and the object that it
+    /// is bound to are still there.
+    pub(crate) fn valid_token(&self, token: &str) -> Option<Claims> {
+        let claims = self.shared.tokens.read(token)?;
+        let now = self.clock().now().as_second();
+        let exists = |resource: &str, namespace: &str, name: &str, uid: &str| {
+            self.get(&ResourceId::new("", resource), namespace, name).is_some_and(|found| found.uid() == uid)
+        };
+        let bound = claims.bound.as_ref().is_none_or(|(kind, name, uid)| match kind.as_str() {
+            "pod" => exists("pods", &claims.namespace, name, uid),
+            "secret" => exists("secrets", &claims.namespace, name, uid),
+            _ => exists("nodes", "", name, uid),
+        });
+        let account = exists("serviceaccounts", &claims.namespace, &claims.account, &claims.uid);
+        (now < claims.expires && bound && account).then_some(claims)
+    }
+
+    /// Who sends a request with these headers. The listener has checked them already; whoever asks in process is the
+    /// administrator.
+    pub(crate) fn user_of(&self, request: &ApiRequest) -> User {
+        let given = request.header(http::header::AUTHORIZATION);
+        let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
+        let claims = if token.contains('.') { self.valid_token(token) } else { None };
+        claims.map_or_else(User::administrator, |claims| claims.user())
     }
 
     /// The objects written last, decoded.

@@ -2,8 +2,10 @@
 
 use super::builder::{Builder, resource};
 use super::config::{ConfigMap, Secret};
+use super::csr::CertificateSigningRequest;
 use super::endpoints::Endpoints;
 use super::event::{CONVERSION, CoreEvent, NewEvent};
+use super::extensions;
 use super::generic::{Generation, Generic};
 use super::lease::Lease;
 use super::namespace::Namespace;
@@ -12,6 +14,7 @@ use super::pdb::PodDisruptionBudget;
 use super::pod::Pod;
 use super::service::Service;
 use super::stored::{self, Job, PriorityClass, WithDefaults};
+use super::volume::PersistentVolume;
 use super::workloads::{
     daemonset::DaemonSet, deployment::Deployment, replicaset::ReplicaSet, replicationcontroller::ReplicationController,
     statefulset::StatefulSet,
@@ -119,10 +122,7 @@ fn core_group() -> Vec<Builder> {
             .short(&["pv"])
             .status()
             .hash("HN/zwEC+JgM=")
-            .rules(WithDefaults {
-                finalizer: "kubernetes.io/pv-protection",
-                ..WithDefaults::new(Generic { status: true, namespaced: false, ..Generic::NEW }, stored::volume)
-            }),
+            .rules(PersistentVolume),
     ]
 }
 
@@ -399,7 +399,7 @@ fn certificates_group() -> Vec<Builder> {
         .status()
         .hash("95fRKMXA+00=")
         .fields(&[("spec.signerName", "")])
-        .rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
+        .rules(CertificateSigningRequest),
     ]
 }
 
@@ -548,12 +548,10 @@ fn admissionregistration_group() -> Vec<Builder> {
         .cluster()
         .categories(&["api-extensions"])
         .hash("LYmCf+UMVdg=")
-        .rules(Generic {
-            generation: Generation::Spec,
-            unconditional: false,
-            namespaced: false,
-            ..Generic::NEW
-        }),
+        .rules(WithDefaults::new(
+            Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW },
+            extensions::admission_policy,
+        )),
         resource(
             "admissionregistration.k8s.io",
             "v1",
@@ -564,12 +562,10 @@ fn admissionregistration_group() -> Vec<Builder> {
         .cluster()
         .categories(&["api-extensions"])
         .hash("90V5FRZZ3Zg=")
-        .rules(Generic {
-            generation: Generation::Spec,
-            unconditional: false,
-            namespaced: false,
-            ..Generic::NEW
-        }),
+        .rules(WithDefaults::new(
+            Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW },
+            extensions::admission_policy_binding,
+        )),
         resource(
             "admissionregistration.k8s.io",
             "v1",
@@ -580,12 +576,10 @@ fn admissionregistration_group() -> Vec<Builder> {
         .cluster()
         .categories(&["api-extensions"])
         .hash("Sqi0GUgDaX0=")
-        .rules(Generic {
-            generation: Generation::Content,
-            unconditional: false,
-            namespaced: false,
-            ..Generic::NEW
-        }),
+        .rules(WithDefaults::new(
+            Generic { generation: Generation::Content, unconditional: false, namespaced: false, ..Generic::NEW },
+            extensions::mutating_webhooks,
+        )),
         resource(
             "admissionregistration.k8s.io",
             "v1",
@@ -597,13 +591,16 @@ fn admissionregistration_group() -> Vec<Builder> {
         .categories(&["api-extensions"])
         .status()
         .hash("6OxvlMmQ6is=")
-        .rules(Generic {
-            generation: Generation::Spec,
-            status: true,
-            unconditional: false,
-            namespaced: false,
-            ..Generic::NEW
-        }),
+        .rules(WithDefaults::new(
+            Generic {
+                generation: Generation::Spec,
+                status: true,
+                unconditional: false,
+                namespaced: false,
+                ..Generic::NEW
+            },
+            extensions::admission_policy,
+        )),
         resource(
             "admissionregistration.k8s.io",
             "v1",
@@ -614,12 +611,10 @@ fn admissionregistration_group() -> Vec<Builder> {
         .cluster()
         .categories(&["api-extensions"])
         .hash("v9715VZqakg=")
-        .rules(Generic {
-            generation: Generation::Spec,
-            unconditional: false,
-            namespaced: false,
-            ..Generic::NEW
-        }),
+        .rules(WithDefaults::new(
+            Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW },
+            extensions::admission_policy_binding,
+        )),
         resource(
             "admissionregistration.k8s.io",
             "v1",
@@ -630,12 +625,10 @@ fn admissionregistration_group() -> Vec<Builder> {
         .cluster()
         .categories(&["api-extensions"])
         .hash("B0wHjQmsGNk=")
-        .rules(Generic {
-            generation: Generation::Content,
-            unconditional: false,
-            namespaced: false,
-            ..Generic::NEW
-        }),
+        .rules(WithDefaults::new(
+            Generic { generation: Generation::Content, unconditional: false, namespaced: false, ..Generic::NEW },
+            extensions::validating_webhooks,
+        )),
     ]
 }
 
@@ -710,7 +703,7 @@ fn resource_group() -> Vec<Builder> {
         resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", "io.k8s.api.resource.v1.ResourceClaim")
             .status()
             .hash("wgAZaHcZxUg=")
-            .rules(Generic { status: true, ..Generic::NEW }),
+            .rules(WithDefaults::new(Generic { status: true, ..Generic::NEW }, extensions::resource_claim)),
         resource(
             "resource.k8s.io",
             "v1",
@@ -719,7 +712,7 @@ fn resource_group() -> Vec<Builder> {
             "io.k8s.api.resource.v1.ResourceClaimTemplate",
         )
         .hash("TuzjC49aUfM=")
-        .rules(Generic::NEW),
+        .rules(WithDefaults::new(Generic::NEW, extensions::resource_claim_template)),
         resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", "io.k8s.api.resource.v1.ResourceSlice")
             .cluster()
             .hash("KsC072WgaEY=")

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn containers_get_their_defaults() {
         let ranges = Ranges(json!({"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "100m"}}));
-        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: "u", lookup: &ranges };
+        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::apiserver::identity::NOBODY, lookup: &ranges };
         let mut given = pod(json!({}));
         admit(&mut given, &ctx).expect("within bounds");
         let expected = json!({"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}});
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn bounds_are_kept() {
         let ranges = Ranges(json!({"type": "Container", "max": {"cpu": "1"}}));
-        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: "u", lookup: &ranges };
+        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::apiserver::identity::NOBODY, lookup: &ranges };
         let refused = admit(&mut pod(json!({"limits": {"cpu": "2"}})), &ctx).expect_err("too much");
         assert_eq!(refused.message, "pods \"p\" is forbidden: maximum cpu usage per Container is 1, but limit is 2");
     }

@@ -18,8 +18,10 @@ mod builder;
 pub mod builtin;
 pub mod conditions;
 pub mod config;
+pub mod csr;
 pub mod endpoints;
 pub mod event;
+pub mod extensions;
 pub mod field;
 pub mod generic;
 pub mod int_or_percent;
@@ -32,11 +34,13 @@ pub mod node;
 pub mod pdb;
 pub mod pod;
 pub mod quantity;
+pub mod quota;
 mod registry;
 pub mod selector;
 pub mod service;
 pub mod stored;
 pub mod time;
+pub mod volume;
 pub mod workloads;
 
 use std::borrow::Cow;
@@ -49,6 +53,7 @@ use serde_json::{Map, Value};
 pub use field::{ErrorList, NOWHERE, Path};
 pub use registry::{Registry, VersionInfo};
 
+use super::identity::User;
 use super::status::Status;
 
 /// A name that is static for built-in kinds and owned for custom ones.
@@ -221,15 +226,15 @@ impl SelectableField {
 pub struct Context<'a> {
     /// Server time.
     pub now: Timestamp,
-    /// Name of the user.
-    pub user: &'a str,
+    /// Who asks.
+    pub user: &'a User,
     /// Other objects, for admission (priority classes, services' addresses, namespaces).
     pub lookup: &'a dyn Lookup,
 }
 
 impl Debug for Context<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context").field("now", &self.now).field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("Context").field("now", &self.now).field("user", &self.user.name).finish_non_exhaustive()
     }
 }
 
@@ -340,6 +345,12 @@ pub trait Strategy: Send + Sync + Debug {
     /// Puts back what a write through `subresource` (neither the object itself nor its status) may not change. Runs when
     /// the fields have their owners, as upstream does: who tried to change one owns it.
     fn narrow(&self, _subresource: &str, _new: &mut Value, _old: &Value) {}
+
+    /// Makes a write through `subresource` ready to be stored.
+    fn prepare_for_subresource_update(&self, subresource: &str, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        self.narrow(subresource, new, old);
+        self.prepare_for_update(new, old, ctx);
+    }
 
     /// Kind-specific validation on a write through `subresource`.
     fn validate_subresource_update(&self, _subresource: &str, new: &Value, old: &Value) -> ErrorList {

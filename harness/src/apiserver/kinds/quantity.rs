@@ -87,10 +87,38 @@ impl Quantity {
         self.nano.div_euclid(NANO) + i128::from(self.nano.rem_euclid(NANO) != 0)
     }
 
-    /// The sum of both, in the first one's format.
+    /// The sum of both, in the first one's format; a zero has none.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        Self { nano: self.nano.saturating_add(other.nano), ..self }
+        let format = if self.nano == 0 { other.format } else { self.format };
+        Self { nano: self.nano.saturating_add(other.nano), format }
+    }
+
+    /// What is left of the first one, in its format.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self { nano: self.nano.saturating_sub(other.nano), ..self }
+    }
+
+    /// Rounded up to a whole number.
+    #[must_use]
+    pub fn rounded_up(self) -> Self {
+        Self { nano: self.ceil().saturating_mul(NANO), ..self }
+    }
+
+    /// The quantity in a JSON value; nothing when it is malformed.
+    pub fn of(value: &serde_json::Value) -> Option<Self> {
+        match value {
+            serde_json::Value::String(text) => Self::parse(text),
+            serde_json::Value::Number(number) => Self::parse(&number.to_string()),
+            _ => None,
+        }
+    }
+}
+
+impl From<i64> for Quantity {
+    fn from(number: i64) -> Self {
+        Self { nano: i128::from(number) * NANO, format: Format::DecimalSi }
     }
 }
 

@@ -150,7 +150,8 @@ fn job(map: &mut Map<String, Value>) {
     value_default(spec, "completionMode", "NonIndexed");
     value_default(spec, "suspend", false);
     value_default(spec, "manualSelector", false);
-    value_default(spec, "podReplacementPolicy", "TerminatingOrFailed");
+    let replacement = if meta::is_empty(spec.get("podFailurePolicy")) { "TerminatingOrFailed" } else { "Failed" };
+    value_default(spec, "podReplacementPolicy", replacement);
     job_template(spec);
     let labels = spec.get("template").and_then(|t| t.pointer("/metadata/labels")).cloned();
     if let (Some(labels), Some(metadata)) = (labels, at(map, "metadata"))

@@ -13,7 +13,7 @@ fn kind(plural: &str) -> Arc<Kind> {
 }
 
 fn context() -> Context<'static> {
-    Context { now: Timestamp::UNIX_EPOCH, user: "u", lookup: &NoLookup }
+    Context { now: Timestamp::UNIX_EPOCH, user: &crate::apiserver::identity::NOBODY, lookup: &NoLookup }
 }
 
 fn create(plural: &str, mut object: Value) -> Result<Value, Vec<String>> {

@@ -37,7 +37,8 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     let arrived = describe(&request, &target, recorded);
     let verdict = server.faults().judge(&arrived, &actor);
     let number = recorded.then(|| server.transcript().request(server.clock().elapsed(), actor.clone(), arrived));
-    let caller = Caller { actor, request: number, user_agent: request.user_agent().to_owned() };
+    let user = server.user_of(&request);
+    let caller = Caller { actor, request: number, user_agent: request.user_agent().to_owned(), user };
     let fault = (!matches!(verdict, Verdict::Pass)).then(|| verdict.describe());
     let yaml = wants_yaml(&request);
     let (mut reply, lost) = judged(server, request, target, caller, verdict).await;

@@ -15,6 +15,7 @@ mod manage;
 pub mod options;
 mod patch;
 mod proxy;
+mod quota;
 mod read;
 mod reviews;
 mod scope;

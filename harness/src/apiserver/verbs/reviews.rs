@@ -9,15 +9,13 @@ use super::authorization;
 use super::body::encode;
 use super::options::WriteOptions;
 use super::scope::Scope;
+use crate::apiserver::identity::ISSUER;
 use crate::apiserver::kinds::field::BadValue;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::lifecycle;
 use crate::apiserver::request::Reply;
 use crate::apiserver::status::Status;
-
-const USER: &str = "admin";
-const GROUPS: [&str; 2] = ["system:masters", "system:authenticated"];
 
 impl Scope<'_> {
     /// POST of a kind that is not stored.
@@ -48,7 +46,7 @@ impl Scope<'_> {
             "SelfSubjectReview" => {
                 let now = lifecycle::rfc3339(self.server.clock().now());
                 review["metadata"] = json!({"creationTimestamp": now});
-                json!({"userInfo": {"username": USER, "uid": "1", "groups": GROUPS}})
+                json!({"userInfo": self.caller.user.info()})
             }
             "TokenReview" => self.review_token(&review["spec"])?,
             _ => return Err(Status::method_not_allowed()),
@@ -67,21 +65,26 @@ impl Scope<'_> {
 }
 
 impl Scope<'_> {
-    /// Whose token it is: the only one that this server knows is that of its caller.
+    /// Whose token it is: this server knows that of its caller and those that it gave to service accounts.
     fn review_token(&self, spec: &Value) -> Result<Value, Status> {
-        const AUDIENCE: &str = "https://kubernetes.default.svc";
         let token = meta::text(spec, "token");
         if token.is_empty() {
             return Err(Status::bad_request("token is required for TokenReview in authentication"));
         }
         let own =
             self.request.header(http::header::AUTHORIZATION).split_once(' ').map_or("", |(_, token)| token.trim());
-        let audiences = array(spec, "audiences");
-        if token != own || !(audiences.is_empty() || audiences.iter().any(|audience| audience == AUDIENCE)) {
+        let wanted: Vec<&str> = array(spec, "audiences").iter().filter_map(Value::as_str).collect();
+        let wanted = if wanted.is_empty() { vec![ISSUER] } else { wanted };
+        let (user, audiences) = match self.server.valid_token(token) {
+            Some(claims) => (claims.user(), claims.audiences),
+            None if token == own => (self.caller.user.clone(), vec![ISSUER.to_owned()]),
+            None => return Ok(json!({"user": {}, "error": "invalid bearer token"})),
+        };
+        let common: Vec<&str> = wanted.into_iter().filter(|one| audiences.iter().any(|own| own == one)).collect();
+        if common.is_empty() {
             return Ok(json!({"user": {}, "error": "invalid bearer token"}));
         }
-        let user = json!({"username": USER, "uid": "1", "groups": GROUPS});
-        Ok(json!({"authenticated": true, "user": user, "audiences": [AUDIENCE]}))
+        Ok(json!({"authenticated": true, "user": user.info(), "audiences": common}))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::options::manager_or_user_agent;
+use crate::apiserver::identity::User;
 use crate::apiserver::kinds::{self, Kind};
 use crate::apiserver::request::{ApiRequest, Query, ResourcePath};
 use crate::apiserver::server::{ApiServer, Record, storage_id};
@@ -21,6 +22,8 @@ pub(crate) struct Caller {
     pub(crate) request: Option<usize>,
     /// Name in managedFields, before a `fieldManager` parameter is looked at.
     pub(crate) user_agent: String,
+    /// Who it is, by the token.
+    pub(crate) user: User,
 }
 
 /// A request to a resource, and what belongs to it.
@@ -84,7 +87,7 @@ impl<'a> Scope<'a> {
 
     /// What strategies may know.
     pub(crate) fn context(&self) -> kinds::Context<'_> {
-        kinds::Context { now: self.server.clock().now(), user: "system:admin", lookup: self.server }
+        kinds::Context { now: self.server.clock().now(), user: &self.caller.user, lookup: self.server }
     }
 
     /// The stored object the path names.

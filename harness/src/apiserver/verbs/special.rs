@@ -9,6 +9,8 @@ use super::body::{Shown, encode};
 use super::options::{DeleteOptions, WriteOptions};
 use super::scope::Scope;
 use super::write::{Part, UpdateRules, Written};
+use crate::apiserver::identity::{Claims, ISSUER};
+use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::lifecycle;
 use crate::apiserver::managedfields::{self, Write};
@@ -36,16 +38,13 @@ impl Scope<'_> {
             ("finalize", "update") => self.write_reply(|| self.finalize()),
             ("log", "get") => self.log(),
             ("token", "create") => self.token(),
-            ("ephemeralcontainers" | "resize", "get") => self.get(),
-            ("ephemeralcontainers" | "resize", "update") => self.write_reply(|| self.update(Part::Special)),
-            ("ephemeralcontainers" | "resize", "patch") => {
+            ("ephemeralcontainers" | "resize" | "approval", "get") => self.get(),
+            ("ephemeralcontainers" | "resize" | "approval", "update") => {
+                self.write_reply(|| self.update(Part::Special))
+            }
+            ("ephemeralcontainers" | "resize" | "approval", "patch") => {
                 self.check_patch_type()?;
                 self.write_reply(|| self.patch(Part::Special))
-            }
-            ("approval", "update") => self.write_reply(|| self.update(Part::Whole)),
-            ("approval", "patch") => {
-                self.check_patch_type()?;
-                self.write_reply(|| self.patch(Part::Whole))
             }
             ("exec" | "attach" | "portforward", _) => self.stream(),
             (subresource, _) => {
@@ -57,7 +56,14 @@ impl Scope<'_> {
     }
 
     /// A scope for another object of this server, on behalf of the same caller.
-    fn on(&self, group: &str, version: &str, plural: &str, namespace: &str, name: &str) -> Result<Scope<'_>, Status> {
+    pub(crate) fn on(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Scope<'_>, Status> {
         let registry = self.server.registry();
         let kind = registry.lookup(group, version, plural).ok_or_else(Status::unknown_resource)?;
         let path = ResourcePath {
@@ -297,7 +303,7 @@ impl Scope<'_> {
     }
 
     /// What a token is bound to must be there.
-    fn check_token_target(&self, target: &Value) -> Result<(), Status> {
+    fn check_token_target(&self, target: &Value) -> Result<(String, String, String), Status> {
         let (kind, version, name) =
             (meta::text(target, "kind"), meta::text(target, "apiVersion"), meta::text(target, "name"));
         let (plural, namespace) = match (version, kind) {
@@ -311,16 +317,16 @@ impl Scope<'_> {
             }
         };
         match self.server.get(&ResourceId::new("", plural), namespace, name) {
-            Some(_) => Ok(()),
+            Some(found) => Ok((kind.to_ascii_lowercase(), name.to_owned(), found.uid().to_owned())),
             None => Err(Status::not_found(GroupResource::new("", plural), name)),
         }
     }
 
-    /// A service account's token: opaque, from the server's own numbers.
+    /// A service account's token.
     fn token(&self) -> Result<Reply, Status> {
         const LIFETIME_SECONDS: i64 = 3600;
         const SHORTEST_SECONDS: i64 = 600;
-        self.stored()?;
+        let account = self.stored()?;
         let mut body = self.decode_as(&["authentication.k8s.io/v1"], "TokenRequest")?;
         let seconds = body.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(LIFETIME_SECONDS);
         let now = self.server.clock().now();
@@ -340,9 +346,8 @@ impl Scope<'_> {
             errors.invalid(&Path::new("metadata").child("name"), named, why);
             return Err(Status::invalid("authentication.k8s.io", "TokenRequest", &self.path.name, &errors));
         }
-        if let Some(target) = body["spec"].get("boundObjectRef").filter(|target| !target.is_null()) {
-            self.check_token_target(target)?;
-        }
+        let target = body["spec"].get("boundObjectRef").filter(|target| !target.is_null());
+        let bound = target.map(|target| self.check_token_target(target)).transpose()?;
         if let Some(schema) = schema::builtin("io.k8s.api.authentication.v1.TokenRequest") {
             let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
             let manager = self.manager(&options.field_manager);
@@ -351,9 +356,18 @@ impl Scope<'_> {
             managedfields::update(&schema, None, &mut body, &write);
         }
         if meta::is_empty(body["spec"].get("audiences")) {
-            body["spec"]["audiences"] = json!(["https://kubernetes.default.svc"]);
+            body["spec"]["audiences"] = json!([ISSUER]);
         }
-        let token = format!("plumbline-{}", self.server.ids().uid());
+        let token = self.server.tokens().sign(&Claims {
+            namespace: self.path.namespace.clone(),
+            account: self.path.name.clone(),
+            uid: account.uid().to_owned(),
+            bound,
+            audiences: array(&body["spec"], "audiences").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            id: self.server.ids().uid(),
+            issued: now.as_second(),
+            expires: end.as_second(),
+        });
         body["status"] = json!({"token": token, "expirationTimestamp": lifecycle::rfc3339(end)});
         let metadata = lifecycle::metadata_mut(&mut body);
         metadata.insert("name".to_owned(), self.path.name.as_str().into());

@@ -113,6 +113,7 @@ impl Scope<'_> {
         if lifecycle::resource_version(&object)? != 0 {
             return Err(Status::raw_error("resourceVersion should not be set on objects to be created"));
         }
+        self.charge_quotas(&object, None, dry_run)?;
         let generated = !lifecycle::metadata_text(&object, "generateName").is_empty();
         let name = lifecycle::metadata_text(&object, "name").to_owned();
         let exists = |existing: &Stored| self.already_exists(existing, &name, generated);
@@ -208,6 +209,9 @@ impl Scope<'_> {
             let old = self.recent_value(&current);
             let new = transform(Some(&old))?;
             let new = self.prepare_update(part, new, &old, current.revision())?;
+            if part != Part::Status {
+                self.charge_quotas(&new, Some(&old), rules.dry_run)?;
+            }
             if lifecycle::ends_deletion(&new, &old) {
                 if !rules.dry_run {
                     let removed = self.server.store().delete(&self.resource, current.key(), current.revision());
@@ -266,8 +270,7 @@ impl Scope<'_> {
         match part {
             Part::Whole => strategy.prepare_for_update(&mut new, old, &context),
             Part::Special => {
-                strategy.narrow(&self.path.subresource, &mut new, old);
-                strategy.prepare_for_update(&mut new, old, &context);
+                strategy.prepare_for_subresource_update(&self.path.subresource, &mut new, old, &context);
             }
             Part::Status => strategy.prepare_for_status_update(&mut new, old, &context),
             Part::Finalize => meta::keep_field(&mut new, old, "status"),

@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn priority_comes_from_the_class() {
-        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: "u", lookup: &Classes };
+        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::apiserver::identity::NOBODY, lookup: &Classes };
         let mut pod = json!({"metadata": {"name": "p"}, "spec": {"priorityClassName": "high"}});
         priority(&mut pod, &ctx).expect("known class");
         assert_eq!(pod["spec"], json!({"priorityClassName": "high", "priority": 7, "preemptionPolicy": "Never"}));
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn priority_defaults_to_zero() {
-        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: "u", lookup: &NoLookup };
+        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::apiserver::identity::NOBODY, lookup: &NoLookup };
         let mut pod = json!({"metadata": {"name": "p"}, "spec": {}});
         priority(&mut pod, &ctx).expect("default");
         assert_eq!(pod["spec"], json!({"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}));

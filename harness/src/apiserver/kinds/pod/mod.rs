@@ -6,7 +6,7 @@ pub(super) mod defaults;
 mod difflib;
 mod dump;
 mod env;
-mod qos;
+pub(super) mod qos;
 mod resources;
 mod scheduling;
 mod subresources;

@@ -7,7 +7,7 @@ use crate::apiserver::kinds::selector::array;
 
 /// `Guaranteed` when every container limits cpu and memory to what it requests, `BestEffort` when nobody requests or
 /// limits either, else `Burstable`. Pod-level resources, where given, decide alone.
-pub(super) fn class(spec: &Value) -> &'static str {
+pub(in crate::apiserver::kinds) fn class(spec: &Value) -> &'static str {
     let mut seen = false;
     let mut guaranteed = true;
     if let Some(resources) = spec.get("resources").filter(|r| is_given(r)) {

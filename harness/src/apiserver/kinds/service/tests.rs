@@ -19,7 +19,7 @@ impl Lookup for Taken {
 }
 
 fn create(spec: Value, taken: &Taken) -> Result<Value, Status> {
-    let ctx = Context { now: Timestamp::UNIX_EPOCH, user: "u", lookup: taken };
+    let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::apiserver::identity::NOBODY, lookup: taken };
     let mut service = json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec});
     Service.default(&mut service);
     Service.prepare_for_create(&mut service, &ctx);
@@ -73,7 +73,7 @@ fn node_ports_are_given_out_per_protocol() {
 #[test]
 fn updates_keep_what_was_given_out() {
     let taken = Taken(Vec::new());
-    let ctx = Context { now: Timestamp::UNIX_EPOCH, user: "u", lookup: &taken };
+    let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::apiserver::identity::NOBODY, lookup: &taken };
     let old = create(json!({"type": "NodePort", "ports": [{"port": 80}]}), &taken).expect("created");
     let mut new = json!({"metadata": old["metadata"], "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     Service.default(&mut new);

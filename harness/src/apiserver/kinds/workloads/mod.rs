@@ -41,11 +41,14 @@ fn template_default(spec: &mut Map<String, Value>) {
     }
 }
 
+/// Counters that are pointers upstream: a zero that somebody wrote is kept.
+const POINTERS: [&str; 2] = ["collisionCount", "terminatingReplicas"];
+
 /// Shows `shown` counters even when 0 and drops all other numbers that are 0, as upstream's types do.
 fn status_default(object: &mut Value, shown: &[&str]) {
     let Some(status) = meta::object_at(object, "status") else { return };
     status.retain(|field, value| {
-        value.as_i64() != Some(0) || shown.contains(&field.as_str()) || field == "collisionCount"
+        value.as_i64() != Some(0) || shown.contains(&field.as_str()) || POINTERS.contains(&field.as_str())
     });
     for field in shown {
         value_default(status, field, 0);
