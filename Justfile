@@ -39,3 +39,15 @@ bench *ARGS:
 # the crate documentation
 docs:
     cargo doc --workspace --no-deps --open
+
+# which fixture shows which rule: just catalogue --format html > catalogue.html
+catalogue *ARGS:
+    cargo run --release -- catalogue {{ARGS}}
+
+# break the controllers in every small way and look whether the fixtures notice (an hour; report in target/mutants/mutants.md)
+mutants *ARGS:
+    cargo run --manifest-path mutants/Cargo.toml -- mutants {{ARGS}}
+
+# bring upstream's own bugs back one at a time and look whether the fixtures notice (report in target/mutants/bugs.md)
+bugs *ARGS:
+    cargo run --manifest-path mutants/Cargo.toml -- bugs {{ARGS}}

@@ -13,7 +13,7 @@ pub enum Exit {
     BadFixtures,
     /// The filters select no fixture, or every selected one was skipped.
     NothingSelected,
-    /// A document says what is not so: a conformance report does not verify, a known deviation is none.
+    /// A document says what is not so: a conformance report does not verify, a known deviation is none, the catalogue has a gap.
     Refuted,
     /// The surroundings do not work: no fixtures folder, unwritable output, no port, no runtime.
     Environment,
@@ -55,7 +55,7 @@ Exit codes:
   2    wrong command line
   3    bad fixtures: nothing ran
   4    nothing selected, or everything selected was skipped
-  5    a document says what is not so (a report that does not verify, a known deviation that is none)
+  5    a document says what is not so (a report that does not verify, a known deviation that is none, a gap in the catalogue)
   96   the environment does not work (no fixtures folder, unwritable output, …)
   100  fixtures failed, or a profile is not conformant
   101  the two subjects of compare differ";

@@ -21,6 +21,7 @@
 //! | [`transcript`] | the server's record of everything, and its form for people |
 //! | [`expect`], [`invariants`] | judge a run, afterwards and purely from the transcript |
 //! | [`report`], [`snapshot`] | tell about it |
+//! | [`catalogue`] | which fixture shows which rule of Kubernetes, and what is missing |
 //! | [`conformance`] | who was tested against what, in a document that cannot disagree with itself |
 //! | [`bench`] | how fast and how small the API server is |
 //! | [`cli`], [`exit`] | the program |
@@ -31,6 +32,7 @@
 
 pub mod apiserver;
 pub mod bench;
+pub mod catalogue;
 pub mod cli;
 pub mod cluster;
 pub mod conformance;

@@ -1,6 +1,7 @@
 //! The command line: one file per verb. Data goes to standard output, talk to standard error.
 
 mod bench;
+mod catalogue;
 mod compare;
 mod conform;
 mod explain;
@@ -44,6 +45,8 @@ enum Verb {
     Conform(conform::Args),
     /// Check that a conformance report can be true
     Verify(verify::Args),
+    /// Show which fixture covers which rule, and fail if one is missing
+    Catalogue(catalogue::Args),
     /// Show where two subjects differ
     Compare(compare::Args),
     /// Serve the fake API server to kubectl and other clients
@@ -85,6 +88,7 @@ pub fn main() -> Exit {
         Some(Verb::Explain(args)) => explain::main(&args),
         Some(Verb::Conform(args)) => conform::main(&args),
         Some(Verb::Verify(args)) => verify::main(&args),
+        Some(Verb::Catalogue(args)) => catalogue::main(&args),
         Some(Verb::Compare(args)) => compare::main(&args),
         Some(Verb::Bench(args)) => bench::main(&args),
         Some(Verb::Serve(args)) => serve::main(&args).map_err(Error::Environment),

@@ -22,5 +22,5 @@ pub mod evidence;
 pub mod profile;
 pub mod record;
 pub mod report;
-mod strict;
+pub(crate) mod strict;
 pub mod verify;

@@ -9,17 +9,17 @@ use crate::fixture::schema::Field;
 use crate::fixture::yaml;
 
 /// A field that must be there.
-pub(super) const fn must(name: &'static str, form: &'static str, doc: &'static str) -> Field {
+pub(crate) const fn must(name: &'static str, form: &'static str, doc: &'static str) -> Field {
     Field { name, form, required: true, doc }
 }
 
 /// A field that may be there.
-pub(super) const fn may(name: &'static str, form: &'static str, doc: &'static str) -> Field {
+pub(crate) const fn may(name: &'static str, form: &'static str, doc: &'static str) -> Field {
     Field { name, form, required: false, doc }
 }
 
 /// Reads `file` with `read`, which notes problems at the cursor and returns `None` only if there are any.
-pub(super) fn load<T>(file: &Path, read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> Result<T, Problems> {
+pub(crate) fn load<T>(file: &Path, read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> Result<T, Problems> {
     match fs::read_to_string(file) {
         Ok(text) => parse(file, &text, read),
         Err(error) => Err(whole(file, format!("unable to read: {error}"))),
@@ -27,7 +27,7 @@ pub(super) fn load<T>(file: &Path, read: impl FnOnce(&Cursor<'_>) -> Option<T>) 
 }
 
 /// As [`load`], of a text that was read.
-pub(super) fn parse<T>(file: &Path, text: &str, read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> Result<T, Problems> {
+pub(crate) fn parse<T>(file: &Path, text: &str, read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> Result<T, Problems> {
     let problem = |line, column, path, message, hint| Problem {
         file: file.to_owned(),
         line,
@@ -59,7 +59,7 @@ fn whole(file: &Path, message: String) -> Problems {
 }
 
 /// A text that is not blank.
-pub(super) fn words(fields: &Fields<'_>, name: &str) -> Option<String> {
+pub(crate) fn words(fields: &Fields<'_>, name: &str) -> Option<String> {
     let cursor = fields.get(name)?;
     let text = cursor.words()?;
     if text.trim().is_empty() {

@@ -1,0 +1,181 @@
+//! The map from what Kubernetes does to the fixtures that show it.
+//!
+//! `fixtures/catalogue.yaml` lists every known behaviour, rule and bug; `fixtures/NOT-COVERED.md` says of some why no black
+//! box can see them. Everything else needs a fixture that cites its id, or an always-on invariant. [`Map::gaps`] lists what
+//! does not fit; `plumbline catalogue` and a test fail on it.
+//!
+//! ```text
+//! catalogue.yaml ─┐
+//! NOT-COVERED.md ─┼─► Map ─► rows: id, fixtures, snapshots, source ─► render ─► table, Markdown, HTML, JSON
+//! fixtures, snaps ┘    └──► gaps
+//! ```
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::fixture::Fixture;
+use crate::invariants;
+use crate::snapshot;
+
+pub mod read;
+pub mod render;
+
+pub use read::{Catalogue, Excuse};
+
+/// A part of the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its heading.
+    pub title: String,
+    /// Where upstream does this: files and functions, or a document.
+    pub source: String,
+    /// What it lists.
+    pub entries: Vec<Entry>,
+}
+
+/// A behaviour, a rule, an invariant, or a bug.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// `D-050`, `BR-24-03`, `I-G2`; of a bug `#82149` or `vcluster#699`.
+    pub id: String,
+    /// Further numbers of a bug.
+    pub also: Vec<String>,
+    /// What it says, in a line.
+    pub what: String,
+    /// Of a bug: the rules whose fixtures show it.
+    pub rules: Vec<String>,
+}
+
+impl Entry {
+    fn is_bug(&self) -> bool {
+        self.id.contains('#')
+    }
+
+    /// Whether a source such as `kubernetes/kubernetes#82149` names this bug.
+    fn is_cited_by(&self, source: &str) -> bool {
+        std::iter::once(&self.id).chain(&self.also).filter(|id| id.contains('#')).any(|id| {
+            let ends = |at: usize| !source[at + id.len()..].starts_with(|c: char| c.is_ascii_digit());
+            source.match_indices(id.as_str()).any(|(at, _)| ends(at) && (at > 0 || !id.starts_with('#')))
+        })
+    }
+}
+
+/// A line of the map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// What it is about.
+    pub entry: &'a Entry,
+    /// The section's source.
+    pub source: &'a str,
+    /// The fixtures that show it: files, and how many cases of each.
+    pub fixtures: Vec<(String, usize)>,
+    /// The always-on invariants that check it.
+    pub invariants: Vec<&'static str>,
+    /// Why it is not covered.
+    pub excuse: Option<&'a str>,
+}
+
+impl Row<'_> {
+    fn is_covered(&self) -> bool {
+        !self.fixtures.is_empty() || !self.invariants.is_empty()
+    }
+
+    /// How many cases show it.
+    #[must_use]
+    pub fn cases(&self) -> usize {
+        self.fixtures.iter().map(|(_, cases)| cases).sum()
+    }
+
+    /// The snapshots of its fixtures, from the root of the repository.
+    #[must_use]
+    pub fn snapshots(&self) -> Vec<PathBuf> {
+        self.fixtures.iter().map(|(stem, _)| snapshot::file(Path::new("snapshots"), stem)).collect()
+    }
+}
+
+/// The whole map.
+#[derive(Clone, Debug)]
+pub struct Map<'a> {
+    /// The sections: title and lines.
+    pub sections: Vec<(&'a str, Vec<Row<'a>>)>,
+    /// What does not fit, a sentence each.
+    pub gaps: Vec<String>,
+}
+
+impl<'a> Map<'a> {
+    /// Holds `fixtures` against `catalogue`; snapshots are looked for in `snapshots`.
+    #[must_use]
+    pub fn new(catalogue: &'a Catalogue, fixtures: &[Fixture], snapshots: &Path) -> Self {
+        let sections: Vec<(&str, Vec<Row<'_>>)> = catalogue
+            .sections
+            .iter()
+            .map(|section| {
+                let row = |entry| row(entry, section, &catalogue.excuses, fixtures);
+                (section.title.as_str(), section.entries.iter().map(row).collect())
+            })
+            .collect();
+        let mut gaps = Vec::new();
+        sections.iter().flat_map(|(_, rows)| rows).for_each(|row| gaps.extend(gap(row)));
+        gaps.extend(strangers(catalogue, fixtures));
+        let stems: BTreeSet<&str> = fixtures.iter().map(Fixture::stem).collect();
+        let missing = stems.into_iter().filter(|stem| !snapshot::file(snapshots, stem).is_file());
+        gaps.extend(missing.map(|stem| format!("{stem} has no snapshot")));
+        Self { sections, gaps }
+    }
+
+    /// All lines.
+    pub fn rows(&self) -> impl Iterator<Item = &Row<'a>> {
+        self.sections.iter().flat_map(|(_, rows)| rows)
+    }
+}
+
+fn row<'a>(entry: &'a Entry, section: &'a Section, excuses: &'a [Excuse], fixtures: &[Fixture]) -> Row<'a> {
+    let shows = |fixture: &&Fixture| {
+        fixture.rules.iter().any(|rule| *rule == entry.id || entry.rules.contains(rule))
+            || entry.is_bug() && fixture.source.iter().any(|source| entry.is_cited_by(source))
+    };
+    let mut stems: Vec<(String, usize)> = Vec::new();
+    for fixture in fixtures.iter().filter(shows) {
+        match stems.iter_mut().find(|(stem, _)| stem == fixture.stem()) {
+            Some((_, cases)) => *cases += 1,
+            None => stems.push((fixture.stem().to_owned(), 1)),
+        }
+    }
+    let checks = |id: &str| *id == entry.id || entry.rules.iter().any(|rule| rule == id);
+    let invariants = invariants::ALL.iter().filter(|one| one.ids.iter().any(|id| checks(id))).map(|one| one.name);
+    let excuse = excuses.iter().find(|excuse| excuse.id == entry.id).map(|excuse| excuse.reason.as_str());
+    Row { entry, source: &section.source, fixtures: stems, invariants: invariants.collect(), excuse }
+}
+
+fn gap(row: &Row<'_>) -> Option<String> {
+    let Entry { id, what, .. } = row.entry;
+    match row.excuse {
+        None if !row.is_covered() => Some(format!(
+            "{id} ({what}) has no fixture: write one that cites it, or say in NOT-COVERED.md why none can see it"
+        )),
+        Some(_) if row.is_covered() => {
+            let (shown, checked) = (row.fixtures.iter().map(|(stem, _)| stem.as_str()), row.invariants.iter().copied());
+            let by = shown.chain(checked).next().unwrap_or_default();
+            Some(format!("{id} is covered by {by}, and NOT-COVERED.md says that it is not"))
+        }
+        None if id.starts_with("BR-") && row.cases() < 2 => {
+            Some(format!("{id} ({what}) has one case: a rule needs one at its boundary and one beyond"))
+        }
+        _ => None,
+    }
+}
+
+/// Ids that the catalogue does not have.
+fn strangers(catalogue: &Catalogue, fixtures: &[Fixture]) -> Vec<String> {
+    let known: BTreeSet<&str> =
+        catalogue.sections.iter().flat_map(|section| &section.entries).map(|entry| entry.id.as_str()).collect();
+    let cited = fixtures.iter().flat_map(|fixture| {
+        let whose = |rule: &'_ String| (rule.clone(), fixture.stem().to_owned());
+        fixture.rules.iter().map(whose)
+    });
+    let cited = cited.chain(catalogue.excuses.iter().map(|excuse| (excuse.id.clone(), "NOT-COVERED.md".to_owned())));
+    let behind = catalogue.sections.iter().flat_map(|section| &section.entries);
+    let behind = behind.flat_map(|entry| entry.rules.iter().map(|rule| (rule.clone(), entry.id.clone())));
+    let strange: BTreeSet<_> = cited.chain(behind).filter(|(id, _)| !known.contains(id.as_str())).collect();
+    strange.into_iter().map(|(id, whose)| format!("{whose} cites {id}, which the catalogue does not have")).collect()
+}

@@ -1,0 +1,172 @@
+//! Reads `catalogue.yaml` and `NOT-COVERED.md`, strictly.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::{Entry, Section};
+use crate::conformance::strict::{self, may, must, words};
+use crate::fixture::Problems;
+use crate::fixture::decode::Cursor;
+use crate::fixture::error::{Fail, Problem};
+use crate::fixture::schema::Record;
+
+/// The list, below the fixtures folder.
+pub const FILE: &str = "catalogue.yaml";
+
+/// What no fixture shows, and why, below the fixtures folder.
+pub const EXCUSES: &str = "NOT-COVERED.md";
+
+const RECORD: Record = Record {
+    name: "catalogue",
+    doc: "All that is known of the controllers.",
+    fields: &[must("sections", "list of sections", "In the order of the table.")],
+};
+
+const SECTION: Record = Record {
+    name: "section",
+    doc: "A part of it.",
+    fields: &[
+        must("title", "text", "Its heading."),
+        must("source", "text", "Where upstream does this."),
+        may("rules", "map: id to text", "What it lists."),
+        may("bugs", "list of bugs", "What went wrong upstream."),
+    ],
+};
+
+const BUG: Record = Record {
+    name: "bug",
+    doc: "A bug of upstream's, past or present.",
+    fields: &[
+        must("id", "`#number` or `project#number`", "The issue."),
+        may("also", "list of the same", "Duplicates, fixes, discussions."),
+        must("what", "text", "What goes wrong, in a line."),
+        may("rules", "list of ids", "The rules whose fixtures show it."),
+    ],
+};
+
+/// Why something is not covered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excuse {
+    /// The id.
+    pub id: String,
+    /// The reason.
+    pub reason: String,
+}
+
+/// Both files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Catalogue {
+    /// What there is to cover.
+    pub sections: Vec<Section>,
+    /// What is not covered.
+    pub excuses: Vec<Excuse>,
+}
+
+impl Catalogue {
+    /// Reads both files below the fixtures folder `root`.
+    ///
+    /// # Errors
+    ///
+    /// Every problem, with its line.
+    pub fn load(root: &Path) -> Result<Self, Problems> {
+        let sections = strict::load(&root.join(FILE), read)?;
+        let file = root.join(EXCUSES);
+        let text = fs::read_to_string(&file).map_err(|error| one(&file, 0, format!("unable to read: {error}")))?;
+        Ok(Self { sections, excuses: excuses(&file, &text)? })
+    }
+}
+
+fn one(file: &Path, line: u64, message: String) -> Problems {
+    let file = file.to_owned();
+    Problems(vec![Problem { file, line, column: 1, path: String::new(), row: None, message, hint: None }])
+}
+
+fn read(cursor: &Cursor<'_>) -> Option<Vec<Section>> {
+    let list = cursor.record(&RECORD)?.get("sections")?;
+    let sections: Vec<Section> = list.list().iter().filter_map(section).collect();
+    let mut seen = BTreeSet::new();
+    for entry in sections.iter().flat_map(|section| &section.entries) {
+        for id in std::iter::once(&entry.id).chain(&entry.also) {
+            if !seen.insert(id.as_str()) {
+                list.fail(Fail::new(format!("`{id}` is listed twice")));
+            }
+        }
+    }
+    Some(sections)
+}
+
+fn section(cursor: &Cursor<'_>) -> Option<Section> {
+    let fields = cursor.record(&SECTION)?;
+    let mut entries = Vec::new();
+    if let Some(rules) = fields.get("rules") {
+        for (id, what) in rules.texts() {
+            entries.push(Entry { id, what, ..Entry::default() });
+        }
+    }
+    if let Some(bugs) = fields.get("bugs") {
+        entries.extend(bugs.list().iter().filter_map(bug));
+    }
+    if entries.is_empty() {
+        cursor.fail(Fail::new("lists nothing").hint("give it `rules` or `bugs`"));
+    }
+    Some(Section { title: words(&fields, "title")?, source: words(&fields, "source")?, entries })
+}
+
+fn bug(cursor: &Cursor<'_>) -> Option<Entry> {
+    let fields = cursor.record(&BUG)?;
+    let (id, what) = (words(&fields, "id")?, words(&fields, "what")?);
+    if !id.contains('#') {
+        cursor.fail(Fail::new(format!("`{id}` is not an issue")).hint("write it like `#82149`"));
+    }
+    Some(Entry { id, also: fields.text_list("also"), what, rules: fields.text_list("rules") })
+}
+
+/// The rows of the tables of a Markdown file: the id in the first column (in backquotes or not), the reason in the second.
+///
+/// # Errors
+///
+/// A row without a reason, or an id that stands there twice.
+pub fn excuses(file: &Path, text: &str) -> Result<Vec<Excuse>, Problems> {
+    let mut found: Vec<Excuse> = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let Some(row) = line.strip_prefix('|') else { continue };
+        let mut cells = row.split('|').map(str::trim);
+        let (id, reason) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+        let id = id.trim_matches('`');
+        if id == "id" || id.starts_with("--") {
+            continue;
+        }
+        if reason.split_whitespace().count() < 3 {
+            return Err(one(file, number, format!("`{id}` has no reason, which is a sentence in the second column")));
+        }
+        if found.iter().any(|other| other.id == id) {
+            return Err(one(file, number, format!("`{id}` is listed twice")));
+        }
+        found.push(Excuse { id: id.to_owned(), reason: reason.to_owned() });
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[test]
+    fn a_table_is_read_row_by_row() {
+        let text = "# Head\n\ntext | more\n\n| id | reason |\n| --- | --- |\n| `D-001` | no box sees it |\n| #12 | it is slow only |\n";
+        let found = excuses(Path::new("x.md"), text).expect("a good table");
+        let pairs: Vec<_> = found.iter().map(|excuse| (excuse.id.as_str(), excuse.reason.as_str())).collect();
+        assert_eq!(pairs, [("D-001", "no box sees it"), ("#12", "it is slow only")]);
+    }
+
+    #[rstest]
+    #[case("| `D-001` | because |\n", "x.md:1:1: `D-001` has no reason, which is a sentence in the second column")]
+    #[case("| a | one two three |\n| a | one two three |\n", "x.md:2:1: `a` is listed twice")]
+    fn a_bad_row_is_told(#[case] text: &str, #[case] expected: &str) {
+        let problems = excuses(Path::new("x.md"), text).expect_err("a bad table");
+        assert!(problems.to_string().contains(expected), "{problems}");
+    }
+}

@@ -1,0 +1,160 @@
+//! The map as a table for terminals, as Markdown, HTML and JSON. Pure.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{Map, Row};
+
+/// For terminals: a line for each id.
+#[must_use]
+pub fn table(map: &Map<'_>) -> String {
+    let mut text = String::new();
+    let width = map.rows().map(|row| row.entry.id.chars().count()).max().unwrap_or_default();
+    for (title, rows) in &map.sections {
+        let _ = writeln!(text, "{title}");
+        for row in rows {
+            let _ = writeln!(text, "  {:<width$}  {:<40}  {}", row.entry.id, row.entry.what, shown(row).join(", "));
+        }
+    }
+    let _ = writeln!(text, "\n{}", summary(map));
+    text
+}
+
+/// As Markdown, with links that work from the root of the repository.
+#[must_use]
+pub fn markdown(map: &Map<'_>) -> String {
+    let mut text = format!("# Catalogue\n\n{}\n", summary(map));
+    for (title, rows) in &map.sections {
+        let source = rows.first().map_or("", |row| row.source);
+        let _ = write!(text, "\n## {title}\n\nUpstream: {}\n\n", escape_bar(source));
+        text.push_str("| id | what | fixtures | snapshots |\n| --- | --- | --- | --- |\n");
+        for row in rows {
+            let fixtures =
+                row.fixtures.iter().map(|(stem, cases)| format!("[{stem}](fixtures/{stem}.yaml){}", times(*cases)));
+            let checks = row.invariants.iter().map(|name| format!("invariant `{name}`"));
+            let shown = fixtures.chain(checks).collect::<Vec<_>>().join("<br>");
+            let shown = row.excuse.map_or(shown, |excuse| format!("not covered: {}", escape_bar(excuse)));
+            let snapshots = row.snapshots();
+            let snapshots = snapshots.iter().map(|file| format!("[snap]({})", file.display())).collect::<Vec<_>>();
+            let _ = writeln!(
+                text,
+                "| {} | {} | {shown} | {} |",
+                name(row),
+                escape_bar(&row.entry.what),
+                snapshots.join("<br>")
+            );
+        }
+    }
+    text
+}
+
+/// As one HTML page without scripts.
+#[must_use]
+pub fn html(map: &Map<'_>) -> String {
+    let mut text = String::from(HEAD);
+    let _ = writeln!(text, "<h1>Catalogue</h1>\n<p>{}</p>", escape(&summary(map)));
+    for (title, rows) in &map.sections {
+        let source = rows.first().map_or("", |row| row.source);
+        let _ = writeln!(text, "<h2>{}</h2>\n<p>Upstream: <code>{}</code></p>", escape(title), escape(source));
+        text.push_str("<table>\n<tr><th>id</th><th>what</th><th>fixtures</th><th>snapshots</th></tr>\n");
+        for row in rows {
+            text.push_str(&html_row(row));
+        }
+        text.push_str("</table>\n");
+    }
+    text.push_str("</body>\n</html>\n");
+    text
+}
+
+const HEAD: &str = "<!doctype html>
+<html lang=\"en\">
+<head>
+<meta charset=\"utf-8\">
+<title>Plumbline: catalogue</title>
+<style>
+body { font: 15px/1.4 sans-serif; margin: 2em; }
+table { border-collapse: collapse; }
+th, td { border: 1px solid #ccc; padding: .2em .6em; text-align: left; vertical-align: top; }
+td:first-child { white-space: nowrap; }
+.not { color: #777; }
+</style>
+</head>
+<body>
+";
+
+fn html_row(row: &Row<'_>) -> String {
+    let fixtures = row
+        .fixtures
+        .iter()
+        .map(|(stem, cases)| format!("<a href=\"fixtures/{0}.yaml\">{0}</a>{1}", escape(stem), escape(&times(*cases))));
+    let checks = row.invariants.iter().map(|name| format!("invariant <code>{}</code>", escape(name)));
+    let shown = fixtures.chain(checks).collect::<Vec<_>>().join("<br>");
+    let excuse = row.excuse.map(|excuse| format!("<span class=\"not\">not covered: {}</span>", escape(excuse)));
+    let snapshots = row.snapshots();
+    let snapshots =
+        snapshots.iter().map(|file| format!("<a href=\"{}\">snap</a>", escape(&file.display().to_string())));
+    format!(
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+        escape(&name(row)),
+        escape(&row.entry.what),
+        excuse.unwrap_or(shown),
+        snapshots.collect::<Vec<_>>().join("<br>")
+    )
+}
+
+/// For programs.
+#[must_use]
+pub fn json(map: &Map<'_>) -> String {
+    let row = |title: &str, row: &Row<'_>| {
+        json!({
+            "id": row.entry.id,
+            "also": row.entry.also,
+            "section": title,
+            "what": row.entry.what,
+            "source": row.source,
+            "fixtures": row.fixtures.iter().map(|(stem, cases)| json!({ "fixture": stem, "cases": cases })).collect::<Vec<_>>(),
+            "snapshots": row.snapshots().iter().map(|file| file.display().to_string()).collect::<Vec<_>>(),
+            "invariants": row.invariants,
+            "notCovered": row.excuse,
+        })
+    };
+    let rows: Vec<Value> =
+        map.sections.iter().flat_map(|(title, rows)| rows.iter().map(|one| row(title, one))).collect();
+    let document = json!({ "apiVersion": "plumbline/v1", "kind": "Catalogue", "rows": rows, "gaps": map.gaps });
+    format!("{document:#}\n")
+}
+
+fn name(row: &Row<'_>) -> String {
+    std::iter::once(&row.entry.id).chain(&row.entry.also).cloned().collect::<Vec<_>>().join(" ")
+}
+
+fn shown(row: &Row<'_>) -> Vec<String> {
+    let fixtures = row.fixtures.iter().map(|(stem, cases)| format!("{stem}{}", times(*cases)));
+    let checks = row.invariants.iter().map(|name| format!("invariant {name}"));
+    let excuse = row.excuse.map(|excuse| format!("not covered: {excuse}"));
+    fixtures.chain(checks).chain(excuse).collect()
+}
+
+fn times(cases: usize) -> String {
+    if cases == 1 { String::new() } else { format!(" ×{cases}") }
+}
+
+fn summary(map: &Map<'_>) -> String {
+    let total = map.rows().count();
+    let excused = map.rows().filter(|row| row.excuse.is_some()).count();
+    let shown = map.rows().filter(|row| !row.fixtures.is_empty()).count();
+    let gaps = map.gaps.len();
+    format!(
+        "{total} ids: {shown} shown by fixtures, {} by invariants alone, {excused} not covered with a reason, {gaps} gaps.",
+        map.rows().filter(|row| row.fixtures.is_empty() && !row.invariants.is_empty()).count()
+    )
+}
+
+fn escape_bar(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

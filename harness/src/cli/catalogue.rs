@@ -1,0 +1,54 @@
+//! `plumbline catalogue`: which fixture shows which rule, and what is missing.
+
+use std::io::{self, Write};
+
+use super::Error;
+use super::select::Folder;
+use crate::catalogue::{Catalogue, Map, render};
+use crate::exit::Exit;
+use crate::fixture::parse;
+
+/// Form of the map.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Format {
+    /// A line for each id
+    #[default]
+    Table,
+    /// Tables with links
+    Markdown,
+    /// One page
+    Html,
+    /// One JSON document (apiVersion plumbline/v1)
+    Json,
+}
+
+/// Flags of `catalogue`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Form of the map
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+
+    #[command(flatten)]
+    folder: Folder,
+}
+
+/// Runs the verb.
+pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+    let root = args.folder.find()?;
+    let fixtures = parse::load(&root).map_err(Error::BadFixtures)?;
+    let catalogue = Catalogue::load(&root).map_err(Error::BadFixtures)?;
+    let map = Map::new(&catalogue, &fixtures, &root.with_file_name("snapshots"));
+    let text = match args.format {
+        Format::Table => render::table(&map),
+        Format::Markdown => render::markdown(&map),
+        Format::Html => render::html(&map),
+        Format::Json => render::json(&map),
+    };
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // Who pipes into `head` has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        written => written?,
+    }
+    if map.gaps.is_empty() { Ok(Exit::Ok) } else { Err(Error::Refuted(map.gaps.join("\nplumbline: "))) }
+}
