@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 pub use super::lister::Lister;
 
 /// Namespace and name of an object; the namespace is empty for cluster-scoped kinds.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// The namespace, empty for cluster-scoped kinds.
     pub namespace: Arc<str>,
@@ -33,6 +33,13 @@ impl ObjectKey {
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.namespace.is_empty() { f.write_str(&self.name) } else { write!(f, "{}/{}", self.namespace, self.name) }
+    }
+}
+
+/// As it is displayed: log lines show keys.
+impl fmt::Debug for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
