@@ -137,9 +137,13 @@ impl Diff<'_> {
             ("message", ""),
         ] {
             if old[field] != new[field] {
-                let value = match (field, new[field].as_str()) {
-                    ("message", Some("")) => continue,
-                    ("message", Some(text)) => self.names.message(text),
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let value = match (field, text(&old[field]), text(&new[field])) {
+                    // An empty message and none are the same to a reader: Go leaves an empty one out.
+                    ("message", was, is) if was == is => continue,
+                    ("message", _, is) if is.is_empty() => "message gone".to_owned(),
+                    ("message", _, is) => self.names.message(&is),
+                    _ if new[field].is_null() => "none".to_owned(),
                     _ => self.names.value(&new[field]),
                 };
                 out.push(' ');
