@@ -5,6 +5,10 @@ use std::process::ExitCode;
 use plumbline::cluster::provision::afterwards;
 use plumbline::process;
 
+/// The API server takes objects apart on one thread and drops them on another, which glibc's allocator answers with locks.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Not clap's business: the arguments of these verbs are another program's.
     let mut arguments = std::env::args_os().skip(1);

@@ -86,7 +86,7 @@ impl ApiServer {
         };
         let server = Self { shared: Arc::new(shared) };
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-            server.seed_namespace(name, true);
+            server.seed_namespace(name);
         }
         server
     }
@@ -216,7 +216,7 @@ impl ApiServer {
             let namespace = lifecycle::metadata_text(&object, "namespace").to_owned();
             let namespace = if namespace.is_empty() { "default" } else { &namespace };
             lifecycle::metadata_mut(&mut object).insert("namespace".to_owned(), namespace.into());
-            self.seed_namespace(namespace, false);
+            self.seed_namespace(namespace);
         }
         kind.strategy.default(&mut object);
         let is_definition = kind.group == crd::GROUP && kind.plural == crd::RESOURCE;
@@ -244,13 +244,13 @@ impl ApiServer {
         Ok(())
     }
 
-    /// A namespace for what is seeded into it, or (`own`) one that the server itself makes at its start.
-    fn seed_namespace(&self, name: &str, own: bool) {
+    /// A namespace for what is seeded into it, or one of those that every cluster has.
+    fn seed_namespace(&self, name: &str) {
         let resource = ResourceId::new("", "namespaces");
         if self.get(&resource, "", name).is_some() {
             return;
         }
-        let mut object = serde_json::json!({
+        let object = serde_json::json!({
             "kind": "Namespace",
             "apiVersion": "v1",
             "metadata": {
@@ -268,16 +268,6 @@ impl ApiServer {
             "spec": {"finalizers": ["kubernetes"]},
             "status": {"phase": "Active"},
         });
-        if own {
-            object["metadata"]["managedFields"] = serde_json::json!([{
-                "manager": "kube-apiserver",
-                "operation": "Update",
-                "apiVersion": "v1",
-                "time": lifecycle::rfc3339(self.clock().now()),
-                "fieldsType": "FieldsV1",
-                "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}},
-            }]);
-        }
         if let Err(error) = self.seed([object]) {
             tracing::error!(name, error, "failed to seed a namespace");
         }

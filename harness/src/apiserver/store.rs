@@ -432,7 +432,7 @@ impl Inner {
             shelf.objects.insert(current.key.clone(), current.clone());
         }
         let entry = LogEntry::new(event_type, current, previous);
-        shelf.log_bytes += entry.event.len();
+        shelf.log_bytes += entry.size();
         shelf.log.push_back(Arc::new(entry));
         while shelf.log.len() > limits.entries || (shelf.log_bytes > limits.bytes && shelf.log.len() > 1) {
             shelf.drop_oldest();
@@ -446,7 +446,7 @@ impl Inner {
 impl Shelf {
     fn drop_oldest(&mut self) {
         if let Some(entry) = self.log.pop_front() {
-            self.log_bytes -= entry.event.len();
+            self.log_bytes -= entry.size();
             self.dropped += 1;
             self.forgotten = entry.current.revision;
         }

@@ -130,7 +130,7 @@ impl Watch {
         let encoded = of.filter(|entry| entry.event_type == event_type && Arc::ptr_eq(&entry.current, stored));
         let chunk = match self.view.transform {
             None if self.view.kind.conversion.is_none() => {
-                encoded.map_or_else(|| stored.event_as(event_type, revision), |entry| entry.event.clone())
+                encoded.map_or_else(|| stored.event_as(event_type, revision), |entry| entry.event().clone())
             }
             transform => {
                 let mut object = self.view.kind.from_storage(stored.value());

@@ -73,11 +73,17 @@ pub fn equal(a: Option<&Value>, b: Option<&Value>) -> bool {
 /// Puts `old`'s value of a top-level field into `new` (removing it when `old` has none).
 pub fn keep_field(new: &mut Value, old: &Value, field: &str) {
     let Some(map) = new.as_object_mut() else { return };
-    match old.get(field) {
-        Some(value) => {
+    match (old.get(field), map.get_mut(field)) {
+        // Comparing costs less than a copy, and clients mostly send back what they got.
+        (Some(value), Some(kept)) => {
+            if kept != value {
+                kept.clone_from(value);
+            }
+        }
+        (Some(value), None) => {
             map.insert(field.to_owned(), value.clone());
         }
-        None => {
+        (None, _) => {
             map.remove(field);
         }
     }

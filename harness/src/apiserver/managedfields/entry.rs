@@ -74,7 +74,8 @@ impl Entry {
         }
     }
 
-    fn read(value: &Value) -> Result<Self, String> {
+    fn read(mut value: Value) -> Result<Self, String> {
+        let fields = value.get_mut("fieldsV1").map(Value::take);
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
         let operation = match text("operation") {
             "Apply" => Operation::Apply,
@@ -87,9 +88,9 @@ impl Entry {
         if text("fieldsType") != "FieldsV1" {
             return Err(format!("invalid fieldsType {:?} in managed fields entry", text("fieldsType")));
         }
-        let set = match value.get("fieldsV1") {
+        let set = match fields {
             None | Some(Value::Null) => FieldSet::default(),
-            Some(fields) => FieldSet::from_value(fields.clone()).ok_or("error decoding set")?,
+            Some(fields) => FieldSet::from_value(fields).ok_or("error decoding set")?,
         };
         Ok(Self {
             manager: text("manager").to_owned(),
@@ -167,9 +168,10 @@ impl Entries {
     ///
     /// # Errors
     /// Upstream's text for the first malformed entry.
-    pub(crate) fn read(value: &Value) -> Result<Self, String> {
+    pub(crate) fn read(value: Value) -> Result<Self, String> {
         let mut entries: Vec<Entry> = Vec::new();
-        for value in value.as_array().into_iter().flatten() {
+        let Value::Array(list) = value else { return Ok(Self::default()) };
+        for value in list {
             let entry = Entry::read(value)?;
             match entries.iter_mut().find(|e| e.same_manager(&entry)) {
                 Some(earlier) => *earlier = entry,

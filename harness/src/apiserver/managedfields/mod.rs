@@ -60,10 +60,12 @@ pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &Wr
     let entries = if write.subresource.is_empty() && is_reset(sent.as_ref()) {
         Some(Entries::default())
     } else if write.subresource.is_empty() {
-        let sent = sent.and_then(|value| Entries::read(&value).ok()).filter(|entries| !entries.is_empty());
-        sent.or_else(|| Entries::read(stored?).ok())
+        let sent = sent.and_then(|value| Entries::read(value).ok()).filter(|entries| !entries.is_empty());
+        sent.or_else(|| Entries::read(stored?.clone()).ok())
     } else {
-        stored.and_then(|value| Entries::read(value).ok())
+        // Mostly the client sends back what it got: then nothing need be copied.
+        let same = sent.filter(|sent| Some(sent) == stored);
+        same.or_else(|| stored.cloned()).and_then(|value| Entries::read(value).ok())
     };
     let mut entries = entries.unwrap_or_default();
     let exists = live.is_some_and(|l| l.pointer("/metadata/uid").is_some());
@@ -77,7 +79,7 @@ pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &Wr
 
 /// Takes the field at `path` from all its owners.
 pub(crate) fn disown(object: &mut Value, path: &[&str]) {
-    let Some(mut entries) = take_managed_fields(object).and_then(|value| Entries::read(&value).ok()) else { return };
+    let Some(mut entries) = take_managed_fields(object).and_then(|value| Entries::read(value).ok()) else { return };
     entries.release(&FieldSet::of_fields(&[path]));
     entries.write(object);
 }

@@ -43,7 +43,7 @@ pub fn apply(schema: &Schema, live: Option<&Value>, config: Value, request: &App
     let config = check(schema, config, request)?;
     let mut live = live.cloned().unwrap_or_else(|| named(schema, request));
     let stored = take_managed_fields(&mut live).unwrap_or(Value::Null);
-    let mut entries = Entries::read(&stored).map_err(|e| failed(format!("failed to decode managed fields: {e}")))?;
+    let mut entries = Entries::read(stored).map_err(|e| failed(format!("failed to decode managed fields: {e}")))?;
     if entries.is_empty() {
         let write = Write { manager: BEFORE_FIRST_APPLY, ..request.write };
         track(schema, None, &live, &mut entries, &write)

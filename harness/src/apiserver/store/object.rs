@@ -1,7 +1,7 @@
 //! Objects at rest and the change events they are slices of.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -205,15 +205,23 @@ pub struct LogEntry {
     pub current: Arc<Stored>,
     /// The state before; `None` where there was none.
     pub previous: Option<Arc<Stored>>,
-    /// The change as a watch event, newline included: encoded once for all watchers.
-    pub event: Bytes,
+    event: OnceLock<Bytes>,
 }
 
 impl LogEntry {
     /// The entry of a change.
     pub fn new(event_type: EventType, current: Arc<Stored>, previous: Option<Arc<Stored>>) -> Self {
-        let event = current.event_as(event_type, current.revision);
-        Self { event_type, current, previous, event }
+        Self { event_type, current, previous, event: OnceLock::new() }
+    }
+
+    /// The change as a watch event, newline included: encoded once for all watchers, by the first of them.
+    pub fn event(&self) -> &Bytes {
+        self.event.get_or_init(|| self.current.event_as(self.event_type, self.current.revision))
+    }
+
+    /// Bytes of the event, about, whether it has been encoded or not.
+    pub(super) fn size(&self) -> usize {
+        self.event_type.prefix().len() + self.current.size() + EVENT_END.len()
     }
 }
 

@@ -56,7 +56,7 @@ fn an_object_is_encoded_in_upstreams_order() {
     let gone = store.delete(&pods(), "ns/a", 2).unwrap().new;
     assert_eq!(gone.value()["metadata"]["resourceVersion"], "3");
     let mut cursor = store.watch_from(&pods(), 2).unwrap();
-    assert!(drain(&store, &mut cursor)[0].event.starts_with(EventType::Deleted.prefix()));
+    assert!(drain(&store, &mut cursor)[0].event().starts_with(EventType::Deleted.prefix()));
 }
 
 #[test]
