@@ -12,6 +12,10 @@ test *ARGS:
 suite *ARGS:
     cargo run --release -- run {{ARGS}}
 
+# every fixture on a k3s of its own, in a container; exit code 96 says why where there is no Docker or no image
+test-e2e *ARGS:
+    cargo build --release -p plumbline-controllers && cargo run --release -- run --cluster k3s --command 'target/release/plumbline-controllers --kube-api-qps=0' {{ARGS}}
+
 # a conformance report: just conform --implementation me.yaml --command './my-controllers {flags}'
 conform *ARGS:
     cargo run --release -- conform {{ARGS}}

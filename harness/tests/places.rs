@@ -14,6 +14,8 @@ mod k3s;
 mod kind;
 #[path = "places/process.rs"]
 mod process;
+#[path = "places/remote.rs"]
+mod remote;
 #[path = "places/tools.rs"]
 mod tools;
 
@@ -42,7 +44,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let arguments = Arguments::from_args();
-    let trials = [process::trials(), envtest::trials(), k3s::trials(), kind::trials(), found::trials()];
+    let trials =
+        [process::trials(), envtest::trials(), k3s::trials(), kind::trials(), found::trials(), remote::trials()];
     let conclusion = libtest_mimic::run(&arguments, trials.into_iter().flatten().collect::<Vec<Trial>>());
     k3s::clean_up();
     conclusion.exit_code()

@@ -12,8 +12,10 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::lifecycle::Ids;
+use super::request::Reply;
 use super::status::Status;
 use super::store::ResourceId;
+use crate::time::Clock;
 use crate::transcript::{Actor, Request};
 
 /// Which requests a rule is about, in words: every field that is set must fit.
@@ -120,7 +122,12 @@ impl std::fmt::Debug for Verdict {
 }
 
 impl Verdict {
-    /// The fault in words, for the transcript.
+    /// The fault in words; `None` if it is none.
+    pub fn fault(&self) -> Option<String> {
+        (!matches!(self, Self::Pass)).then(|| self.describe())
+    }
+
+    /// The verdict in words, for the transcript.
     pub fn describe(&self) -> String {
         let applied = |yes: &bool| if *yes { ", applied" } else { "" };
         match self {
@@ -132,6 +139,48 @@ impl Verdict {
             Self::CloseWatch { after } => format!("close watch after {after:?}"),
             Self::Gone => "gone".to_owned(),
         }
+    }
+}
+
+/// Serves a request as `verdict` wants it; says whether the client never sees the reply. `serve` does what the request
+/// asks for, and breaks a watch after the time it gets; `gone` is 410 as the client of such a request gets it.
+pub(crate) async fn carry_out<F: Future<Output = Reply>>(
+    verdict: Verdict,
+    clock: &Clock,
+    serve: impl Fn(Option<Duration>) -> F,
+    gone: impl FnOnce() -> Reply,
+) -> (Reply, bool) {
+    match verdict {
+        Verdict::Pass => (serve(None).await, false),
+        Verdict::Reply { status, applied } => {
+            if applied {
+                drop(serve(None).await);
+            }
+            (Reply::status(&status), false)
+        }
+        Verdict::Drop { applied } => {
+            let mut reply = if applied { serve(None).await } else { Reply::text(0, "") };
+            reply.drop_connection = true;
+            (reply, true)
+        }
+        Verdict::Delay { by, applied: true } => {
+            let reply = serve(None).await;
+            clock.sleep(by).await;
+            (reply, false)
+        }
+        Verdict::Delay { by, applied: false } => {
+            clock.sleep(by).await;
+            (serve(None).await, false)
+        }
+        Verdict::Hang { applied, tell } => {
+            if applied {
+                drop(serve(None).await);
+            }
+            tell();
+            std::future::pending().await
+        }
+        Verdict::CloseWatch { after } => (serve(Some(after)).await, false),
+        Verdict::Gone => (gone(), false),
     }
 }
 

@@ -32,6 +32,7 @@ use super::request::{ApiRequest, Reply, ReplyBody};
 use super::server::ApiServer;
 use super::service::{ConnectionReset, HttpBody, into_response};
 use super::status::Status;
+use crate::time::Clock;
 use body::{Bodies, Whole};
 use stall::Unstalled;
 
@@ -157,10 +158,45 @@ impl Door {
     }
 }
 
+/// What answers the requests that come over a socket.
+pub trait Handler: Clone + Send + Sync + 'static {
+    /// Answers a request.
+    fn handle(&self, request: ApiRequest) -> impl Future<Output = Reply> + Send;
+
+    /// The time in which connections live.
+    fn clock(&self) -> &Clock;
+
+    /// Told the token of the socket before the first request.
+    fn rekey(&self, _token: &str) {}
+
+    /// Whether it gave this token out itself.
+    fn gave_out(&self, _token: &str) -> bool {
+        false
+    }
+}
+
+impl Handler for ApiServer {
+    async fn handle(&self, request: ApiRequest) -> Reply {
+        Self::handle(self, request).await
+    }
+
+    fn clock(&self) -> &Clock {
+        Self::clock(self)
+    }
+
+    fn rekey(&self, token: &str) {
+        self.tokens().rekey(token.as_bytes());
+    }
+
+    fn gave_out(&self, token: &str) -> bool {
+        self.valid_token(token).is_some()
+    }
+}
+
 /// A server that listens; [`Listening::serve`] answers.
 #[derive(Debug)]
-pub struct Listening {
-    server: ApiServer,
+pub struct Listening<H = ApiServer> {
+    server: H,
     listener: TcpListener,
     address: SocketAddr,
     identity: Option<tls::Identity>,
@@ -174,7 +210,7 @@ pub struct Listening {
 /// # Errors
 ///
 /// A forbidden or unavailable address, an unusable token, or no certificate.
-pub async fn listen(server: ApiServer, options: ListenOptions) -> Result<Listening, ListenError> {
+pub async fn listen<H: Handler>(server: H, options: ListenOptions) -> Result<Listening<H>, ListenError> {
     let wanted = options.address;
     if !wanted.ip().is_loopback() {
         if options.plain {
@@ -196,12 +232,12 @@ pub async fn listen(server: ApiServer, options: ListenOptions) -> Result<Listeni
     let listener = TcpListener::bind(wanted).await.map_err(bind_error)?;
     let address = listener.local_addr().map_err(bind_error)?;
     let identity = if options.plain { None } else { Some(tls::Identity::make(address.ip())?) };
-    server.tokens().rekey(token.as_bytes());
+    server.rekey(&token);
     let (token, door) = (token.into(), Door::default());
     Ok(Listening { server, listener, address, identity, token, limits: options.limits, door })
 }
 
-impl Listening {
+impl<H: Handler> Listening<H> {
     /// The address with its actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -310,8 +346,8 @@ async fn accept(
 
 /// What all connections share.
 #[derive(Debug)]
-struct Connections {
-    server: ApiServer,
+struct Connections<H> {
+    server: H,
     token: Arc<str>,
     limits: Limits,
     door: Door,
@@ -319,7 +355,7 @@ struct Connections {
     bodies: Bodies,
 }
 
-impl Connections {
+impl<H: Handler> Connections<H> {
     async fn connection(self: Arc<Self>, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
         let clock = self.server.clock().clone();
         let watchful = |stream| Unstalled::new(stream, self.limits.write_time, clock.clone());
@@ -452,7 +488,7 @@ impl Connections {
         let token = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         match token {
             Some((_, token)) if same(token.trim(), &self.token) => Ok(()),
-            Some((_, token)) if token.contains('.') && self.server.valid_token(token.trim()).is_some() => Ok(()),
+            Some((_, token)) if token.contains('.') && self.server.gave_out(token.trim()) => Ok(()),
             _ => Err(Status::unauthorized()),
         }
     }
@@ -482,7 +518,6 @@ fn closing(reply: Reply) -> Response<HttpBody> {
 mod tests {
     use super::*;
     use crate::apiserver::ApiServerConfig;
-    use crate::time::Clock;
     use rstest::rstest;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

@@ -161,8 +161,11 @@ fn run(args: &Args, fixtures: &[Fixture], side: &Side) -> Result<(Vec<Seen>, boo
     let plan = args.select.plan(fixtures, &place.arena.place())?;
     talk(&format!("plumbline: {} fixtures on {}", plan.entries.len(), place.arena.subject.name()));
     let mut seen = Gather::default();
-    suite::run(&plan, &place.arena, place.options, &mut seen)?;
-    Ok((seen.0, !place.arena.cluster.is_virtual()))
+    let is_virtual = place.arena.cluster.is_virtual();
+    let run = suite::run(&plan, &place.arena, place.options, &mut seen);
+    place.close()?;
+    run?;
+    Ok((seen.0, !is_virtual))
 }
 
 /// Keeps results with their transcripts.

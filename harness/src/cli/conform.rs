@@ -73,7 +73,9 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let progress = io::stderr().is_terminal();
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let mut both = Both { record, terminal: Terminal::new(io::stderr().lock(), progress && !plain, progress) };
-    suite::run(&plan, &place.arena, place.options, &mut both)?;
+    let run = suite::run(&plan, &place.arena, place.options, &mut both);
+    place.close()?;
+    run?;
     drop(both.terminal);
     let record = both.record;
     summary(&record, &args.out)?;

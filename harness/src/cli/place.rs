@@ -9,11 +9,13 @@ use clap::ValueEnum;
 use regex::Regex;
 
 use super::Error;
-use crate::cluster::{Cluster, Embedded, Served};
+use crate::cluster::provision::{envtest, k3s, kind, kubeconfig};
+use crate::cluster::{Cluster, Embedded, Remote, Served};
 use crate::fixture::Controller;
 use crate::runner::suite::{Arena, Options};
 use crate::subject::Subject;
 use crate::subject::command::Command;
+use crate::subject::external::External;
 use crate::subject::in_process::InProcess;
 use crate::subject::none::NoSubject;
 
@@ -38,16 +40,16 @@ pub(super) struct PlaceArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable, requires = "command")]
     command_env: Vec<(String, String)>,
 
-    /// Name of the subject in reports [default: the program's name]
-    #[arg(long, value_name = "NAME", requires = "command")]
+    /// Name of the subject in reports [default: the program's name, or `external`]
+    #[arg(long, value_name = "NAME")]
     subject_name: Option<String>,
 
-    /// Controllers that the command has [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = controller, requires = "command")]
+    /// Controllers that the command, or what runs in the cluster, has [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = controller)]
     subject_controllers: Vec<Controller>,
 
-    /// Features of level `extended` that the command declares; globs such as `podgc.*`
-    #[arg(long, value_name = "FEATURES", value_delimiter = ',', requires = "command")]
+    /// Features of level `extended` that are declared for it; globs such as `podgc.*`
+    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
     features: Vec<String>,
 
     /// The command is ready when this URL answers with 200, such as `http://127.0.0.1:{port}/readyz`
@@ -78,9 +80,22 @@ pub(super) struct PlaceArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u8,
 
-    /// How many fixtures run side by side [default: one per core; on the wall clock, where they wait, 48]
+    /// How many fixtures run side by side [default: one per core; on the wall clock, where they wait, 48; on a real API
+    /// server 16]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+
+    #[command(flatten, next_help_heading = "Cluster envtest")]
+    envtest: envtest::Options,
+
+    #[command(flatten, next_help_heading = "Cluster k3s")]
+    k3s: k3s::Options,
+
+    #[command(flatten, next_help_heading = "Cluster kind")]
+    kind: kind::Options,
+
+    #[command(flatten, next_help_heading = "Cluster kubeconfig")]
+    found: kubeconfig::Options,
 }
 
 /// A kind of cluster.
@@ -88,6 +103,14 @@ pub(super) struct PlaceArgs {
 enum ClusterKind {
     /// The embedded API server: in virtual time if the subject is in-process, over HTTPS otherwise
     Fake,
+    /// etcd and kube-apiserver as processes
+    Envtest,
+    /// k3s in a container
+    K3s,
+    /// kind, through its command line
+    Kind,
+    /// A cluster that is there already
+    Kubeconfig,
 }
 
 /// A kind of subject.
@@ -97,18 +120,38 @@ enum SubjectKind {
     InProcess,
     /// The program of --command
     Command,
+    /// What runs in the cluster already, of a real cluster
+    External,
     /// Nothing: fixtures about the API server alone
     None,
 }
 
 /// How many fixtures run side by side on the wall clock.
 const WALL_JOBS: usize = 48;
+/// The same on a real API server, whose work they share.
+const REMOTE_JOBS: usize = 16;
 
 /// The two sides, and what has to live as long as they.
 pub(super) struct Place {
     pub(super) arena: Arena,
     pub(super) options: Options,
     _temporary: Option<tempfile::TempDir>,
+}
+
+impl Place {
+    /// Ends what was started.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Environment`] when the cluster broke, or does not end as it should.
+    pub(super) fn close(self) -> Result<(), Error> {
+        let broken = self.arena.cluster.broken();
+        let stopped = self.arena.cluster.stop();
+        if let Some(why) = broken {
+            return Err(Error::Environment(format!("the cluster broke in mid-run; nothing after that counts: {why}")));
+        }
+        stopped.map_err(Error::Environment)
+    }
 }
 
 impl PlaceArgs {
@@ -137,12 +180,22 @@ impl PlaceArgs {
     pub(super) fn start(&self, fail_fast: bool) -> Result<Place, Error> {
         let (logs, temporary) = self.log_folder()?;
         let subject = self.subject(&logs)?;
+        let external = self.subject == Some(SubjectKind::External);
+        if external && self.cluster == ClusterKind::Fake {
+            let next = "nothing runs in a fake cluster: --subject external goes with the real ones";
+            return Err(Error::Usage(next.to_owned()));
+        }
         let cluster: Arc<dyn Cluster> = match self.cluster {
             ClusterKind::Fake if subject.is_virtual() && !self.wall_clock => Arc::new(Embedded),
             ClusterKind::Fake => Arc::new(Served),
+            _ => self.remote(&logs, external)?,
         };
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let usual = if cluster.is_virtual() { cores } else { WALL_JOBS };
+        let usual = match self.cluster {
+            ClusterKind::Fake if cluster.is_virtual() => cores,
+            ClusterKind::Fake => WALL_JOBS,
+            _ => REMOTE_JOBS,
+        };
         let options = Options {
             jobs: self.jobs.map_or(usual, usize::from),
             fail_fast,
@@ -150,6 +203,27 @@ impl PlaceArgs {
             retries: self.retries,
         };
         Ok(Place { arena: Arena { cluster, subject }, options, _temporary: temporary })
+    }
+
+    /// Starts, or finds, a real API server.
+    fn remote(&self, logs: &std::path::Path, external: bool) -> Result<Arc<dyn Cluster>, Error> {
+        let started = match self.cluster {
+            ClusterKind::Fake | ClusterKind::Envtest => Remote::start(|| envtest::start(&self.envtest, logs)),
+            ClusterKind::K3s => Remote::start(|| k3s::start(&self.k3s, logs)),
+            ClusterKind::Kind => Remote::start(|| kind::start(&self.kind, logs)),
+            ClusterKind::Kubeconfig => Remote::start(|| kubeconfig::start(&self.found, logs)),
+        };
+        let remote = started.map_err(Error::Environment)?;
+        if external {
+            return Ok(Arc::new(remote.unseen()));
+        }
+        let tests = !matches!(self.subject, Some(SubjectKind::None));
+        if tests && !remote.built_in().is_empty() {
+            let why = "the cluster's own controllers were left on and would do the subject's work: test them with --subject \
+                       external, or switch them off";
+            return Err(Error::Usage(why.to_owned()));
+        }
+        Ok(Arc::new(remote))
     }
 
     fn log_folder(&self) -> Result<(PathBuf, Option<tempfile::TempDir>), Error> {
@@ -172,6 +246,13 @@ impl PlaceArgs {
         let command = match (kind, &self.command) {
             (SubjectKind::InProcess, None) => return Ok(Arc::new(InProcess)),
             (SubjectKind::None, None) => return Ok(Arc::new(NoSubject)),
+            (SubjectKind::External, None) => {
+                return Ok(Arc::new(External {
+                    name: self.subject_name.clone().unwrap_or_else(|| "external".to_owned()),
+                    controllers: self.subject_controllers.iter().copied().collect(),
+                    features: self.features.iter().cloned().collect(),
+                }));
+            }
             (SubjectKind::Command, Some(command)) => command,
             (SubjectKind::Command, None) => return Err(Error::Usage("--subject command needs --command".to_owned())),
             (_, Some(_)) => return Err(Error::Usage("--command goes with --subject command only".to_owned())),

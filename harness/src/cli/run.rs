@@ -55,8 +55,9 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let place = args.place.start(args.fail_fast)?;
     let plan = args.select.plan(&fixtures, &place.arena.place())?;
     let mut reporters = reporters(args)?;
-    let report = suite::run(&plan, &place.arena, place.options, &mut reporters)?;
-    Ok(exit(&report))
+    let report = suite::run(&plan, &place.arena, place.options, &mut reporters);
+    place.close()?;
+    Ok(exit(&report?))
 }
 
 /// What a report means to the shell.

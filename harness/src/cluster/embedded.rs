@@ -8,13 +8,13 @@ use http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use super::{Access, Answer, Call, Cluster, Stage};
+use super::{Access, Answer, Call, Cluster, Stage, Unplanted};
 use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
-use crate::apiserver::listener::Door;
+use crate::apiserver::listener::{Door, Handler};
 use crate::apiserver::service::into_response;
 use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig};
-use crate::fixture::Capability;
+use crate::fixture::{Capability, Fixture};
 use crate::time::Clock;
 use crate::transcript::Transcript;
 
@@ -35,11 +35,7 @@ impl Cluster for Embedded {
         Capability::ALL.into_iter().collect()
     }
 
-    fn is_shared(&self) -> bool {
-        false
-    }
-
-    fn stage<'a>(&'a self, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
+    fn stage<'a>(&'a self, _: &'a Fixture, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
         let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
         async { Ok(Box::new(EmbeddedStage { server }) as Box<dyn Stage>) }.boxed_local()
     }
@@ -67,9 +63,9 @@ impl Stage for EmbeddedStage {
         self.server.compact(self.server.store().revision());
     }
 
-    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, String>> {
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, Unplanted>> {
         let seeded = seed(&self.server, objects);
-        async { seeded }.boxed_local()
+        async { seeded.map_err(Unplanted::from) }.boxed_local()
     }
 
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
@@ -99,7 +95,7 @@ pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<Value>
 }
 
 /// Sends `call` to `server` and waits for the whole answer.
-pub(super) async fn send(server: &ApiServer, call: Call) -> Answer {
+pub(super) async fn send(server: &impl Handler, call: Call) -> Answer {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
     if let Ok(user_agent) = HeaderValue::from_str(&call.user_agent) {

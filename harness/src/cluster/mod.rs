@@ -2,6 +2,7 @@
 //!
 //! - [`embedded`]: the server of [`crate::apiserver`] in this very process, in virtual time; a server for each fixture
 //! - [`served`]: the same server over HTTPS, in wall time, for subjects that are processes; again one for each fixture
+//! - [`remote`]: a real API server that fixtures share, each in namespaces and on nodes of its own
 //!
 //! [`provision`] starts and finds real API servers.
 //!
@@ -11,6 +12,7 @@
 pub mod client;
 pub mod embedded;
 pub mod provision;
+pub mod remote;
 pub mod served;
 
 use std::collections::BTreeSet;
@@ -23,11 +25,12 @@ use serde_json::Value;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::Door;
 use crate::apiserver::{ApiServer, ResourceId};
-use crate::fixture::{Capability, Resource};
+use crate::fixture::{Capability, Fixture, Resource};
 use crate::time::Clock;
 use crate::transcript::Transcript;
 
 pub use embedded::Embedded;
+pub use remote::Remote;
 pub use served::Served;
 
 /// Where fixtures run. Lives as long as the run; whatever it started ends when it is dropped.
@@ -45,15 +48,41 @@ pub trait Cluster: Send + Sync {
     /// What it can do.
     fn capabilities(&self) -> BTreeSet<Capability>;
 
-    /// Whether a fixture has to be alone in it: it shares something with the others that the fixture changes.
-    fn is_shared(&self) -> bool;
+    /// Why a fixture cannot run here although its capabilities are there, if it cannot: it is skipped then.
+    fn refuses(&self, _fixture: &Fixture) -> Option<String> {
+        None
+    }
 
-    /// Sets the stage for one fixture. Called in the fixture's runtime; `clock` is the fixture's.
+    /// Whether a fixture has to be alone in it: it changes something that the others see.
+    fn must_be_alone(&self, _fixture: &Fixture) -> bool {
+        false
+    }
+
+    /// Why it no longer works, if it does not: what runs is not to be trusted then, and nothing more can run. Not to be called
+    /// in a runtime.
+    fn broken(&self) -> Option<String> {
+        None
+    }
+
+    /// Ends what was started for it. Not to be called in a runtime.
+    ///
+    /// # Errors
+    ///
+    /// What did not end as it should.
+    fn stop(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Sets the stage for a fixture. Called in the fixture's runtime; `clock` is the fixture's.
     ///
     /// # Errors
     ///
     /// A sentence for people: what does not work, and what to do.
-    fn stage<'a>(&'a self, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>>;
+    fn stage<'a>(
+        &'a self,
+        fixture: &'a Fixture,
+        clock: &'a Clock,
+    ) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>>;
 
     /// Whether time is virtual here.
     fn is_virtual(&self) -> bool {
@@ -83,6 +112,11 @@ pub trait Stage {
     /// Ends [`Stage::keep_back`]: watchers see the last state of each object, once.
     fn let_go(&self, _resource: &ResourceId) {}
 
+    /// Why the place no longer works, as far as this fixture has noticed.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
     /// Makes the past unavailable to watches and lists. Only with [`Capability::Compaction`].
     fn compact(&self);
 
@@ -91,7 +125,7 @@ pub trait Stage {
     /// # Errors
     ///
     /// When an object is of an unknown kind or cannot be stored; the text names it.
-    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, String>>;
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, Unplanted>>;
 
     /// Sends `call` and waits for the whole answer.
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer>;
@@ -109,6 +143,21 @@ pub trait Stage {
     ///
     /// What is left, and where.
     fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>>;
+}
+
+/// Why given objects are not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unplanted {
+    /// No client can make such an object on this server, says the server: the fixture is skipped.
+    Refused(String),
+    /// Something went wrong.
+    Failed(String),
+}
+
+impl From<String> for Unplanted {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
 }
 
 /// How a subject gets at a stage.

@@ -14,12 +14,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::embedded::{seed, send};
-use super::{Access, Answer, Call, Cluster, Stage};
+use super::{Access, Answer, Call, Cluster, Stage, Unplanted};
 use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{Door, ListenOptions, listen};
 use crate::apiserver::{ApiServer, ApiServerConfig, ResourceId};
-use crate::fixture::Capability;
+use crate::fixture::{Capability, Fixture};
 use crate::time::Clock;
 use crate::transcript::Transcript;
 
@@ -40,11 +40,7 @@ impl Cluster for Served {
         Capability::ALL.into_iter().filter(|capability| *capability != Capability::VirtualTime).collect()
     }
 
-    fn is_shared(&self) -> bool {
-        false
-    }
-
-    fn stage<'a>(&'a self, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
+    fn stage<'a>(&'a self, _: &'a Fixture, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
         async {
             let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
             let listening =
@@ -103,9 +99,9 @@ impl Stage for ServedStage {
         self.server.compact(self.server.store().revision());
     }
 
-    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, String>> {
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, Unplanted>> {
         let seeded = seed(&self.server, objects);
-        async { seeded }.boxed_local()
+        async { seeded.map_err(Unplanted::from) }.boxed_local()
     }
 
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {

@@ -153,7 +153,7 @@ pub fn key_of_change(change: &Change) -> Key {
 }
 
 /// The kinds that can be named: built-in ones, and those of the CRDs among `objects`.
-fn kinds(objects: &[Value]) -> Resources {
+pub(crate) fn kinds(objects: &[Value]) -> Resources {
     let mut resources = Resources::default();
     for crd in objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
         let spec = &crd["spec"];

@@ -11,7 +11,7 @@ use super::log::Log;
 use super::pace::{self, Pace};
 use super::{Evidence, calls, isolate};
 use crate::apiserver::faults::{Faults, WatchEnd};
-use crate::cluster::{Answer, Cluster, Stage, resource_id};
+use crate::cluster::{Answer, Cluster, Stage, Unplanted, resource_id};
 use crate::expect::Live;
 use crate::expect::StepReply;
 use crate::fixture::parse::step_checks;
@@ -53,7 +53,7 @@ pub struct Place<'a> {
 async fn play(fixture: &Fixture, place: Place<'_>, evidence: &Evidence, clock: Clock) {
     let log = Log::collect(&clock);
     let trouble = |text: String| evidence.update(|gathered| gathered.troubles.push(text));
-    let stage = match place.cluster.stage(&clock).await {
+    let stage = match place.cluster.stage(fixture, &clock).await {
         Ok(stage) => stage,
         Err(why) => return trouble(format!("unable to set the stage: {why}")),
     };
@@ -165,8 +165,13 @@ impl<'a> World<'a> {
         for object in &mut objects {
             time_text::resolve(object, now, now);
         }
-        let initial =
-            self.stage.seed(objects).await.map_err(|error| format!("unable to plant the given objects: {error}"))?;
+        let initial = self.stage.seed(objects).await.map_err(|unplanted| {
+            let (Unplanted::Failed(why) | Unplanted::Refused(why)) = &unplanted;
+            if let Unplanted::Refused(why) = &unplanted {
+                self.evidence.update(|gathered| gathered.skip = Some(why.clone()));
+            }
+            format!("unable to plant the given objects: {why}")
+        })?;
         self.evidence.update(|gathered| gathered.initial = initial);
         given.faults.iter().try_for_each(|fault| self.arm(fault))?;
         given.watches.iter().try_for_each(|fault| self.watch_fault(fault))?;
@@ -181,7 +186,8 @@ impl<'a> World<'a> {
 
     /// On the wall clock: makes the moment at which the controllers have begun to watch `t=+0s`.
     async fn begin_counting(&mut self) -> Result<(), String> {
-        if self.running.borrow().is_some() {
+        let is_seen = self.running.borrow().as_ref().is_some_and(|running| running.is_seen());
+        if is_seen {
             self.subject_is_up(0).await?;
         }
         self.rest().await?;
@@ -312,6 +318,9 @@ impl<'a> World<'a> {
     }
 
     fn still_runs(&self) -> Result<(), String> {
+        if let Some(why) = self.stage.trouble() {
+            return Err(why);
+        }
         let mut running = self.running.borrow_mut();
         let Some(reason) = running.as_mut().and_then(|running| running.ended()) else { return Ok(()) };
         Err(format!("the controllers ended by themselves at {}: {reason}", moment(self.clock.elapsed())))

@@ -52,6 +52,8 @@ pub struct Gathered {
     pub end: Duration,
     /// How far off times may be: nothing in virtual time.
     pub tolerance: Duration,
+    /// Why the place cannot show this fixture, as came to light in the run; it counts as skipped.
+    pub skip: Option<String>,
     /// Why the run was broken off or is not to be trusted.
     pub troubles: Vec<String>,
 }

@@ -86,9 +86,13 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
     }
     let mut fixtures: Vec<Fixture> = Vec::new();
     for fixture in plan.runs() {
+        let skip = || arena.cluster.refuses(fixture).or_else(|| arena.subject.cannot_show(fixture));
         match arena.subject.refuses(&fixture.flags) {
             Some(why) => reports.push(verdict::blank(fixture, Outcome::Unsupported, why)),
-            None => fixtures.push(fixture.clone()),
+            None => match skip() {
+                Some(why) => reports.push(verdict::blank(fixture, Outcome::Skip, why)),
+                None => fixtures.push(fixture.clone()),
+            },
         }
     }
     if !arena.cluster.is_virtual() {
@@ -96,8 +100,18 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
         fixtures.sort_by_key(|fixture| std::cmp::Reverse(fixture.wall_end(pace::TAIL)));
     }
     let mut results: Vec<Option<FixtureReport>> = vec![None; fixtures.len()];
-    let mut first_failure = None;
-    run_all(&fixtures, arena, options, |index, judged| {
+    let (mut first_failure, mut broken) = (None, None);
+    run_all(&fixtures, arena, options, |index, mut judged| {
+        // A place that broke says nothing about the subject.
+        if judged.report.has_failed() && broken.is_none() {
+            broken = arena.cluster.broken();
+        }
+        if judged.report.has_failed()
+            && let Some(why) = &broken
+        {
+            judged.report.outcome = Outcome::NotRun;
+            judged.report.reason = format!("the cluster broke: {}", why.lines().next().unwrap_or_default());
+        }
         if written.is_ok() {
             written = reporter.event(Event::Finished(&judged));
         }
@@ -106,9 +120,13 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
             first_failure.get_or_insert_with(|| report.id.clone());
         }
         results[index] = Some(report);
-        written.is_ok() && !(options.fail_fast && first_failure.is_some())
+        written.is_ok() && broken.is_none() && !(options.fail_fast && first_failure.is_some())
     });
-    let why = first_failure.map_or_else(|| "the run ended early".to_owned(), |id| format!("--fail-fast after {id}"));
+    let why = match (broken, first_failure) {
+        (Some(_), _) => "the cluster broke before".to_owned(),
+        (None, Some(id)) => format!("--fail-fast after {id}"),
+        (None, None) => "the run ended early".to_owned(),
+    };
     for (fixture, result) in fixtures.iter().zip(results) {
         reports.push(result.unwrap_or_else(|| verdict::blank(fixture, Outcome::NotRun, why.as_str())));
     }
@@ -120,10 +138,9 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
 
 /// Runs `fixtures` side by side. `done` gets index and result and answers whether to go on.
 ///
-/// In a shared cluster those that change what belongs to the whole cluster run one after the other, when the others have
-/// ended.
+/// In a shared cluster those that change what others see run one after the other, when the others have ended.
 pub fn run_all(fixtures: &[Fixture], arena: &Arena, options: Options, mut done: impl FnMut(usize, Judged) -> bool) {
-    let alone = |index: &usize| arena.cluster.is_shared() && !fixtures[*index].is_confined();
+    let alone = |index: &usize| arena.cluster.must_be_alone(&fixtures[*index]);
     let (lane, side_by_side): (Vec<usize>, Vec<usize>) = (0..fixtures.len()).partition(alone);
     let mut go_on = true;
     for (indices, jobs) in [(side_by_side, options.jobs), (lane, 1)] {

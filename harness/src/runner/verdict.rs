@@ -55,6 +55,10 @@ pub fn blank(fixture: &Fixture, outcome: Outcome, reason: impl Into<String>) -> 
 #[must_use]
 pub fn judge(fixture: &Fixture, gathered: &Gathered) -> Judged {
     let entries = gathered.transcript.entries();
+    if let Some(why) = &gathered.skip {
+        let report = blank(fixture, Outcome::Skip, why.as_str());
+        return Judged { report, transcript: String::new(), entries, objects: Vec::new() };
+    }
     let mut failures: Vec<Failure> = gathered.troubles.iter().map(|trouble| plain(trouble)).collect();
     failures.extend(promises(fixture, gathered, &entries));
     report(fixture, gathered, entries, failures)

@@ -3,9 +3,11 @@
 //! - [`Subject`]: knows what it has and can be launched · [`Running`]: can be stopped, crashed and asked for its metrics
 //! - [`in_process`]: our own controllers in the fixture's runtime and virtual time; the only import of their crate
 //! - [`command`]: any program, as a process on the wall clock · [`none`]: nothing, for fixtures about the API server alone
+//! - [`external`]: what runs in the cluster already
 //! - [`gate`]: the connection that a crash cuts between one poll and the next
 
 pub mod command;
+pub mod external;
 pub mod gate;
 pub mod in_process;
 pub mod none;
@@ -16,7 +18,7 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 
 use crate::cluster::Access;
-use crate::fixture::{Capability, Controller};
+use crate::fixture::{Capability, Controller, Fixture};
 use crate::time::Clock;
 
 /// What a fixture wants to be launched, and where.
@@ -59,6 +61,11 @@ pub trait Subject: Send + Sync {
         None
     }
 
+    /// Why it cannot be judged by this fixture, if it cannot; the fixture is skipped then.
+    fn cannot_show(&self, _fixture: &Fixture) -> Option<String> {
+        None
+    }
+
     /// Whether it runs in virtual time.
     fn is_virtual(&self) -> bool;
 
@@ -94,6 +101,11 @@ pub trait Running {
     /// When it ended, or does not become ready in time; with the last lines of its log.
     fn ready(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
         async { Ok(()) }.boxed_local()
+    }
+
+    /// Whether its requests are seen: not those of a subject that reaches the cluster by itself.
+    fn is_seen(&self) -> bool {
+        true
     }
 
     /// Ends it where it stands, without a chance to tidy up.

@@ -243,9 +243,22 @@ impl Transcript {
         self.news.notify_waiters();
     }
 
-    /// Records a change of an object, at the moment of its commit.
-    pub fn change(&self, at: Duration, actor: Actor, change: Change) {
-        self.push(at, actor, Happening::Change(Box::new(change)));
+    /// Records a change of an object, at the moment of its commit, and says its position.
+    pub fn change(&self, at: Duration, actor: Actor, change: Change) -> usize {
+        self.push(at, actor, Happening::Change(Box::new(change)))
+    }
+
+    /// Says of the change at position `seq` that it was `actor`'s, by request number `request`: for records that are made
+    /// from outside of the server, where this comes to light only with the reply.
+    pub fn attribute(&self, seq: usize, actor: Actor, request: usize) {
+        let mut log = self.lock();
+        let at = seq.checked_sub(log.first);
+        if let Some(entry) = at.and_then(|at| log.entries.get_mut(at))
+            && let Happening::Change(change) = &mut entry.what
+        {
+            entry.actor = actor;
+            change.request = Some(request);
+        }
     }
 
     /// Records what the harness did to the world.

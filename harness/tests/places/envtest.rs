@@ -27,8 +27,18 @@ static ASSETS: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     places.into_iter().find(|place| place.join("etcd").is_file() && place.join("kube-apiserver").is_file())
 });
 
+/// Why nothing real can be started here, if it cannot.
+pub(crate) fn lacks() -> Option<&'static str> {
+    ASSETS.is_none().then_some("no etcd and kube-apiserver; set KUBEBUILDER_ASSETS")
+}
+
+/// The folder of the real programs.
+pub(crate) fn assets() -> Option<&'static Path> {
+    ASSETS.as_deref()
+}
+
 pub(crate) fn trials() -> Vec<Trial> {
-    let skip = ASSETS.is_none().then_some("no etcd and kube-apiserver; set KUBEBUILDER_ASSETS");
+    let skip = lacks();
     vec![
         trial("envtest::starts_serves_and_stops", skip, lives),
         trial("envtest::a_bad_flag_is_named_with_the_log", skip, bad_flag),

@@ -41,6 +41,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let skip = (!docker).then_some("no Docker answers");
     vec![
         trial("k3s::starts_serves_and_stops", skip, lives),
+        trial("k3s::fixtures_run_and_nothing_is_left", skip, || async { fixtures_run() }),
         trial("k3s::a_bad_argument_is_named_with_the_log", skip, bad_argument),
         trial("k3s::a_port_that_is_taken_is_told", skip, port_taken),
         trial("k3s::an_image_that_is_not_here_is_told", skip, no_image),
@@ -97,8 +98,8 @@ pub(crate) fn clean_up() {
 /// What the container does: the fake API server with k3s' manners.
 pub(crate) fn stand_in(words: &[String]) -> ExitCode {
     let tell = |text: &str| writeln!(std::io::stderr(), "{text}").expect("somebody reads");
-    let known =
-        ["--disable=", "--disable-agent", "--disable-network-policy", "--kube-controller-manager-arg=", "--debug"];
+    let known = ["--disable=", "--disable-agent", "--disable-network-policy", "--disable-scheduler"];
+    let known = [&known[..], &["--disable-cloud-controller", "--kube-controller-manager-arg=", "--debug"]].concat();
     let strange = words.iter().skip(1).find(|word| !known.iter().any(|flag| word.starts_with(flag)));
     if words.first().map(String::as_str) != Some("server") || strange.is_some() {
         let flag = strange.map_or("server", String::as_str).trim_start_matches('-');
@@ -165,6 +166,20 @@ async fn lives() {
     assert!(!kubeconfig.exists(), "the kubeconfig goes with the server");
     let log = std::fs::read_to_string(logs.join("k3s.log")).expect("the log stays");
     assert!(log.contains("k3s is up and running"), "{log}");
+}
+
+/// The suite's own command line, as for a real k3s but for the image.
+fn fixtures_run() {
+    let logs = folder("k3s-fixtures").display().to_string();
+    let unprivileged = if *PRIVILEGED { None } else { Some("--k3s-unprivileged") };
+    let words = ["--cluster", "k3s", "--k3s-image", &IMAGE, "--k3s-tag", TAG, "--logs", &logs, "--tolerance", "3s"];
+    let fixtures = ["api/eviction-takes-from-the-budget", "taint-eviction/untolerated-is-immediate"];
+    let words: Vec<&str> = words.into_iter().chain(unprivileged).chain(fixtures).collect();
+    let output = crate::remote::run(&words).output().expect("it runs");
+    crate::remote::all_well(&output, fixtures.len());
+    assert_eq!(crate::remote::report(&output).cluster, "k3s");
+    let mine = about(&["inspect", "--format", "{{.State.Status}} {{.Config.Cmd}}"]);
+    assert!(Path::new(&logs).join("k3s.log").exists(), "the log stays: {mine:?}");
 }
 
 async fn bad_argument() {

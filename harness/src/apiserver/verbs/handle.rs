@@ -15,7 +15,7 @@ use super::scope::{Caller, Scope};
 use super::write::{Part, Written};
 use crate::apiserver::crd;
 use crate::apiserver::discovery;
-use crate::apiserver::faults::Verdict;
+use crate::apiserver::faults::carry_out;
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::kinds::Registry;
 use crate::apiserver::lifecycle;
@@ -39,14 +39,15 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     let number = recorded.then(|| server.transcript().request(server.clock().elapsed(), actor.clone(), arrived));
     let user = server.user_of(&request);
     let caller = Caller { actor, request: number, user_agent: request.user_agent().to_owned(), user };
-    let fault = (!matches!(verdict, Verdict::Pass)).then(|| verdict.describe());
+    let fault = verdict.fault();
     let yaml = wants_yaml(&request);
-    let (mut reply, lost) = judged(server, request, target, caller, verdict).await;
+    let serve = |break_after| serve(server, &request, &target, caller.clone(), break_after);
+    let (mut reply, lost) = carry_out(verdict, server.clock(), serve, || gone(server, &request)).await;
     if yaml {
         as_yaml(&mut reply);
     }
     if let Some(number) = number {
-        server.transcript().reply(number, describe_reply(server, &reply, fault, lost));
+        server.transcript().reply(number, describe_reply(server.clock().elapsed(), &reply, fault, lost));
     }
     reply
 }
@@ -73,7 +74,7 @@ fn as_yaml(reply: &mut Reply) {
 }
 
 /// Puts a protobuf body into JSON, for everything that follows; one that cannot be read is refused later.
-fn read_protobuf(request: &mut ApiRequest) {
+pub(crate) fn read_protobuf(request: &mut ApiRequest) {
     if request.body.is_empty() || !request.header(CONTENT_TYPE).starts_with(protobuf::MEDIA_TYPE) {
         return;
     }
@@ -83,49 +84,6 @@ fn read_protobuf(request: &mut ApiRequest) {
             request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         Err(error) => tracing::info!(path = request.path, %error, "unable to read a protobuf body"),
-    }
-}
-
-/// Serves a request as the faults' verdict wants it; says whether the client never sees the reply.
-async fn judged(
-    server: &ApiServer,
-    request: ApiRequest,
-    target: Target,
-    caller: Caller,
-    verdict: Verdict,
-) -> (Reply, bool) {
-    let serve = |break_after| serve(server, &request, &target, caller.clone(), break_after);
-    match verdict {
-        Verdict::Pass => (serve(None).await, false),
-        Verdict::Reply { status, applied } => {
-            if applied {
-                drop(serve(None).await);
-            }
-            (Reply::status(&status), false)
-        }
-        Verdict::Drop { applied } => {
-            let mut reply = if applied { serve(None).await } else { Reply::text(0, "") };
-            reply.drop_connection = true;
-            (reply, true)
-        }
-        Verdict::Delay { by, applied: true } => {
-            let reply = serve(None).await;
-            server.clock().sleep(by).await;
-            (reply, false)
-        }
-        Verdict::Delay { by, applied: false } => {
-            server.clock().sleep(by).await;
-            (serve(None).await, false)
-        }
-        Verdict::Hang { applied, tell } => {
-            if applied {
-                drop(serve(None).await);
-            }
-            tell();
-            std::future::pending().await
-        }
-        Verdict::CloseWatch { after } => (serve(Some(after)).await, false),
-        Verdict::Gone => (gone(server, &request), false),
     }
 }
 
@@ -453,7 +411,7 @@ impl Scope<'_> {
 }
 
 /// The request as the transcript tells it; the body is decoded only for the record.
-fn describe(request: &ApiRequest, target: &Target, recorded: bool) -> transcript::Request {
+pub(crate) fn describe(request: &ApiRequest, target: &Target, recorded: bool) -> transcript::Request {
     let query = Query::parse(&request.query);
     let none = ResourcePath::default();
     let path = match target {
@@ -507,9 +465,9 @@ fn verb_of(request: &ApiRequest, path: &ResourcePath, query: &Query) -> String {
 }
 
 /// The reply as the transcript tells it.
-fn describe_reply(server: &ApiServer, reply: &Reply, fault: Option<String>, lost: bool) -> transcript::Reply {
+pub(crate) fn describe_reply(at: Duration, reply: &Reply, fault: Option<String>, lost: bool) -> transcript::Reply {
     const LONGEST: usize = 256 * 1024;
-    let mut told = transcript::Reply::new(server.clock().elapsed(), reply.status);
+    let mut told = transcript::Reply::new(at, reply.status);
     told.fault = fault;
     told.lost = lost;
     if let ReplyBody::Full(bytes) = &reply.body

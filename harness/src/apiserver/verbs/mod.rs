@@ -25,4 +25,5 @@ mod yaml;
 
 pub(crate) use body::{MEDIA_TYPES, in_yaml};
 pub use handle::handle;
+pub(crate) use handle::{describe, describe_reply, read_protobuf};
 pub use options::{DeleteOptions, Propagation};

@@ -19,8 +19,8 @@ use serde_json::json;
 
 use super::afterwards::{Afterwards, Armed};
 use super::{
-    EVIDENCE_LINES, EnvironmentError, Kind, PAUSE, Server, Started, log_folder, probe, random_token, temporary_folder,
-    write_private,
+    Bystanders, EVIDENCE_LINES, EnvironmentError, Kind, PAUSE, Server, Started, log_folder, probe, random_token,
+    temporary_folder, write_private,
 };
 use crate::process::{Guarded, Start};
 use crate::time::Clock;
@@ -110,6 +110,7 @@ async fn start_once(options: &Options, assets: &Path, logs: &Path) -> Result<Ser
             log_folder: logs.to_owned(),
             allows_disruption: true,
             built_in: Vec::new(),
+            bystanders: Bystanders::default(),
             started: Box::new(started),
         }),
         Err(error) => {

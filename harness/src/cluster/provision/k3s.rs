@@ -17,8 +17,8 @@ use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt as
 use super::afterwards::{Afterwards, Armed};
 use super::owner::Owner;
 use super::{
-    EVIDENCE_LINES, EnvironmentError, Kind, PAUSE, Server, Started, built_in, containers, controllers_without,
-    log_folder, probe, random_token, temporary_folder, write_private,
+    Bystanders, EVIDENCE_LINES, EnvironmentError, Kind, PAUSE, Server, Started, built_in, containers,
+    controllers_without, log_folder, probe, random_token, temporary_folder, write_private,
 };
 use crate::time::Clock;
 
@@ -74,6 +74,8 @@ impl Options {
     fn arguments(&self) -> Vec<String> {
         let mut arguments =
             vec!["server".to_owned(), format!("--disable={ADD_ONS}"), "--disable-network-policy".to_owned()];
+        // Who would bind pods that fixtures leave unbound, and remove nodes that no cloud knows.
+        arguments.extend(["--disable-scheduler", "--disable-cloud-controller"].map(str::to_owned));
         if !self.k3s_built_in_controllers {
             arguments.push(format!("--kube-controller-manager-arg=controllers={}", controllers_without(CONTROLLERS)));
         }
@@ -119,6 +121,7 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
             log_folder: logs,
             allows_disruption: true,
             built_in: built_in(options.k3s_built_in_controllers),
+            bystanders: Bystanders { scheduler: false, meddlers: options.k3s_built_in_controllers },
             started: Box::new(started),
         }),
         Err(error) => {
@@ -349,7 +352,9 @@ mod tests {
         assert_eq!(usual.last().map(String::as_str), Some("--debug"));
         assert!(usual.iter().any(|argument| argument
             == "--kube-controller-manager-arg=controllers=*,tokencleaner,-service,-route,-cloud-node-lifecycle,\
-                -disruption-controller,-pod-garbage-collector-controller,-taint-eviction-controller,-ttl-controller"));
+                -disruption-controller,-pod-garbage-collector-controller,-taint-eviction-controller,-ttl-controller,\
+                -cronjob-controller,-daemonset-controller,-deployment-controller,-garbage-collector-controller,-job-controller,\
+                -node-lifecycle-controller,-replicaset-controller,-replicationcontroller-controller,-statefulset-controller"));
         let left_on = options(&["--k3s-built-in-controllers"]).arguments();
         assert!(!left_on.iter().any(|argument| argument.contains("controllers=")), "{left_on:?}");
         assert!(!usual.contains(&"--disable-agent".to_owned()));

@@ -12,8 +12,8 @@ use serde_json::json;
 use super::afterwards::{Afterwards, Armed};
 use super::owner::Owner;
 use super::{
-    EVIDENCE_LINES, EnvironmentError, Kind, PAUSE, Server, Started, built_in, controllers_without, log_folder, probe,
-    temporary_folder, write_private,
+    Bystanders, EVIDENCE_LINES, EnvironmentError, Kind, PAUSE, Server, Started, built_in, controllers_without,
+    log_folder, probe, temporary_folder, write_private,
 };
 use crate::process::{Start, tail};
 use crate::time::Clock;
@@ -77,6 +77,7 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
             log_folder: logs,
             allows_disruption: true,
             built_in: built_in(options.kind_built_in_controllers),
+            bystanders: Bystanders { scheduler: true, meddlers: options.kind_built_in_controllers },
             started: Box::new(started),
         }),
         Err(error) => {
@@ -257,7 +258,9 @@ mod tests {
         let config: Value = serde_json::from_str(&config_text(false)).unwrap();
         assert_eq!((&config["kind"], &config["apiVersion"]), (&json!("Cluster"), &json!("kind.x-k8s.io/v1alpha4")));
         let controllers = "*,bootstrapsigner,tokencleaner,-disruption-controller,-pod-garbage-collector-controller,\
-                           -taint-eviction-controller,-ttl-controller";
+                           -taint-eviction-controller,-ttl-controller,-cronjob-controller,-daemonset-controller,\
+                           -deployment-controller,-garbage-collector-controller,-job-controller,-node-lifecycle-controller,\
+                           -replicaset-controller,-replicationcontroller-controller,-statefulset-controller";
         let patches: Vec<Value> = config["kubeadmConfigPatches"]
             .as_array()
             .unwrap()

@@ -11,7 +11,7 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::config::Kubeconfig;
 
-use super::{EnvironmentError, Kind, Server, Started, built_in, probe, temporary_folder, write_private};
+use super::{Bystanders, EnvironmentError, Kind, Server, Started, built_in, probe, temporary_folder, write_private};
 
 /// How many questions about rights are open at once.
 const AT_ONCE: usize = 8;
@@ -32,6 +32,11 @@ pub struct Options {
     /// cluster that somebody needs
     #[arg(long)]
     pub allow_disruptive: bool,
+
+    /// With --cluster kubeconfig: no scheduler and no controllers of workloads, garbage and nodes run there. Without it fixtures that
+    /// they would disturb are skipped
+    #[arg(long)]
+    pub no_bystanders: bool,
 
     /// With --cluster kubeconfig: the cluster's own versions of the controllers run, and are what is tested
     #[arg(long)]
@@ -94,6 +99,7 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
         log_folder: logs.to_owned(),
         allows_disruption: options.allow_disruptive,
         built_in: built_in(options.built_in_controllers),
+        bystanders: Bystanders { scheduler: !options.no_bystanders, meddlers: !options.no_bystanders },
         started: Box::new(Found { client, _folder: folder }),
     })
 }

@@ -47,8 +47,32 @@ pub struct Server {
     pub allows_disruption: bool,
     /// The controllers under test whose built-in versions run there.
     pub built_in: Vec<Controller>,
+    /// Who else acts on the objects of fixtures there.
+    pub bystanders: Bystanders,
     started: Box<dyn Started>,
 }
+
+/// Parts of a cluster that act on the objects of fixtures as the controllers under test do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bystanders {
+    /// A scheduler: pods without a node get one.
+    pub scheduler: bool,
+    /// The controllers of [`MEDDLERS`]: owners make pods, owners that are gone take theirs along, nodes without a kubelet are tainted.
+    pub meddlers: bool,
+}
+
+/// Controllers that act on what fixtures plant: workloads, garbage, the health of nodes.
+const MEDDLERS: [&str; 9] = [
+    "cronjob-controller",
+    "daemonset-controller",
+    "deployment-controller",
+    "garbage-collector-controller",
+    "job-controller",
+    "node-lifecycle-controller",
+    "replicaset-controller",
+    "replicationcontroller-controller",
+    "statefulset-controller",
+];
 
 /// How a cluster's own versions of the controllers under test are dealt with.
 fn built_in(left_on: bool) -> Vec<Controller> {
@@ -164,7 +188,7 @@ fn write_private(path: &Path, content: &str) -> Result<(), EnvironmentError> {
 }
 
 /// 128 bits that nobody can guess, in hexadecimal digits.
-fn random_token() -> Result<String, EnvironmentError> {
+pub(crate) fn random_token() -> Result<String, EnvironmentError> {
     let mut bytes = [0_u8; 16];
     SystemRandom::new().fill(&mut bytes).map_err(|_| {
         EnvironmentError::new(Kind::Failed, "the system has no random numbers", "look at its /dev/urandom")
@@ -172,9 +196,11 @@ fn random_token() -> Result<String, EnvironmentError> {
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
-/// The value of kube-controller-manager's `--controllers` that leaves out the ones under test, on top of `base`.
+/// The value of kube-controller-manager's `--controllers` that leaves out the ones under test and those that would act on
+/// what fixtures plant, on top of `base`.
 fn controllers_without(base: &str) -> String {
-    let off = Controller::ALL.iter().map(|controller| format!(",-{}", controller.flag_name()));
+    let tested = Controller::ALL.iter().map(|controller| controller.flag_name());
+    let off = tested.chain(MEDDLERS).map(|name| format!(",-{name}"));
     format!("{base}{}", off.collect::<String>())
 }
 
@@ -225,7 +251,9 @@ mod tests {
     fn the_controllers_under_test_are_left_out_by_upstreams_names() {
         assert_eq!(
             controllers_without("*"),
-            "*,-disruption-controller,-pod-garbage-collector-controller,-taint-eviction-controller,-ttl-controller"
+            "*,-disruption-controller,-pod-garbage-collector-controller,-taint-eviction-controller,-ttl-controller,\
+             -cronjob-controller,-daemonset-controller,-deployment-controller,-garbage-collector-controller,-job-controller,\
+             -node-lifecycle-controller,-replicaset-controller,-replicationcontroller-controller,-statefulset-controller"
         );
     }
 

@@ -1,0 +1,189 @@
+//! Follows the fixture's part of the server by watches, for the mirror.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use http::Method;
+use serde_json::Value;
+
+use super::mirror::{Seen, version};
+use super::plant::path_of;
+use super::proxy::Proxy;
+use crate::expect::world::Key;
+use crate::fixture::{Action, CheckKind, Fixture, Resource, Target, parse};
+use crate::time::Clock;
+
+/// What every fixture may be about.
+const ALWAYS: [(&str, &str); 4] =
+    [("v1", "Pod"), ("v1", "Node"), ("v1", "Event"), ("policy/v1", "PodDisruptionBudget")];
+/// How often a watch that fails is opened again, and the pause between.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The resources to follow for a fixture.
+pub(super) fn resources(fixture: &Fixture, known: &crate::fixture::pattern::Resources) -> Vec<Resource> {
+    let mut all: Vec<Resource> =
+        ALWAYS.iter().filter_map(|(version, kind)| known.of_kind(version, kind).ok()).collect();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let given = fixture.given.objects.iter();
+    all.extend(given.filter_map(|object| known.of_kind(&text(&object["apiVersion"]), &text(&object["kind"])).ok()));
+    all.extend(targets(fixture).map(|target| target.resource.clone()));
+    // Namespaces are the proxy's own business, unless the fixture looks at them.
+    let looks = targets(fixture).any(|target| target.resource.plural == "namespaces");
+    all.retain(|resource| resource.plural != "namespaces" || looks);
+    // One kind under two groups is one kind; reviews and the like cannot be followed.
+    all.retain(|resource| resource.group != "events.k8s.io" && !resource.group.starts_with("auth"));
+    let mut seen: Vec<(String, String)> = Vec::new();
+    all.retain(|resource| {
+        let id = (resource.group.to_string(), resource.plural.to_string());
+        let new = !seen.contains(&id);
+        seen.push(id);
+        new
+    });
+    all
+}
+
+/// Everything that steps and checks name.
+pub(super) fn targets(fixture: &Fixture) -> impl Iterator<Item = &Target> {
+    let actions = fixture.steps.iter().flat_map(parse::step_actions);
+    let requested = actions.filter_map(|action| match action {
+        Action::Request(request) => Some(&request.target),
+        _ => None,
+    });
+    let checks = fixture.steps.iter().flat_map(parse::step_checks).chain(&fixture.expect);
+    let checked = checks.filter_map(|check| match &check.kind {
+        CheckKind::Exists(target)
+        | CheckKind::Absent(target)
+        | CheckKind::Budget { target, .. }
+        | CheckKind::Match { target, .. }
+        | CheckKind::Condition { target, .. }
+        | CheckKind::Objects { target, .. } => Some(target),
+        CheckKind::Event(_)
+        | CheckKind::Requests { .. }
+        | CheckKind::Never(_)
+        | CheckKind::Quiet
+        | CheckKind::Metric { .. } => None,
+    });
+    requested.chain(checked)
+}
+
+/// What is followed, and of whom.
+#[derive(Clone)]
+pub(super) struct Follower {
+    pub(super) proxy: Proxy,
+    pub(super) resource: Resource,
+    /// Of resources that have no suffix: the fixture's own names.
+    pub(super) own: Vec<String>,
+}
+
+impl Follower {
+    fn path(&self) -> String {
+        let path = path_of(&self.resource, None, "", "");
+        self.proxy.names().path(&path, self.resource.namespaced, self.proxy.only())
+    }
+
+    /// Lists the resource into the mirror and says at which resourceVersion, and the objects.
+    pub(super) async fn list(&self) -> Result<(u64, Vec<Value>), String> {
+        let answered = self.proxy.ask(Method::GET, &self.path(), None).await?;
+        let mut value = answered.value();
+        if !answered.is_success() {
+            return Err(format!("unable to list {}: {} {}", self.resource.plural, answered.code, value["message"]));
+        }
+        let at = version(&value);
+        let items = value["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        let objects: Vec<Value> = items.into_iter().filter_map(|object| self.own(object)).collect();
+        let keyed = objects.iter().map(|object| (self.key(object), object.clone())).collect();
+        self.proxy.mirror().reset(&self.resource.group, &self.resource.plural, keyed, at);
+        Ok((at, objects))
+    }
+
+    /// The object in the fixture's names, if it is the fixture's.
+    fn own(&self, mut object: Value) -> Option<Value> {
+        if !self.proxy.names().owns(&object, &self.resource.group, &self.resource.plural) {
+            return None;
+        }
+        self.proxy.names().inward(&mut object);
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let renamed = self.resource.namespaced || matches!(&*self.resource.plural, "nodes" | "namespaces");
+        if !renamed && !self.own.iter().any(|own| own == name) {
+            return None;
+        }
+        // Items of lists do not say what they are.
+        object["apiVersion"] = self.resource.api_version().into();
+        object["kind"] = self.resource.kind.to_string().into();
+        Some(object)
+    }
+
+    fn key(&self, object: &Value) -> Key {
+        let metadata = &object["metadata"];
+        Key {
+            group: self.resource.group.to_string(),
+            resource: self.resource.plural.to_string(),
+            namespace: metadata["namespace"].as_str().filter(|namespace| !namespace.is_empty()).map(str::to_owned),
+            name: metadata["name"].as_str().unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// Follows the resource from a resourceVersion on, until it is dropped or the server is gone.
+    pub(super) async fn follow(self, mut from: u64) {
+        let mut failures = 0;
+        while failures < TRIES {
+            match self.watch(&mut from).await {
+                Ok(()) => failures = 0,
+                Err(Stop::TooOld) => match self.list().await {
+                    Ok((at, _)) => from = at,
+                    Err(_) => failures += 1,
+                },
+                Err(Stop::Failed(why)) => {
+                    failures += 1;
+                    if failures == TRIES {
+                        let what = &self.resource.plural;
+                        return self
+                            .proxy
+                            .in_trouble(format!("the API server does not answer: unable to watch {what}: {why}"));
+                    }
+                    Clock::wall().sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// One watch; it ends without an error when the server closes it after a while.
+    async fn watch(&self, from: &mut u64) -> Result<(), Stop> {
+        let path = format!("{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}", self.path());
+        let mut lines = match self.proxy.lines(&path).await.map_err(Stop::Failed)? {
+            Ok(lines) => lines,
+            Err(answered) if answered.code == 410 => return Err(Stop::TooOld),
+            Err(answered) => return Err(Stop::Failed(format!("{} {}", answered.code, answered.value()["message"]))),
+        };
+        let mut any = false;
+        while let Some(line) = lines.next().await {
+            let line = line.map_err(Stop::Failed)?;
+            let mut event: Value = serde_json::from_slice(&line).map_err(|error| Stop::Failed(error.to_string()))?;
+            any = true;
+            let object = event["object"].take();
+            let kind = event["type"].as_str().unwrap_or_default();
+            if kind == "ERROR" {
+                let expired = object["code"] == 410;
+                return Err(if expired { Stop::TooOld } else { Stop::Failed(object["message"].to_string()) });
+            }
+            *from = (*from).max(version(&object));
+            if kind == "BOOKMARK" {
+                continue;
+            }
+            if let Some(object) = self.own(object) {
+                let (key, version) = (self.key(&object), version(&object));
+                let object = (kind != "DELETED").then(|| std::sync::Arc::new(object));
+                self.proxy.mirror().observe(Seen { key, version, object });
+            }
+        }
+        if any { Ok(()) } else { Err(Stop::Failed("it ends at once".to_owned())) }
+    }
+}
+
+/// Why a watch ended.
+enum Stop {
+    /// The server has forgotten where it was to begin.
+    TooOld,
+    Failed(String),
+}

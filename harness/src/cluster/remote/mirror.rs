@@ -1,0 +1,430 @@
+//! What the fixture's part of the server looks like, from watches, and who changed it.
+//!
+//! The server's watches tell every change in the order of commits, but not who made it. Whoever sends a write through the
+//! proxy announces it ([`Mirror::begin`]) and says what came of it ([`Mirror::end`]); a change belongs to the write that
+//! answered with its resourceVersion, else to the one that was under way at its object.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::apiserver::request::ResourcePath;
+use crate::expect::world::Key;
+use crate::time::Clock;
+use crate::transcript::{Actor, Change, ChangeKind, Transcript};
+
+/// How long a change may come after the answer to the write that made it.
+const LATE: Duration = Duration::from_secs(2);
+/// How long an answer is kept back until its change has been seen.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The objects of one fixture, and the record of their changes.
+#[derive(Debug)]
+pub(super) struct Mirror {
+    state: Mutex<State>,
+    news: Notify,
+    transcript: Transcript,
+    clock: Clock,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    objects: BTreeMap<Key, Arc<Value>>,
+    /// The last resourceVersion that was seen of each object, of its removal too.
+    versions: BTreeMap<Key, u64>,
+    /// The highest resourceVersion that was seen of anything.
+    revision: u64,
+    writes: Vec<Write>,
+    /// Position in the transcript of the change with this resourceVersion, and its request.
+    recorded: BTreeMap<u64, (usize, Option<usize>)>,
+    /// Whether changes are recorded: not while the given objects are planted.
+    recording: bool,
+    /// Resources that are followed.
+    followed: Vec<(String, String)>,
+}
+
+/// A write under way, or just answered.
+#[derive(Debug)]
+struct Write {
+    request: usize,
+    actor: Actor,
+    group: String,
+    resource: String,
+    namespace: String,
+    /// Empty for collections and for names that the server makes.
+    name: String,
+    evicts: bool,
+    /// When it was answered, and the resourceVersion in the answer.
+    answered: Option<(Duration, Option<u64>)>,
+    seen: bool,
+}
+
+impl Write {
+    fn is_about(&self, key: &Key) -> bool {
+        self.group == key.group
+            && self.resource == key.resource
+            && self.namespace == key.namespace.as_deref().unwrap_or_default()
+            && (self.name.is_empty() || self.name == key.name)
+    }
+}
+
+/// A change as a watch tells it.
+pub(super) struct Seen {
+    pub(super) key: Key,
+    pub(super) version: u64,
+    /// `None`: it is gone.
+    pub(super) object: Option<Arc<Value>>,
+}
+
+/// The resourceVersion of an object; 0 if it has none.
+pub(super) fn version(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+impl Mirror {
+    pub(super) fn new(transcript: Transcript, clock: Clock) -> Self {
+        Self { state: Mutex::default(), news: Notify::new(), transcript, clock }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The highest resourceVersion so far.
+    pub(super) fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
+    /// Notes a resourceVersion that an answer told.
+    pub(super) fn saw_revision(&self, revision: u64) {
+        let mut state = self.lock();
+        state.revision = state.revision.max(revision);
+    }
+
+    /// All objects that it knows.
+    pub(super) fn objects(&self) -> Vec<(Key, Arc<Value>)> {
+        self.lock().objects.iter().map(|(key, object)| (key.clone(), object.clone())).collect()
+    }
+
+    /// Takes over the state of a resource as a list at `revision` tells it, and follows it from now on. Differences to what was known are
+    /// changes.
+    pub(super) fn reset(&self, group: &str, resource: &str, listed: Vec<(Key, Value)>, revision: u64) {
+        let known: Vec<Key> = {
+            let mut state = self.lock();
+            state.revision = state.revision.max(revision);
+            let id = (group.to_owned(), resource.to_owned());
+            if !state.followed.contains(&id) {
+                state.followed.push(id);
+            }
+            let mine = state.objects.keys().filter(|key| key.group == group && key.resource == resource);
+            mine.filter(|key| !listed.iter().any(|(other, _)| other == *key)).cloned().collect()
+        };
+        for (key, object) in listed {
+            self.observe(Seen { key, version: version(&object), object: Some(Arc::new(object)) });
+        }
+        for key in known {
+            self.observe(Seen { key, version: revision, object: None });
+        }
+    }
+
+    /// From now on changes go into the transcript.
+    pub(super) fn record(&self) {
+        self.lock().recording = true;
+    }
+
+    /// Notes what a watch tells.
+    pub(super) fn observe(&self, seen: Seen) {
+        let mut state = self.lock();
+        let Seen { key, version, object } = seen;
+        state.revision = state.revision.max(version);
+        if state.versions.get(&key).is_some_and(|known| *known >= version) {
+            return;
+        }
+        state.versions.insert(key.clone(), version);
+        let old = match &object {
+            Some(object) => state.objects.insert(key.clone(), object.clone()),
+            None => state.objects.remove(&key),
+        };
+        let kind = match (&old, &object) {
+            (_, None) => ChangeKind::Deleted,
+            (None, Some(_)) => ChangeKind::Added,
+            (Some(_), Some(_)) => ChangeKind::Modified,
+        };
+        if !state.recording || (old.is_none() && object.is_none()) {
+            return;
+        }
+        let now = self.clock.elapsed();
+        state.writes.retain(|write| write.answered.is_none_or(|(at, _)| now.saturating_sub(at) < LATE));
+        let cause = state.cause(&key, version, old.as_deref(), object.as_deref());
+        let (request, actor) = match cause {
+            Some(index) => {
+                let write = &mut state.writes[index];
+                write.seen = true;
+                (Some(write.request), write.actor.clone())
+            }
+            None => (None, Actor::Server),
+        };
+        let Key { group, resource, namespace, name } = key;
+        let change =
+            Change { request, kind, group, resource, namespace, name, resource_version: version, old, new: object };
+        let at = self.transcript.change(now, actor, change);
+        state.recorded.insert(version, (at, request));
+        drop(state);
+        self.news.notify_waiters();
+    }
+
+    /// Announces a write of request number `request` to `path`.
+    pub(super) fn begin(&self, request: usize, actor: Actor, path: &ResourcePath) {
+        let write = Write {
+            request,
+            actor,
+            // Events are served in two groups and followed in one.
+            group: if path.resource == "events" { String::new() } else { path.group.clone() },
+            resource: path.resource.clone(),
+            namespace: path.namespace.clone(),
+            name: path.name.clone(),
+            evicts: path.subresource == "eviction",
+            answered: None,
+            seen: false,
+        };
+        self.lock().writes.push(write);
+    }
+
+    /// Tells that the write was answered with success or not, by this object. Waits until its change has been seen, if it made one.
+    pub(super) async fn end(&self, request: usize, succeeded: bool, object: Option<&Value>) {
+        let version = object.map(version).filter(|version| *version > 0);
+        let waits = {
+            let mut state = self.lock();
+            let now = self.clock.elapsed();
+            if !succeeded {
+                state.writes.retain(|write| write.request != request);
+                return;
+            }
+            if let Some(version) = version {
+                state.revision = state.revision.max(version);
+            }
+            state.settle(request, version, now, &self.transcript)
+        };
+        if !waits {
+            return;
+        }
+        let limit = self.clock.elapsed() + PATIENCE;
+        loop {
+            let news = self.news.notified();
+            let left = limit.saturating_sub(self.clock.elapsed());
+            if left.is_zero() || self.lock().is_done(request, version) {
+                return;
+            }
+            self.clock.timeout(left, news).await;
+        }
+    }
+}
+
+impl State {
+    /// The write that a change belongs to.
+    fn cause(&self, key: &Key, version: u64, old: Option<&Value>, new: Option<&Value>) -> Option<usize> {
+        let exact =
+            |write: &Write| write.is_about(key) && write.answered.is_some_and(|(_, told)| told == Some(version));
+        let open = |write: &Write| write.is_about(key) && write.answered.is_none();
+        let late = |write: &Write| {
+            write.is_about(key)
+                && !write.seen
+                && write.answered.is_some_and(|(_, told)| told.is_none_or(|told| told < version))
+        };
+        let claims = |write: &Write| {
+            let claimed = |budget: Option<&Value>| {
+                budget.is_some_and(|budget| !budget["status"]["disruptedPods"][&write.name].is_null())
+            };
+            write.evicts
+                && key.resource == "poddisruptionbudgets"
+                && key.namespace.as_deref() == Some(write.namespace.as_str())
+                && claimed(new)
+                && !claimed(old)
+        };
+        let find = |fits: &dyn Fn(&Write) -> bool| self.writes.iter().position(fits);
+        find(&exact).or_else(|| find(&claims)).or_else(|| find(&open)).or_else(|| find(&late))
+    }
+
+    /// Notes the answer to a write; says whether its change is still to come.
+    fn settle(&mut self, request: usize, version: Option<u64>, now: Duration, transcript: &Transcript) -> bool {
+        let Some(index) = self.writes.iter().position(|write| write.request == request) else { return false };
+        self.writes[index].answered = Some((now, version));
+        let (actor, evicts, seen) = {
+            let write = &self.writes[index];
+            (write.actor.clone(), write.evicts, write.seen)
+        };
+        let followed = {
+            let write = &self.writes[index];
+            self.followed.iter().any(|(group, resource)| *group == write.group && *resource == write.resource)
+        };
+        if !followed {
+            return false;
+        }
+        let Some(version) = version.filter(|_| !evicts) else { return !seen };
+        if let Some((at, told)) = self.recorded.get_mut(&version) {
+            if *told != Some(request) {
+                // Another write was under way at the same object, and the change was taken for its.
+                transcript.attribute(*at, actor, request);
+                *told = Some(request);
+            }
+            self.writes[index].seen = true;
+            return false;
+        }
+        let write = &self.writes[index];
+        let known = self.versions.iter().filter(|(key, _)| write.is_about(key)).map(|(_, version)| *version).max();
+        // An answer with a version that is known changed nothing, unless it removes something.
+        known.is_none_or(|known| known < version)
+    }
+
+    fn is_done(&self, request: usize, version: Option<u64>) -> bool {
+        let write = self.writes.iter().find(|write| write.request == request);
+        write.is_none_or(|write| write.seen) || version.is_some_and(|version| self.recorded.contains_key(&version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::apiserver::request::Target;
+    use crate::time::epoch;
+    use crate::transcript::{Happening, Request};
+
+    fn path(text: &str) -> ResourcePath {
+        match Target::parse(text) {
+            Target::Resource(path) => path,
+            Target::Other(path) => panic!("{path}"),
+        }
+    }
+
+    fn key(resource: &str, group: &str, name: &str) -> Key {
+        Key {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            namespace: Some("d".to_owned()),
+            name: name.to_owned(),
+        }
+    }
+
+    fn object(version: u64) -> Value {
+        json!({"metadata": {"name": "a", "namespace": "d", "resourceVersion": version.to_string()}})
+    }
+
+    fn pod(version: u64) -> Seen {
+        Seen { key: key("pods", "", "a"), version, object: Some(Arc::new(object(version))) }
+    }
+
+    fn changes(transcript: &Transcript) -> Vec<(u64, Option<usize>, String)> {
+        let changes = transcript.entries().into_iter().filter_map(|entry| match entry.what {
+            Happening::Change(change) => Some((change.resource_version, change.request, entry.actor.name().to_owned())),
+            _ => None,
+        });
+        changes.collect()
+    }
+
+    /// A mirror that knows `pods/a` at version 1 and records.
+    fn mirror() -> (Mirror, Transcript) {
+        let transcript = Transcript::new();
+        let mirror = Mirror::new(transcript.clone(), Clock::virtual_from(epoch()));
+        mirror.reset("", "pods", vec![(key("pods", "", "a"), object(1))], 1);
+        mirror.reset("policy", "poddisruptionbudgets", Vec::new(), 1);
+        mirror.record();
+        (mirror, transcript)
+    }
+
+    fn virtually(test: impl AsyncFnOnce(Mirror, Transcript)) {
+        crate::time::run_virtual(async {
+            let (mirror, transcript) = mirror();
+            test(mirror, transcript).await;
+        })
+        .unwrap();
+    }
+
+    fn ask(transcript: &Transcript, actor: &Actor) -> usize {
+        transcript.request(Duration::ZERO, actor.clone(), Request::default())
+    }
+
+    #[test]
+    fn a_change_belongs_to_the_write_under_way() {
+        virtually(async |mirror, transcript| {
+            let request = ask(&transcript, &Actor::PodGc);
+            mirror.begin(request, Actor::PodGc, &path("/api/v1/namespaces/d/pods/a/status"));
+            mirror.observe(pod(2));
+            mirror.end(request, true, Some(&object(2))).await;
+            // Seen twice, recorded once; nobody's afterwards.
+            mirror.observe(pod(2));
+            mirror.observe(pod(3));
+            let told = changes(&transcript);
+            assert_eq!(told, [(2, Some(request), "podgc".to_owned()), (3, None, "server".to_owned())]);
+            assert_eq!(mirror.revision(), 3);
+        });
+    }
+
+    #[test]
+    fn of_two_writes_the_answer_says_whose_a_change_was() {
+        virtually(async |mirror, transcript| {
+            let (one, two) = (ask(&transcript, &Actor::User), ask(&transcript, &Actor::Disruption));
+            mirror.begin(one, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
+            mirror.begin(two, Actor::Disruption, &path("/api/v1/namespaces/d/pods/a/status"));
+            mirror.observe(pod(2));
+            assert_eq!(changes(&transcript)[0].1, Some(one), "a guess");
+            mirror.end(two, true, Some(&object(2))).await;
+            assert_eq!(changes(&transcript), [(2, Some(two), "disruption".to_owned())]);
+        });
+    }
+
+    #[test]
+    fn an_answer_waits_for_its_change_but_not_for_ever() {
+        virtually(async |mirror, transcript| {
+            let request = ask(&transcript, &Actor::User);
+            mirror.begin(request, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
+            let five = object(5);
+            let ended = mirror.end(request, true, Some(&five));
+            let event = async { mirror.observe(pod(5)) };
+            let clock = Clock::virtual_from(epoch());
+            futures::join!(ended, event);
+            assert!(clock.elapsed() < PATIENCE);
+            assert_eq!(changes(&transcript)[0].1, Some(request));
+
+            // A write that changed nothing has nothing to wait for; one whose change never comes waits a moment.
+            let idle = ask(&transcript, &Actor::User);
+            mirror.begin(idle, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
+            mirror.end(idle, true, Some(&object(5))).await;
+            assert!(clock.elapsed() < PATIENCE);
+            let lost = ask(&transcript, &Actor::User);
+            mirror.begin(lost, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
+            mirror.end(lost, true, Some(&object(9))).await;
+            assert!(clock.elapsed() >= PATIENCE);
+        });
+    }
+
+    #[test]
+    fn a_claim_in_a_budget_belongs_to_the_eviction() {
+        virtually(async |mirror, transcript| {
+            let (update, eviction) = (ask(&transcript, &Actor::Disruption), ask(&transcript, &Actor::User));
+            mirror.begin(eviction, Actor::User, &path("/api/v1/namespaces/d/pods/a/eviction"));
+            mirror.begin(
+                update,
+                Actor::Disruption,
+                &path("/apis/policy/v1/namespaces/d/poddisruptionbudgets/b/status"),
+            );
+            let budget = json!({"metadata": {"resourceVersion": "2"}, "status": {"disruptedPods": {"a": "t"}}});
+            let key = key("poddisruptionbudgets", "policy", "b");
+            mirror.observe(Seen { key, version: 2, object: Some(Arc::new(budget)) });
+            assert_eq!(changes(&transcript), [(2, Some(eviction), "user".to_owned())]);
+        });
+    }
+
+    #[test]
+    fn what_a_new_list_lacks_is_gone() {
+        virtually(async |mirror, transcript| {
+            mirror.reset("", "pods", Vec::new(), 7);
+            assert_eq!(changes(&transcript), [(7, None, "server".to_owned())]);
+            assert!(mirror.objects().is_empty());
+        });
+    }
+}

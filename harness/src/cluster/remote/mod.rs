@@ -1,0 +1,413 @@
+//! A real API server, somewhere: fixtures share it, each in namespaces and on nodes of its own.
+//!
+//! ```text
+//!  subject ──► proxy ──► API server        steps go through the proxy too
+//!                │            │
+//!                │ requests   │ watches
+//!                ▼            ▼
+//!            transcript ◄── mirror         expectations look at both
+//! ```
+//!
+//! | module | does |
+//! |---|---|
+//! | [`names`] | the fixture's names inside, the server's outside |
+//! | [`proxy`] | records, judges faults, forwards |
+//! | [`stream`] | the subject's watches, through the gates of watch faults |
+//! | [`mirror`], [`follow`] | what the objects are and whose doing it was, from watches |
+//! | [`plant`] | makes the given objects, and takes everything away |
+//!
+//! What a real server cannot do is not pretended: such fixtures are refused, with the reason.
+
+mod follow;
+mod mirror;
+mod names;
+mod plant;
+mod proxy;
+mod stream;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::provision::{Bystanders, EnvironmentError, Server, random_token};
+use super::{Access, Answer, Call, Cluster, Stage, Unplanted, client, embedded};
+use crate::apiserver::ResourceId;
+use crate::apiserver::faults::Faults;
+use crate::apiserver::listener::{Door, ListenOptions, listen};
+use crate::expect::world::kinds;
+use crate::fixture::pattern::Resources;
+use crate::fixture::{Action, Capability, Fixture, Operation, parse};
+use crate::time::Clock;
+use crate::transcript::Transcript;
+use follow::Follower;
+use proxy::{Parts, Proxy};
+
+/// Namespaces that every fixture finds.
+const ALWAYS: [&str; 2] = ["default", "kube-system"];
+
+/// A real API server as a place for fixtures.
+#[derive(Debug)]
+pub struct Remote {
+    name: &'static str,
+    version: String,
+    kubeconfig: PathBuf,
+    allows_disruption: bool,
+    bystanders: Bystanders,
+    /// Whether the subject reaches the server by itself, so that its requests are not seen.
+    unseen: bool,
+    /// What all names of this run have in common.
+    run: String,
+    stages: AtomicU64,
+    server: Mutex<Option<Server>>,
+    /// Where the server was started: what belongs to it lives there.
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Remote {
+    /// Starts a server with `start`, which gets a runtime of its own.
+    ///
+    /// # Errors
+    ///
+    /// Those of `start`, and no runtime.
+    pub fn start<F>(start: impl FnOnce() -> F) -> Result<Self, String>
+    where
+        F: Future<Output = Result<Server, EnvironmentError>>,
+    {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| format!("unable to make a runtime: {error}"))?;
+        let server = runtime.block_on(start()).map_err(|error| error.to_string())?;
+        let mut run = random_token().map_err(|error| error.to_string())?;
+        run.truncate(6);
+        Ok(Self {
+            name: server.name,
+            version: server.version.clone(),
+            kubeconfig: server.kubeconfig.clone(),
+            allows_disruption: server.allows_disruption,
+            bystanders: server.bystanders,
+            unseen: false,
+            run,
+            stages: AtomicU64::new(0),
+            server: Mutex::new(Some(server)),
+            runtime,
+        })
+    }
+
+    /// The same for a subject that reaches the server by itself: its requests are not seen.
+    #[must_use]
+    pub fn unseen(self) -> Self {
+        Self { unseen: true, ..self }
+    }
+
+    /// The controllers under test whose built-in versions run there.
+    pub fn built_in(&self) -> Vec<crate::fixture::Controller> {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        server.as_ref().map(|server| server.built_in.clone()).unwrap_or_default()
+    }
+}
+
+impl Cluster for Remote {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn kubernetes(&self) -> Result<String, String> {
+        Ok(self.version.clone())
+    }
+
+    fn capabilities(&self) -> BTreeSet<Capability> {
+        use Capability::{
+            ClusterScope, Compaction, Crash, Faults, ManyNodes, Metrics, Seeding, Skew, VirtualTime, WatchFaults,
+        };
+        Capability::ALL
+            .into_iter()
+            .filter(|capability| match capability {
+                VirtualTime | Skew | Compaction => false,
+                Faults | WatchFaults | Crash | Metrics => !self.unseen,
+                // As far as it goes: see `refuses`.
+                Seeding | ClusterScope | ManyNodes => true,
+            })
+            .collect()
+    }
+
+    fn refuses(&self, fixture: &Fixture) -> Option<String> {
+        if !self.allows_disruption && !fixture.is_confined() {
+            return Some(
+                "it changes nodes or other objects of the whole cluster: allow it with --allow-disruptive, on a cluster that nobody needs"
+                    .to_owned(),
+            );
+        }
+        is_disturbed(fixture, self.bystanders).or_else(|| cannot_be_planted(fixture))
+    }
+
+    fn must_be_alone(&self, fixture: &Fixture) -> bool {
+        if self.unseen {
+            return !fixture.is_confined();
+        }
+        let shared = |group: &str, plural: &str| !(group.is_empty() && matches!(plural, "nodes" | "namespaces"));
+        let defines = fixture.given.objects.iter().any(|object| object["kind"] == "CustomResourceDefinition");
+        let writes = fixture.steps.iter().flat_map(parse::step_actions).any(|action| match action {
+            Action::Request(request) => {
+                let resource = &request.target.resource;
+                !resource.namespaced
+                    && !matches!(request.operation, Operation::Get)
+                    && shared(&resource.group, &resource.plural)
+            }
+            _ => false,
+        });
+        defines || writes
+    }
+
+    fn broken(&self) -> Option<String> {
+        let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = server.as_mut()?;
+        self.runtime.block_on(server.ended())
+    }
+
+    fn stop(&self) -> Result<(), String> {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(server) = server else { return Ok(()) };
+        self.runtime.block_on(server.stop()).map_err(|error| error.to_string())
+    }
+
+    fn stage<'a>(
+        &'a self,
+        fixture: &'a Fixture,
+        clock: &'a Clock,
+    ) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
+        let number = self.stages.fetch_add(1, Ordering::Relaxed);
+        let suffix = format!("-pl{}{number:03x}", self.run);
+        async move {
+            let stage = RemoteStage::set(fixture, clock, &self.kubeconfig, suffix).await?;
+            Ok(Box::new(stage) as Box<dyn Stage>)
+        }
+        .boxed_local()
+    }
+}
+
+/// How long a node without a kubelet stays as it is where a controller looks after nodes: less than its grace period.
+const NODES_LAST: Duration = Duration::from_secs(40);
+
+/// Why those who run beside the subject would spoil a fixture, if they would.
+fn is_disturbed(fixture: &Fixture, by: Bystanders) -> Option<String> {
+    let given = &fixture.given.objects;
+    let is = |object: &Value, kind: &str| object["kind"] == kind;
+    let loose = |object: &Value| is(object, "Pod") && object["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
+    if by.scheduler && given.iter().any(loose) {
+        return Some("the cluster's scheduler would bind its pods".to_owned());
+    }
+    if !by.meddlers {
+        return None;
+    }
+    let owned =
+        |object: &Value| object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
+    let works = |object: &Value| {
+        matches!(object["apiVersion"].as_str(), Some("apps/v1" | "batch/v1")) || is(object, "ReplicationController")
+    };
+    if given.iter().any(|object| owned(object) || works(object)) {
+        return Some("the cluster's own controllers of workloads would act on its owners".to_owned());
+    }
+    (given.iter().any(|object| is(object, "Node")) && fixture.end() > NODES_LAST)
+        .then(|| "the cluster's node controller would taint its nodes, which have no kubelet".to_owned())
+}
+
+/// Why a real server does not let a fixture's given objects be made, if it does not.
+fn cannot_be_planted(fixture: &Fixture) -> Option<String> {
+    if !fixture.requires.contains(&Capability::Seeding) {
+        return None;
+    }
+    let mut reasons = fixture.given.objects.iter().filter_map(|object| {
+        let metadata = &object["metadata"];
+        let what = || {
+            format!("{} {}", object["kind"].as_str().unwrap_or_default(), metadata["name"].as_str().unwrap_or_default())
+        };
+        if metadata["creationTimestamp"].as_str().is_some_and(|time| time != "now") {
+            return Some(Err(format!("the server dates objects itself, and {} is to be older", what())));
+        }
+        if metadata["deletionTimestamp"].is_null() {
+            return None;
+        }
+        let bound = object["kind"] == "Pod" && object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+        let held = metadata["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+        Some(if bound || held {
+            Ok(())
+        } else {
+            Err(format!("{} is to be terminating, and nothing would hold it", what()))
+        })
+    });
+    let Some(first) = reasons.next() else {
+        return Some("it plants objects that no client could make".to_owned());
+    };
+    first.err().or_else(|| reasons.find_map(Result::err))
+}
+
+/// A fixture's part of a server that it shares.
+struct RemoteStage {
+    proxy: Proxy,
+    kubeconfig: PathBuf,
+    stop: CancellationToken,
+    door: Door,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    resources: Resources,
+    followers: Vec<Follower>,
+    /// Namespaces of the fixture; those that it does not make itself come first.
+    namespaces: Vec<String>,
+    definitions: Vec<String>,
+    _folder: tempfile::TempDir,
+}
+
+impl RemoteStage {
+    async fn set(fixture: &Fixture, clock: &Clock, kubeconfig: &Path, suffix: String) -> Result<Self, String> {
+        let resources = kinds(&fixture.given.objects);
+        let (made, namespaces) = namespaces(fixture);
+        let visible: Vec<&String> = namespaces.iter().filter(|name| *name != "kube-system").collect();
+        let speaks_of_system = speaks_of(fixture).any(|name| name == "kube-system" || name == "*");
+        let only = (visible.len() == 1 && !speaks_of_system).then(|| visible[0].clone());
+        let definitions: Vec<&Value> =
+            fixture.given.objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition").collect();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let custom = definitions.iter().filter(|object| object["spec"]["scope"] == "Namespaced");
+        let custom =
+            custom.map(|object| (text(&object["spec"]["group"]), text(&object["spec"]["names"]["plural"]))).collect();
+        let definitions = definitions.iter().map(|object| text(&object["metadata"]["name"])).collect();
+
+        let client = client::from_file(kubeconfig)?;
+        let proxy = Proxy::new(Parts { client, suffix, clock: clock.clone(), custom, only });
+        let missing: Vec<String> = namespaces.iter().filter(|name| !made.contains(*name)).cloned().collect();
+        plant::namespaces(&proxy, &missing).await?;
+        let own = fixture.given.objects.iter().map(|object| text(&object["metadata"]["name"]));
+        let own: Vec<String> = own.chain(follow::targets(fixture).map(|target| target.name.clone())).collect();
+        let follower = |resource| Follower { proxy: proxy.clone(), resource, own: own.clone() };
+        let followers = follow::resources(fixture, &resources).into_iter().map(follower).collect();
+
+        let listening = listen(proxy.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
+        let folder = tempfile::Builder::new().prefix("plumbline-").tempdir();
+        let folder = folder.map_err(|error| format!("unable to make a temporary folder: {error}"))?;
+        let own_kubeconfig = folder.path().join("kubeconfig");
+        listening.write_kubeconfig(&own_kubeconfig).map_err(|error| error.to_string())?;
+        let (stop, door) = (CancellationToken::new(), listening.door());
+        let serving = tokio::spawn(listening.serve(stop.clone()));
+        Ok(Self {
+            proxy,
+            kubeconfig: own_kubeconfig,
+            stop,
+            door,
+            tasks: Mutex::new(vec![serving]),
+            resources,
+            followers,
+            namespaces,
+            definitions,
+            _folder: folder,
+        })
+    }
+
+    /// Plants the objects, follows what there is, and says what there is then.
+    async fn plant(&self, objects: Vec<Value>) -> Result<Vec<Value>, Unplanted> {
+        plant::objects(&self.proxy, &self.resources, objects).await?;
+        let mut all = Vec::new();
+        for follower in &self.followers {
+            let (at, objects) = follower.list().await?;
+            all.extend(objects);
+            let task = tokio::spawn(follower.clone().follow(at));
+            self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        }
+        self.proxy.mirror().record();
+        Ok(all)
+    }
+}
+
+/// The namespaces that steps, checks and objects speak of.
+fn speaks_of(fixture: &Fixture) -> impl Iterator<Item = &str> {
+    let objects = fixture.given.objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str());
+    let targets = follow::targets(fixture).filter_map(|target| target.namespace.as_deref());
+    objects.chain(targets).chain(Some(fixture.given.namespace.as_str()).filter(|name| !name.is_empty()))
+}
+
+/// Those that the fixture makes itself, and all.
+fn namespaces(fixture: &Fixture) -> (BTreeSet<String>, Vec<String>) {
+    let named = |object: &&Value| object["kind"] == "Namespace";
+    let made: BTreeSet<String> = fixture
+        .given
+        .objects
+        .iter()
+        .filter(named)
+        .filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned))
+        .collect();
+    let mut all: BTreeSet<String> = ALWAYS.iter().map(|name| (*name).to_owned()).collect();
+    all.extend(speaks_of(fixture).filter(|name| !name.contains('*')).map(str::to_owned));
+    all.extend(made.iter().cloned());
+    (made, all.into_iter().collect())
+}
+
+impl Stage for RemoteStage {
+    fn transcript(&self) -> &Transcript {
+        self.proxy.transcript()
+    }
+
+    fn faults(&self) -> Option<&Faults> {
+        Some(self.proxy.faults())
+    }
+
+    fn revision(&self) -> u64 {
+        self.proxy.mirror().revision()
+    }
+
+    fn keep_back(&self, resource: &ResourceId) -> bool {
+        let free = !self.proxy.faults().is_held(resource);
+        if free {
+            self.proxy.faults().hold(resource);
+        }
+        free
+    }
+
+    fn let_go(&self, resource: &ResourceId) {
+        self.proxy.faults().release(resource, Some(self.revision()));
+    }
+
+    /// No client can; the capability is missing.
+    fn compact(&self) {}
+
+    fn trouble(&self) -> Option<String> {
+        self.proxy.trouble()
+    }
+
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, Unplanted>> {
+        self.plant(objects).boxed_local()
+    }
+
+    fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
+        embedded::send(&self.proxy, call).boxed_local()
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access::Kubeconfig(&self.kubeconfig)
+    }
+
+    fn door(&self) -> Door {
+        self.door.clone()
+    }
+
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>> {
+        async move {
+            self.stop.cancel();
+            for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+                task.abort();
+            }
+            if self.proxy.trouble().is_some() {
+                // Nobody answers: what is left goes with the server.
+                return Ok(());
+            }
+            let known =
+                self.proxy.mirror().objects().into_iter().map(|(key, object)| (key, (*object).clone())).collect();
+            plant::clear(&self.proxy, &self.resources, known, &self.namespaces, &self.definitions).await
+        }
+        .boxed_local()
+    }
+}

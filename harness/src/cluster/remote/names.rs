@@ -1,0 +1,348 @@
+//! The names of a fixture's objects on a server that it shares with others.
+//!
+//! Namespaces, nodes and whatever names them carry a suffix there that nobody else has; uids are the server's own. On the
+//! way out ([`Names::outward`]) names get the suffix, on the way in ([`Names::inward`]) they lose it wherever they stand, in messages
+//! too. So the subject, the steps and the transcript know only the fixture's own names.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use crate::apiserver::request::{Query, ResourcePath};
+
+/// Length of a uid.
+const UID: usize = 36;
+/// Selectors whose value is a namespace or a node, whatever is selected.
+const SELECTORS: [&str; 4] = ["metadata.namespace", "spec.nodeName", "involvedObject.namespace", "regarding.namespace"];
+
+/// Translates between a fixture's names and the server's.
+#[derive(Debug)]
+pub(super) struct Names {
+    suffix: String,
+    uids: Mutex<Uids>,
+}
+
+#[derive(Debug, Default)]
+struct Uids {
+    to_server: BTreeMap<String, String>,
+    to_fixture: BTreeMap<String, String>,
+}
+
+/// Whether objects of a resource carry the suffix in their own names.
+fn is_renamed(group: &str, resource: &str) -> bool {
+    group.is_empty() && matches!(resource, "nodes" | "namespaces")
+}
+
+/// Whether this lies in the real namespace of that name: what the server itself publishes there.
+fn is_published(path: &ResourcePath) -> bool {
+    path.namespace == "kube-system" && path.group.is_empty() && path.resource == "configmaps"
+}
+
+impl Names {
+    pub(super) fn new(suffix: String) -> Self {
+        Self { suffix, uids: Mutex::default() }
+    }
+
+    fn uids(&self) -> MutexGuard<'_, Uids> {
+        self.uids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server's name for a namespace or a node of the fixture.
+    pub(super) fn outer(&self, name: &str) -> String {
+        format!("{name}{}", self.suffix)
+    }
+
+    /// Notes that the server gave `server` to an object which the fixture knows as `fixture`.
+    pub(super) fn learn_uid(&self, fixture: &str, server: &str) {
+        let mut uids = self.uids();
+        uids.to_server.insert(fixture.to_owned(), server.to_owned());
+        uids.to_fixture.insert(server.to_owned(), fixture.to_owned());
+    }
+
+    /// A path for the server. `only` is the fixture's one namespace, if it has one only: what spans all namespaces is asked for
+    /// there. `namespaced` says whether the resource's objects lie in namespaces.
+    pub(super) fn path(&self, path: &ResourcePath, namespaced: bool, only: Option<&str>) -> String {
+        let mut out = if path.group.is_empty() {
+            format!("/api/{}", path.version)
+        } else {
+            format!("/apis/{}/{}", escape(&path.group), escape(&path.version))
+        };
+        if path.watch {
+            out.push_str("/watch");
+        }
+        let collection = namespaced && path.namespace.is_empty() && path.name.is_empty();
+        let namespace = if is_published(path) {
+            Some(path.namespace.clone())
+        } else if !path.namespace.is_empty() {
+            Some(self.outer(&path.namespace))
+        } else {
+            only.filter(|_| collection).map(|name| self.outer(name))
+        };
+        let name = Some(path.name.as_str())
+            .filter(|name| !name.is_empty())
+            .map(|name| if is_renamed(&path.group, &path.resource) { self.outer(name) } else { name.to_owned() });
+        let parts = namespace.iter().flat_map(|name| ["namespaces", name.as_str()]).chain([path.resource.as_str()]);
+        let parts = parts.chain(name.as_deref()).chain(Some(path.subresource.as_str()).filter(|part| !part.is_empty()));
+        for part in parts.chain(path.rest.iter().map(String::as_str)) {
+            out.push('/');
+            out.push_str(&escape(part));
+        }
+        out
+    }
+
+    /// A query for the server.
+    pub(super) fn query(&self, query: &Query, path: &ResourcePath) -> Vec<(String, String)> {
+        let pair = |(key, value): &(String, String)| {
+            let value = if key == "fieldSelector" { self.selector(value, path) } else { value.clone() };
+            (key.clone(), value)
+        };
+        query.pairs().iter().map(pair).collect()
+    }
+
+    fn selector(&self, selector: &str, path: &ResourcePath) -> String {
+        let own_name = is_renamed(&path.group, &path.resource);
+        let term = |term: &str| {
+            let Some(at) = term.rfind('=') else { return term.to_owned() };
+            let (head, value) = term.split_at(at + 1);
+            let field = head.trim_end_matches(['=', '!']);
+            let named = SELECTORS.contains(&field) || (own_name && field == "metadata.name");
+            if named && !value.is_empty() { format!("{head}{}", self.outer(value)) } else { term.to_owned() }
+        };
+        selector.split(',').map(term).collect::<Vec<_>>().join(",")
+    }
+
+    /// Puts a body, whole object or patch of something at `path`, into the server's names.
+    pub(super) fn outward(&self, body: &mut Value, path: &ResourcePath) {
+        self.rename_fields(body);
+        if let Some(name) = (is_renamed(&path.group, &path.resource) && path.subresource != "eviction")
+            .then(|| body.pointer_mut("/metadata/name"))
+            .flatten()
+        {
+            self.rename(name);
+        }
+        let uids = self.uids();
+        if !uids.to_server.is_empty() {
+            replace_uids(body, &uids.to_server);
+        }
+    }
+
+    fn rename(&self, value: &mut Value) {
+        if let Value::String(text) = value
+            && !text.is_empty()
+        {
+            text.push_str(&self.suffix);
+        }
+    }
+
+    fn rename_fields(&self, value: &mut Value) {
+        match value {
+            Value::Array(items) => {
+                for item in items {
+                    self.rename_fields(item);
+                }
+            }
+            Value::Object(fields) => {
+                // A step of a JSON patch.
+                let names_node =
+                    fields.get("path").and_then(Value::as_str).is_some_and(|path| path.ends_with("/nodeName"));
+                // A reference to an object, or the target of a binding.
+                let refers = fields.get("kind").is_some_and(|kind| kind == "Node" || kind == "Namespace");
+                let bare = refers && !fields.contains_key("metadata");
+                for (key, field) in fields.iter_mut() {
+                    match key.as_str() {
+                        "namespace" | "nodeName" => self.rename(field),
+                        "value" if names_node => self.rename(field),
+                        "name" if bare => self.rename(field),
+                        "managedFields" => {}
+                        _ => self.rename_fields(field),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts what the server says into the fixture's names.
+    pub(super) fn inward(&self, value: &mut Value) {
+        self.strip(value);
+        let uids = self.uids();
+        if !uids.to_fixture.is_empty() {
+            replace_uids(value, &uids.to_fixture);
+        }
+    }
+
+    fn strip(&self, value: &mut Value) {
+        match value {
+            Value::String(text) if text.contains(&self.suffix) => *text = text.replace(&self.suffix, ""),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.strip(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.strip(field)),
+            _ => {}
+        }
+    }
+
+    /// The same for a text.
+    pub(super) fn inward_text(&self, text: &str) -> String {
+        text.replace(&self.suffix, "")
+    }
+
+    /// Whether an object, as the server has it, is the fixture's. Objects outside of namespaces that carry no suffix are everybody's.
+    pub(super) fn owns(&self, object: &Value, group: &str, resource: &str) -> bool {
+        let metadata = &object["metadata"];
+        let ends = |field: &str| metadata[field].as_str().is_some_and(|name| name.ends_with(&self.suffix));
+        if metadata["namespace"].as_str().is_some_and(|namespace| !namespace.is_empty()) {
+            return ends("namespace");
+        }
+        !is_renamed(group, resource) || ends("name")
+    }
+}
+
+/// Replaces uids wherever one stands alone or in a sentence.
+fn replace_uids(value: &mut Value, by: &BTreeMap<String, String>) {
+    match value {
+        Value::String(text) if text.len() == UID => {
+            if let Some(other) = by.get(text) {
+                text.clone_from(other);
+            }
+        }
+        Value::String(text) if text.len() > UID && text.to_ascii_lowercase().contains("uid") => {
+            for (from, to) in by {
+                if text.contains(from.as_str()) {
+                    *text = text.replace(from, to);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_uids(item, by)),
+        Value::Object(fields) => {
+            fields.iter_mut().filter(|(key, _)| *key != "managedFields").for_each(|(_, field)| replace_uids(field, by));
+        }
+        _ => {}
+    }
+}
+
+/// Percent-encodes everything but unreserved characters.
+pub(super) fn escape(text: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// `?a=b&c=d`, or nothing.
+pub(super) fn query_text(pairs: &[(String, String)]) -> String {
+    let mut out = String::new();
+    for (key, value) in pairs {
+        out.push(if out.is_empty() { '?' } else { '&' });
+        out.push_str(&escape(key));
+        out.push('=');
+        out.push_str(&escape(value));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::apiserver::request::Target;
+
+    fn names() -> Names {
+        Names::new("-plx".to_owned())
+    }
+
+    fn parsed(path: &str) -> ResourcePath {
+        match Target::parse(path) {
+            Target::Resource(path) => path,
+            Target::Other(path) => panic!("{path} is about no resource"),
+        }
+    }
+
+    #[rstest]
+    #[case::object("/api/v1/namespaces/default/pods/a", None, "/api/v1/namespaces/default-plx/pods/a")]
+    #[case::subresource(
+        "/api/v1/namespaces/default/pods/a/eviction",
+        None,
+        "/api/v1/namespaces/default-plx/pods/a/eviction"
+    )]
+    #[case::node("/api/v1/nodes/n1", None, "/api/v1/nodes/n1-plx")]
+    #[case::node_status("/api/v1/nodes/n1/status", None, "/api/v1/nodes/n1-plx/status")]
+    #[case::nodes("/api/v1/nodes", Some("default"), "/api/v1/nodes")]
+    #[case::namespace("/api/v1/namespaces/default", None, "/api/v1/namespaces/default-plx")]
+    #[case::all_pods("/api/v1/pods", None, "/api/v1/pods")]
+    #[case::all_pods_of_one_namespace("/api/v1/pods", Some("default"), "/api/v1/namespaces/default-plx/pods")]
+    #[case::old_watch("/api/v1/watch/pods", Some("a"), "/api/v1/watch/namespaces/a-plx/pods")]
+    #[case::other_group(
+        "/apis/policy/v1/namespaces/x/poddisruptionbudgets/b/status",
+        None,
+        "/apis/policy/v1/namespaces/x-plx/poddisruptionbudgets/b/status"
+    )]
+    #[case::what_the_server_publishes(
+        "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",
+        None,
+        "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+    )]
+    fn paths(#[case] path: &str, #[case] only: Option<&str>, #[case] expected: &str) {
+        let parsed = parsed(path);
+        let namespaced = !matches!(parsed.resource.as_str(), "nodes" | "namespaces");
+        assert_eq!(names().path(&parsed, namespaced, only), expected);
+    }
+
+    #[rstest]
+    #[case("/api/v1/pods", "spec.nodeName=n1,status.phase!=Failed", "spec.nodeName=n1-plx,status.phase!=Failed")]
+    #[case("/api/v1/pods", "spec.nodeName!=", "spec.nodeName!=")]
+    #[case("/api/v1/nodes", "metadata.name=n1", "metadata.name=n1-plx")]
+    #[case("/api/v1/namespaces/a/pods", "metadata.name=n1", "metadata.name=n1")]
+    #[case("/api/v1/pods", "metadata.namespace==a", "metadata.namespace==a-plx")]
+    fn selectors(#[case] path: &str, #[case] selector: &str, #[case] expected: &str) {
+        let query = Query::parse(&format!("limit=5&fieldSelector={}", escape(selector)));
+        let pairs = names().query(&query, &parsed(path));
+        assert_eq!(pairs, [("limit".to_owned(), "5".to_owned()), ("fieldSelector".to_owned(), expected.to_owned())]);
+        assert_eq!(query_text(&pairs), format!("?limit=5&fieldSelector={}", escape(expected)));
+    }
+
+    #[rstest]
+    #[case::pod("/api/v1/namespaces/a/pods",
+        json!({"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": {"nodeName": "n1"}}),
+        json!({"kind": "Pod", "metadata": {"name": "p", "namespace": "a-plx"}, "spec": {"nodeName": "n1-plx"}}))]
+    #[case::node("/api/v1/nodes",
+        json!({"kind": "Node", "metadata": {"name": "n1"}}), json!({"kind": "Node", "metadata": {"name": "n1-plx"}}))]
+    #[case::event_about_a_node("/api/v1/namespaces/a/events",
+        json!({"metadata": {"name": "n1.1"}, "involvedObject": {"kind": "Node", "name": "n1"}}),
+        json!({"metadata": {"name": "n1.1"}, "involvedObject": {"kind": "Node", "name": "n1-plx"}}))]
+    #[case::binding("/api/v1/namespaces/a/pods/p/binding",
+        json!({"target": {"kind": "Node", "name": "n1"}}), json!({"target": {"kind": "Node", "name": "n1-plx"}}))]
+    #[case::json_patch("/api/v1/namespaces/a/pods/p",
+        json!([{"op": "add", "path": "/spec/nodeName", "value": "n1"}]),
+        json!([{"op": "add", "path": "/spec/nodeName", "value": "n1-plx"}]))]
+    fn bodies_go_out_and_come_back(#[case] path: &str, #[case] inner: Value, #[case] outer: Value) {
+        let (names, path) = (names(), parsed(path));
+        let mut body = inner.clone();
+        names.outward(&mut body, &path);
+        assert_eq!(body, outer);
+        names.inward(&mut body);
+        assert_eq!(body, inner);
+    }
+
+    #[test]
+    fn uids_are_the_fixtures_inside_and_the_servers_outside() {
+        let names = names();
+        let (mine, servers) = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222");
+        names.learn_uid(mine, servers);
+        let mut body = json!({"preconditions": {"uid": mine}});
+        names.outward(&mut body, &parsed("/api/v1/namespaces/a/pods/p"));
+        assert_eq!(body["preconditions"]["uid"], servers);
+        let mut status = json!({"message": format!("UID in precondition: {servers}, nodes \"n1-plx\"")});
+        names.inward(&mut status);
+        assert_eq!(status["message"], format!("UID in precondition: {mine}, nodes \"n1\""));
+    }
+
+    #[rstest]
+    #[case(json!({"metadata": {"name": "p", "namespace": "a-plx"}}), "pods", true)]
+    #[case(json!({"metadata": {"name": "p-plx", "namespace": "a"}}), "pods", false)]
+    #[case(json!({"metadata": {"name": "n-plx"}}), "nodes", true)]
+    #[case(json!({"metadata": {"name": "n"}}), "nodes", false)]
+    #[case(json!({"metadata": {"name": "c"}}), "priorityclasses", true)]
+    fn whose_objects(#[case] object: Value, #[case] resource: &str, #[case] owned: bool) {
+        assert_eq!(names().owns(&object, "", resource), owned);
+    }
+}

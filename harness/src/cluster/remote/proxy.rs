@@ -1,0 +1,433 @@
+//! Between the subject and the server: records every request and its reply, does to them what the fixture's faults say, and
+//! forwards, in the server's names and in JSON.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::{HeaderMap, HeaderValue, Method, Request, header};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::Value;
+
+use super::mirror::{Mirror, version};
+use super::names::{Names, query_text};
+use super::stream::{Gated, Lines, Pieces};
+use crate::apiserver::faults::{Faults, carry_out};
+use crate::apiserver::kinds::Registry;
+use crate::apiserver::listener::Handler;
+use crate::apiserver::request::{Query, ResourcePath, Target};
+use crate::apiserver::verbs::{describe, describe_reply, read_protobuf};
+use crate::apiserver::{ApiRequest, Reply, ReplyBody, ResourceId, Status};
+use crate::time::Clock;
+use crate::transcript::{Actor, Transcript};
+
+/// Headers of an answer that are about the connection it came over.
+const HOP_BY_HOP: [header::HeaderName; 4] =
+    [header::CONNECTION, header::TRANSFER_ENCODING, header::CONTENT_LENGTH, header::CONTENT_ENCODING];
+/// What clients of proxies are told whose server does not answer.
+const UNREACHABLE: &str = "the API server does not answer";
+
+/// The proxy of one fixture. Clones are handles of the same one.
+#[derive(Clone)]
+pub(super) struct Proxy(Arc<Inner>);
+
+struct Inner {
+    client: kube::Client,
+    names: Names,
+    mirror: Mirror,
+    faults: Arc<Faults>,
+    transcript: Transcript,
+    clock: Clock,
+    registry: Registry,
+    /// Custom resources of the fixture that lie in namespaces: group and plural.
+    custom: Vec<(String, String)>,
+    /// The fixture's namespace, if it has only one.
+    only: Option<String>,
+    /// The first sign that the server is gone.
+    trouble: Mutex<Option<String>>,
+}
+
+/// What a proxy is made of.
+pub(super) struct Parts {
+    pub(super) client: kube::Client,
+    pub(super) suffix: String,
+    pub(super) clock: Clock,
+    pub(super) custom: Vec<(String, String)>,
+    pub(super) only: Option<String>,
+}
+
+/// An answer of the server: code, headers, body in its own names.
+pub(super) struct Answered {
+    pub(super) code: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Answered {
+    /// The body as JSON; null if it is none.
+    pub(super) fn value(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// Whether it says that all is well.
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.code)
+    }
+}
+
+impl Proxy {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { client, suffix, clock, custom, only } = parts;
+        let transcript = Transcript::new();
+        Self(Arc::new(Inner {
+            client,
+            names: Names::new(suffix),
+            mirror: Mirror::new(transcript.clone(), clock.clone()),
+            faults: Arc::new(Faults::new(0)),
+            transcript,
+            clock,
+            registry: Registry::builtin(),
+            custom,
+            only,
+            trouble: Mutex::default(),
+        }))
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.0.names
+    }
+
+    pub(super) fn mirror(&self) -> &Mirror {
+        &self.0.mirror
+    }
+
+    pub(super) fn faults(&self) -> &Faults {
+        &self.0.faults
+    }
+
+    pub(super) fn transcript(&self) -> &Transcript {
+        &self.0.transcript
+    }
+
+    pub(super) fn only(&self) -> Option<&str> {
+        self.0.only.as_deref()
+    }
+
+    /// The first sign that the server is gone.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn in_trouble(&self, why: String) {
+        self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
+
+    /// Sends a request of our own as it is, in the server's names, and waits for the whole answer.
+    pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answered, String> {
+        self.ask_with(method, path, "application/json", body).await
+    }
+
+    /// The same for a JSON patch.
+    pub(super) async fn patch(&self, path: &str, body: Option<&Value>) -> Result<Answered, String> {
+        self.ask_with(Method::PATCH, path, "application/json-patch+json", body).await
+    }
+
+    async fn ask_with(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Option<&Value>,
+    ) -> Result<Answered, String> {
+        let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(crate::transcript::USER_AGENT_OF_STEPS));
+        let response = self.send(method, path, headers, bytes).await?;
+        collect(response).await
+    }
+
+    /// Opens a stream of lines, in the server's names.
+    pub(super) async fn lines(&self, path: &str) -> Result<Result<Lines, Answered>, String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        let response = self.send(Method::GET, path, headers, Bytes::new()).await?;
+        if response.status() != http::StatusCode::OK {
+            return collect(response).await.map(Err);
+        }
+        Ok(Ok(Lines::new(pieces(response.into_body()))))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<http::Response<Body>, String> {
+        let mut request = Request::new(Body::from(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().map_err(|error| format!("{path:?} is no path: {error}"))?;
+        *request.headers_mut() = headers;
+        self.0.client.send(request).await.map_err(|error| chain(&error))
+    }
+
+    /// Forwards a request and says the reply in the fixture's names. `number` is its entry in the transcript.
+    async fn forward(
+        &self,
+        request: &ApiRequest,
+        target: &Target,
+        number: usize,
+        break_after: Option<Duration>,
+    ) -> Reply {
+        let actor = Actor::from_user_agent(request.user_agent());
+        let (path, resource) = match target {
+            Target::Resource(resource) => (self.path(request, resource), Some(resource)),
+            Target::Other(_) if request.query.is_empty() => (request.path.clone(), None),
+            Target::Other(_) => (format!("{}?{}", request.path, request.query), None),
+        };
+        let body = self.body(request, resource);
+        let writes = resource.filter(|_| !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS));
+        let dry_run = Query::parse(&request.query).get("dryRun").is_some();
+        let writes = writes.filter(|_| !dry_run);
+        if let Some(resource) = writes {
+            self.mirror().begin(number, actor, resource);
+        }
+        let sent = self.send(request.method.clone(), &path, forwarded(request), body).await;
+        let response = match sent {
+            Ok(response) => response,
+            Err(why) => {
+                self.mirror().end(number, false, None).await;
+                return self.unreachable(&why);
+            }
+        };
+        let resource = resource.unwrap_or(&NOWHERE);
+        if is_watch(request, resource) && response.status() == http::StatusCode::OK {
+            return self.watch(response, resource, break_after);
+        }
+        let answered = match collect(response).await {
+            Ok(answered) => answered,
+            Err(why) => {
+                self.mirror().end(number, false, None).await;
+                return self.unreachable(&why);
+            }
+        };
+        let reply = self.reply(&answered, resource);
+        if writes.is_some() {
+            let value = answered.value();
+            let object = Some(&value).filter(|value| value["kind"] != "Status");
+            self.mirror().end(number, answered.is_success(), object).await;
+        }
+        reply
+    }
+
+    /// Path and query of a request for the server.
+    fn path(&self, request: &ApiRequest, resource: &ResourcePath) -> String {
+        let Inner { names, only, faults, .. } = &*self.0;
+        let query = Query::parse(&request.query);
+        let mut pairs = names.query(&query, resource);
+        let lists = resource.name.is_empty() && request.method == Method::GET && !is_watch(request, resource);
+        let id = ResourceId::new(&resource.group, &resource.resource);
+        if let Some(revision) = faults.stale_at(&id).filter(|_| lists) {
+            pairs.retain(|(key, _)| !matches!(key.as_str(), "resourceVersion" | "resourceVersionMatch"));
+            pairs.push(("resourceVersion".to_owned(), revision.to_string()));
+            pairs.push(("resourceVersionMatch".to_owned(), "Exact".to_owned()));
+        }
+        names.path(resource, self.is_namespaced(resource), only.as_deref()) + &query_text(&pairs)
+    }
+
+    fn is_namespaced(&self, path: &ResourcePath) -> bool {
+        let known = self.0.registry.lookup(&path.group, &path.version, &path.resource);
+        known.map_or_else(
+            || self.0.custom.iter().any(|(group, plural)| *group == path.group && *plural == path.resource),
+            |kind| kind.namespaced,
+        )
+    }
+
+    fn body(&self, request: &ApiRequest, resource: Option<&ResourcePath>) -> Bytes {
+        let Some(resource) = resource else { return request.body.clone() };
+        let Ok(mut body) = serde_json::from_slice::<Value>(&request.body) else { return request.body.clone() };
+        self.names().outward(&mut body, resource);
+        body.to_string().into()
+    }
+
+    /// The reply to the subject.
+    fn reply(&self, answered: &Answered, resource: &ResourcePath) -> Reply {
+        let mut reply = Reply::json(answered.code, Bytes::new());
+        reply.headers = kept(&answered.headers);
+        let Ok(mut value) = serde_json::from_slice::<Value>(&answered.body) else {
+            let text = String::from_utf8_lossy(&answered.body);
+            reply.body = ReplyBody::Full(self.names().inward_text(&text).into());
+            return reply;
+        };
+        self.mirror().saw_revision(version(&value));
+        if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
+            items.retain(|item| self.names().owns(item, &resource.group, &resource.resource));
+        }
+        self.names().inward(&mut value);
+        reply.body = ReplyBody::Full(value.to_string().into());
+        reply
+    }
+
+    fn watch(&self, response: http::Response<Body>, resource: &ResourcePath, break_after: Option<Duration>) -> Reply {
+        let mut reply = Reply::json(200, Bytes::new());
+        reply.headers = kept(response.headers());
+        let lines = Lines::new(pieces(response.into_body()));
+        let (proxy, path) = (self.clone(), resource.clone());
+        let sort = Box::new(move |event| proxy.sort(event, &path));
+        let id = ResourceId::new(&resource.group, &resource.resource);
+        let Inner { faults, clock, .. } = &*self.0;
+        let gated = Gated::new(lines, sort, faults.clone(), &id, break_after, clock.clone());
+        reply.body = ReplyBody::Stream(Box::pin(gated));
+        reply
+    }
+
+    /// An event in the fixture's names, if it is about one of its objects.
+    fn sort(&self, mut event: Value, path: &ResourcePath) -> Option<Value> {
+        let of_object = matches!(event["type"].as_str(), Some("ADDED" | "MODIFIED" | "DELETED"));
+        if of_object && !self.names().owns(&event["object"], &path.group, &path.resource) {
+            return None;
+        }
+        self.names().inward(&mut event);
+        Some(event)
+    }
+
+    /// The connection breaks for the subject as it broke for us.
+    fn unreachable(&self, why: &str) -> Reply {
+        self.in_trouble(format!("{UNREACHABLE}: {why}"));
+        let mut reply = Reply::text(0, "");
+        reply.drop_connection = true;
+        reply
+    }
+
+    /// 410 as a watch or a list gets it.
+    fn gone(&self, request: &ApiRequest) -> Reply {
+        let status = Status::expired("The resourceVersion for the provided list is too old.");
+        if !Query::parse(&request.query).flag("watch").unwrap_or(false) {
+            return status.into();
+        }
+        let mut reply = Reply::json(200, "");
+        reply.body = ReplyBody::Stream(crate::apiserver::watch::Watch::failed(&status));
+        reply
+    }
+}
+
+impl Handler for Proxy {
+    async fn handle(&self, mut request: ApiRequest) -> Reply {
+        read_protobuf(&mut request);
+        let target = Target::parse(&request.path);
+        let actor = Actor::from_user_agent(request.user_agent());
+        let arrived = describe(&request, &target, true);
+        let Inner { faults, transcript, clock, .. } = &*self.0;
+        let verdict = faults.judge(&arrived, &actor);
+        let fault = verdict.fault();
+        let number = transcript.request(clock.elapsed(), actor, arrived);
+        let serve = |break_after| self.forward(&request, &target, number, break_after);
+        let (reply, lost) = carry_out(verdict, clock, serve, || self.gone(&request)).await;
+        transcript.reply(number, describe_reply(clock.elapsed(), &reply, fault, lost || reply.drop_connection));
+        reply
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+}
+
+/// A path that is about nothing.
+static NOWHERE: ResourcePath = ResourcePath {
+    group: String::new(),
+    version: String::new(),
+    namespace: String::new(),
+    resource: String::new(),
+    name: String::new(),
+    subresource: String::new(),
+    rest: Vec::new(),
+    watch: false,
+};
+
+fn is_watch(request: &ApiRequest, path: &ResourcePath) -> bool {
+    request.method == Method::GET
+        && (path.watch || Query::parse(&request.query).flag("watch").unwrap_or(false))
+        && !path.resource.is_empty()
+}
+
+/// The headers that the server gets: credentials are our own, and bodies are JSON.
+fn forwarded(request: &ApiRequest) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for name in [header::USER_AGENT, header::CONTENT_TYPE] {
+        if let Some(value) = request.headers.get(&name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    let accepted = request.header(header::ACCEPT);
+    let readable = |clause: &&str| !["protobuf", "cbor", "yaml"].iter().any(|form| clause.contains(form));
+    let mut clauses =
+        accepted.split(',').map(str::trim).filter(|clause| !clause.is_empty()).filter(readable).peekable();
+    let accept = if clauses.peek().is_some() { clauses.collect::<Vec<_>>().join(",") } else { String::new() };
+    let json = HeaderValue::from_static("application/json");
+    let accept = HeaderValue::from_str(&accept).ok().filter(|value| !value.is_empty()).unwrap_or(json);
+    headers.insert(header::ACCEPT, accept);
+    headers
+}
+
+/// The headers of an answer that the subject gets.
+fn kept(headers: &HeaderMap) -> HeaderMap {
+    let mut kept = headers.clone();
+    for name in HOP_BY_HOP {
+        kept.remove(name);
+    }
+    kept
+}
+
+async fn collect(response: http::Response<Body>) -> Result<Answered, String> {
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await.map_err(|error| chain(&error))?.to_bytes();
+    Ok(Answered { code: parts.status.as_u16(), headers: parts.headers, body })
+}
+
+fn pieces(body: Body) -> Pieces {
+    Box::pin(body.into_data_stream().map(|piece| piece.map_err(|error| chain(&error))))
+}
+
+/// An error with its causes: the outermost alone often says nothing.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("application/vnd.kubernetes.protobuf,application/json", "application/json")]
+    #[case("application/vnd.kubernetes.protobuf", "application/json")]
+    #[case("application/yaml", "application/json")]
+    #[case("", "application/json")]
+    #[case("*/*", "*/*")]
+    #[case(
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    )]
+    fn only_json_is_asked_for(#[case] accept: &str, #[case] expected: &str) {
+        let mut request = ApiRequest::new(Method::GET, "/api/v1/pods");
+        request.headers.insert(header::ACCEPT, accept.parse().unwrap());
+        request.headers.insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer mine"));
+        let headers = forwarded(&request);
+        assert_eq!(headers[header::ACCEPT], expected);
+        assert!(!headers.contains_key(header::AUTHORIZATION), "the subject's token is for the proxy alone");
+    }
+}

@@ -1,0 +1,286 @@
+//! Watches on their way from the server to the subject: translated, sorted out, and through the gates of the faults.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::{FutureExt as _, Stream};
+use serde_json::Value;
+
+use super::mirror::version;
+use crate::apiserver::ResourceId;
+use crate::apiserver::faults::{Faults, GateState, WatchEnd, WatchPass};
+use crate::time::Clock;
+
+/// How long events that were held back are waited for when they are let go: the server may tell them later than others know.
+const STRAGGLERS: Duration = Duration::from_millis(150);
+
+/// Pieces of a body, as they arrive.
+pub(super) type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
+
+/// The lines of a body.
+pub(super) struct Lines {
+    pieces: Pieces,
+    buffer: BytesMut,
+    /// Everything before it has no end of line.
+    searched: usize,
+}
+
+impl Lines {
+    pub(super) fn new(pieces: Pieces) -> Self {
+        Self { pieces, buffer: BytesMut::new(), searched: 0 }
+    }
+}
+
+impl Stream for Lines {
+    type Item = Result<Bytes, String>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let this = &mut *self;
+            if let Some(at) = this.buffer[this.searched..].iter().position(|byte| *byte == b'\n') {
+                let line = this.buffer.split_to(this.searched + at + 1).freeze();
+                this.searched = 0;
+                return Poll::Ready(Some(Ok(line)));
+            }
+            this.searched = this.buffer.len();
+            match this.pieces.as_mut().poll_next(context) {
+                Poll::Ready(Some(Ok(piece))) => this.buffer.extend_from_slice(&piece),
+                Poll::Ready(Some(Err(why))) => return Poll::Ready(Some(Err(why))),
+                Poll::Ready(None) if this.buffer.is_empty() => return Poll::Ready(None),
+                Poll::Ready(None) => {
+                    this.searched = 0;
+                    return Poll::Ready(Some(Ok(this.buffer.split().freeze())));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// Reads an event; `None` if it is not the fixture's.
+pub(super) type Sort = Box<dyn Fn(Value) -> Option<Value> + Send>;
+
+/// A watch of the subject.
+pub(super) struct Gated {
+    lines: Lines,
+    sort: Sort,
+    faults: Arc<Faults>,
+    pass: WatchPass,
+    /// Events that were not handed on yet.
+    backlog: VecDeque<Value>,
+    merging: Option<Merging>,
+    /// The watch breaks then.
+    breaks: Option<Timer>,
+    ended: Option<Result<(), String>>,
+    clock: Clock,
+}
+
+type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Until when events are gathered that are to be merged.
+struct Merging {
+    up_to: u64,
+    patience: Timer,
+}
+
+fn timer(clock: &Clock, length: Duration) -> Timer {
+    let clock = clock.clone();
+    async move { clock.sleep(length).await }.boxed()
+}
+
+impl Gated {
+    pub(super) fn new(
+        lines: Lines,
+        sort: Sort,
+        faults: Arc<Faults>,
+        resource: &ResourceId,
+        break_after: Option<Duration>,
+        clock: Clock,
+    ) -> Self {
+        let pass = faults.enter(resource);
+        let breaks = break_after.map(|after| timer(&clock, after));
+        Self { lines, sort, faults, pass, backlog: VecDeque::new(), merging: None, breaks, ended: None, clock }
+    }
+
+    /// Takes whatever has arrived.
+    fn gather(&mut self, context: &mut Context<'_>) {
+        while self.ended.is_none() {
+            match Pin::new(&mut self.lines).poll_next(context) {
+                Poll::Ready(Some(Ok(line))) => match serde_json::from_slice(&line) {
+                    Ok(event) => self.backlog.extend((self.sort)(event)),
+                    Err(error) => self.ended = Some(Err(format!("an event that is no JSON: {error}"))),
+                },
+                Poll::Ready(Some(Err(why))) => self.ended = Some(Err(why)),
+                Poll::Ready(None) => self.ended = Some(Ok(())),
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Whether all events that are to be merged are here, or are not waited for any longer.
+    fn is_gathered(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(merging) = &mut self.merging else { return true };
+        let newest = self.backlog.iter().map(|event| version(&event["object"])).max().unwrap_or_default();
+        if newest < merging.up_to && self.ended.is_none() && merging.patience.as_mut().poll(context).is_pending() {
+            return false;
+        }
+        merge(&mut self.backlog, merging.up_to);
+        self.merging = None;
+        true
+    }
+}
+
+impl Stream for Gated {
+    type Item = Result<Bytes, std::io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let broken = || Poll::Ready(Some(Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset))));
+        if this.breaks.as_mut().is_some_and(|breaks| breaks.as_mut().poll(context).is_ready()) {
+            return broken();
+        }
+        this.gather(context);
+        match this.faults.pass(&mut this.pass, context) {
+            GateState::End(WatchEnd::Closed) => return Poll::Ready(None),
+            GateState::End(WatchEnd::Broken) => return broken(),
+            GateState::Held => return Poll::Pending,
+            GateState::Coalesce(up_to) => {
+                this.merging = Some(Merging { up_to, patience: timer(&this.clock, STRAGGLERS) });
+            }
+            GateState::Open => {}
+        }
+        if !this.is_gathered(context) {
+            return Poll::Pending;
+        }
+        if let Some(event) = this.backlog.pop_front() {
+            let mut line = event.to_string();
+            line.push('\n');
+            return Poll::Ready(Some(Ok(line.into())));
+        }
+        match this.ended.take() {
+            None => Poll::Pending,
+            Some(Ok(())) => Poll::Ready(None),
+            Some(Err(_)) => broken(),
+        }
+    }
+}
+
+impl Drop for Gated {
+    fn drop(&mut self) {
+        self.faults.leave(&self.pass);
+    }
+}
+
+/// Leaves one event for each object among those up to a resourceVersion: its last state.
+fn merge(events: &mut VecDeque<Value>, up_to: u64) {
+    let mut merged: BTreeMap<String, (bool, Value)> = BTreeMap::new();
+    let mut order: Vec<String> = Vec::new();
+    let mut rest = VecDeque::new();
+    for event in events.drain(..) {
+        let kind = event["type"].as_str().unwrap_or_default();
+        if !matches!(kind, "ADDED" | "MODIFIED" | "DELETED") || version(&event["object"]) > up_to {
+            if kind != "BOOKMARK" {
+                rest.push_back(event);
+            }
+            continue;
+        }
+        let metadata = &event["object"]["metadata"];
+        let name = format!("{}/{}", metadata["namespace"], metadata["name"]);
+        let was_new = event["type"] == "ADDED";
+        let new_at_first = merged.get(&name).map_or(was_new, |(new, _)| *new);
+        order.retain(|other| *other != name);
+        order.push(name.clone());
+        merged.insert(name, (new_at_first, event));
+    }
+    for name in order {
+        let Some((new, mut event)) = merged.remove(&name) else { continue };
+        let kind = match (new, event["type"] == "DELETED") {
+            (true, true) => continue,
+            (true, false) => "ADDED",
+            (false, true) => "DELETED",
+            (false, false) => "MODIFIED",
+        };
+        event["type"] = kind.into();
+        events.push_back(event);
+    }
+    events.append(&mut rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt as _;
+    use futures::stream;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::time::{epoch, run_virtual};
+
+    fn event(kind: &str, name: &str, version: u64) -> Value {
+        json!({"type": kind, "object": {"metadata": {"name": name, "resourceVersion": version.to_string()}}})
+    }
+
+    fn told(events: &VecDeque<Value>) -> Vec<String> {
+        let text = |event: &Value| {
+            format!("{} {}@{}", event["type"], event["object"]["metadata"]["name"], version(&event["object"]))
+        };
+        events.iter().map(|event| text(event).replace('"', "")).collect()
+    }
+
+    #[rstest]
+    #[case::last_state(&[("MODIFIED", "a", 1), ("MODIFIED", "b", 2), ("MODIFIED", "a", 3)], &["MODIFIED b@2", "MODIFIED a@3"])]
+    #[case::new_and_gone(&[("ADDED", "a", 1), ("DELETED", "a", 2)], &[])]
+    #[case::recreated(&[("DELETED", "a", 1), ("ADDED", "a", 2)], &["MODIFIED a@2"])]
+    #[case::new_and_changed(&[("ADDED", "a", 1), ("MODIFIED", "a", 2)], &["ADDED a@2"])]
+    #[case::later_ones_stay(&[("ADDED", "a", 1), ("MODIFIED", "a", 9)], &["ADDED a@1", "MODIFIED a@9"])]
+    #[case::no_bookmarks(&[("BOOKMARK", "", 5), ("MODIFIED", "a", 6)], &["MODIFIED a@6"])]
+    fn merging(#[case] events: &[(&str, &str, u64)], #[case] expected: &[&str]) {
+        let mut events: VecDeque<Value> =
+            events.iter().map(|(kind, name, version)| event(kind, name, *version)).collect();
+        merge(&mut events, 8);
+        assert_eq!(told(&events), expected);
+    }
+
+    #[tokio::test]
+    async fn lines_across_pieces() {
+        let pieces = ["{\"a\"", ":1}\n{\"b\":2}\n", "tail"].map(|piece| Ok(Bytes::from(piece)));
+        let lines: Vec<_> = Lines::new(Box::pin(stream::iter(pieces))).map(Result::unwrap).collect().await;
+        assert_eq!(lines, ["{\"a\":1}\n", "{\"b\":2}\n", "tail"]);
+    }
+
+    #[test]
+    fn gates_hold_merge_and_break() {
+        run_virtual(async {
+            let clock = Clock::virtual_from(epoch());
+            let (faults, resource) = (Arc::new(Faults::new(0)), ResourceId::new("", "pods"));
+            let (sender, receiver) = futures::channel::mpsc::unbounded::<Result<Bytes, String>>();
+            let sort: Sort = Box::new(|event| (event["object"]["metadata"]["name"] != "foreign").then_some(event));
+            let lines = Lines::new(Box::pin(receiver));
+            let mut watch = Gated::new(lines, sort, faults.clone(), &resource, None, clock);
+            let send = |kind, name, version| {
+                let line = format!("{}\n", event(kind, name, version));
+                sender.unbounded_send(Ok(line.into())).unwrap();
+            };
+            send("ADDED", "foreign", 1);
+            send("ADDED", "a", 2);
+            assert!(watch.next().await.unwrap().is_ok());
+            faults.hold(&resource);
+            send("MODIFIED", "a", 3);
+            send("MODIFIED", "a", 4);
+            assert!(futures::poll!(watch.next()).is_pending());
+            faults.release(&resource, Some(4));
+            let line = watch.next().await.unwrap().unwrap();
+            let event: Value = serde_json::from_slice(&line).unwrap();
+            assert_eq!(version(&event["object"]), 4);
+            faults.end_watches(None, WatchEnd::Broken);
+            assert!(watch.next().await.unwrap().is_err());
+            drop(watch);
+            assert_eq!(faults.open_watches(None), 0);
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,95 @@
+//! What runs in the cluster already and reaches it by itself: a cluster's own controllers, or a deployment.
+//!
+//! Its requests are not seen. It is judged by the objects, as the cluster's watches tell them; a fixture that asks for
+//! requests is skipped.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+
+use super::gate::Cut;
+use super::{Identity, Launch, Running, Subject};
+use crate::fixture::{Capability, Check, CheckKind, Controller, Fixture, parse};
+
+/// Controllers that run already.
+#[derive(Clone, Debug, Default)]
+pub struct External {
+    /// Name in reports.
+    pub name: String,
+    /// The controllers that run; empty: all.
+    pub controllers: BTreeSet<Controller>,
+    /// Features that are declared for it; globs.
+    pub features: BTreeSet<String>,
+}
+
+impl Subject for External {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn identity(&self) -> Result<Identity, String> {
+        Ok(Identity { kind: "external", what: self.name.clone(), digest: None })
+    }
+
+    fn controllers(&self) -> BTreeSet<Controller> {
+        if self.controllers.is_empty() { Controller::ALL.into() } else { self.controllers.clone() }
+    }
+
+    fn features(&self) -> BTreeSet<String> {
+        self.features.clone()
+    }
+
+    fn lacks(&self) -> BTreeSet<Capability> {
+        [Capability::Faults, Capability::WatchFaults, Capability::Crash, Capability::Metrics].into()
+    }
+
+    fn refuses(&self, flags: &BTreeMap<String, String>) -> Option<String> {
+        let names: Vec<_> = flags.keys().map(|name| format!("--{name}")).collect();
+        (!flags.is_empty()).then(|| format!("it runs already, without {}", names.join(", ")))
+    }
+
+    fn cannot_show(&self, fixture: &Fixture) -> Option<String> {
+        let traffic = &fixture.traffic;
+        let asks =
+            |check: &Check| matches!(check.kind, CheckKind::Requests { .. } | CheckKind::Never(_) | CheckKind::Quiet);
+        let mut checks = fixture.steps.iter().flat_map(parse::step_checks).chain(&fixture.expect);
+        (!traffic.order.is_empty() || traffic.writes.is_some() || traffic.only.is_some() || checks.any(asks))
+            .then(|| "it asks for the subject's requests, and those of an external subject are not seen".to_owned())
+    }
+
+    fn is_virtual(&self) -> bool {
+        false
+    }
+
+    fn launch(&self, _: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+        Ok(Box::new(Elsewhere))
+    }
+}
+
+/// Something that is not ours to stop.
+struct Elsewhere;
+
+impl Running for Elsewhere {
+    fn cut(&self) -> Cut {
+        Cut::default()
+    }
+
+    fn is_seen(&self) -> bool {
+        false
+    }
+
+    fn crash(&mut self) {}
+
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+        async { Ok(()) }.boxed_local()
+    }
+
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
+        async { Err("nobody knows where an external subject shows its metrics".to_owned()) }.boxed_local()
+    }
+
+    fn ended(&mut self) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,164 @@
+//! The suite on servers that are reached over HTTPS only: `plumbline run` as its users call it, against `plumbline serve`, and against
+//! etcd and kube-apiserver where they are.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use libtest_mimic::Trial;
+use plumbline::report::{Outcome, RunReport};
+
+use crate::tools::{eventually, folder, trial};
+
+/// One of each kind: counting, an eviction, faults, a crash, watches held back, a quarantine, timers, nodes with a taint.
+const FIXTURES: [&str; 6] = [
+    "disruption/status-min-available[",
+    "api/eviction-takes-from-the-budget",
+    "disruption/conflict-is-recomputed",
+    "taint-eviction/untolerated-is-immediate",
+    "taint-eviction/crash-around-mark-and-delete",
+    "ttl/patch-touches-one-annotation",
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let envtest = crate::envtest::lacks();
+    vec![
+        trial("remote::fixtures_run_on_a_cluster_that_is_there", None, || async { found() }),
+        trial("remote::without_leave_the_cluster_is_not_changed", None, || async { careful() }),
+        trial("remote::a_server_that_dies_is_told_and_nothing_passes", None, || async { dies() }),
+        trial("remote::external_subjects_go_with_real_clusters", None, || async { usage() }),
+        trial("remote::fixtures_run_on_envtest", envtest, || async { envtest_runs() }),
+    ]
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// `plumbline run` with these words, the report in JSON.
+pub(crate) fn run(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    command.current_dir(root()).env_remove("PLUMBLINE_FIXTURES").env("NO_COLOR", "1");
+    command.args(["run", "--format", "json"]).args(words);
+    command
+}
+
+pub(crate) fn report(output: &Output) -> RunReport {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Demands that some fixtures passed, none failed, and that what was skipped says why.
+pub(crate) fn all_well(output: &Output, at_least: usize) {
+    let report = report(output);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    for fixture in &report.fixtures {
+        assert!(matches!(fixture.outcome, Outcome::Pass | Outcome::Skip), "{}: {told}", fixture.id);
+        assert_eq!(fixture.outcome == Outcome::Skip, !fixture.reason.is_empty(), "{}", fixture.id);
+    }
+    assert!(report.count(Outcome::Pass) >= at_least, "{told}");
+}
+
+/// `plumbline serve` in a process of its own.
+struct Serving {
+    child: Child,
+    kubeconfig: String,
+}
+
+impl Serving {
+    fn start(test: &str) -> Self {
+        let kubeconfig = folder(test).join("kubeconfig").display().to_string();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_plumbline"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig", &kubeconfig])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("it tells its address");
+        assert!(line.starts_with("ready https://"), "{line}");
+        Self { child, kubeconfig }
+    }
+
+    fn words(&self) -> [&str; 5] {
+        ["--cluster", "kubeconfig", "--kubeconfig", &self.kubeconfig, "--no-bystanders"]
+    }
+
+    /// The names of all nodes.
+    fn left(&self) -> Vec<String> {
+        crate::tools::runtime().block_on(async {
+            let client = plumbline::cluster::client::from_file(Path::new(&self.kubeconfig)).expect("a client");
+            let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(client);
+            let nodes = nodes.list(&kube::api::ListParams::default()).await.expect("nodes");
+            nodes.items.into_iter().filter_map(|node| node.metadata.name).collect()
+        })
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn found() {
+    let serving = Serving::start("remote-found");
+    let words = [&serving.words()[..], &["--allow-disruptive", "--tolerance", "3s"], &FIXTURES].concat();
+    let output = run(&words).output().expect("it runs");
+    all_well(&output, FIXTURES.len());
+    let report = report(&output);
+    assert_eq!((report.cluster.as_str(), report.subject.as_str()), ("kubeconfig", "in-process"));
+    assert_eq!(std::thread::spawn(move || serving.left()).join().expect("a list"), Vec::<String>::new());
+}
+
+fn careful() {
+    let serving = Serving::start("remote-careful");
+    let words = [&serving.words()[..], &["taint-eviction/untolerated-is-immediate"]].concat();
+    let output = run(&words).output().expect("it runs");
+    let report = report(&output);
+    assert_eq!(output.status.code(), Some(4), "nothing ran");
+    for fixture in &report.fixtures {
+        assert_eq!(fixture.outcome, Outcome::Skip);
+        assert!(fixture.reason.contains("allow it with --allow-disruptive"), "{}", fixture.reason);
+    }
+}
+
+fn dies() {
+    let mut serving = Serving::start("remote-dies");
+    // Both take minutes, and the nodes of the first stay.
+    let long = ["taint-eviction/default-tolerations-last-five-minutes", "disruption/disrupted-pod-claim-120s"];
+    let words = [&serving.words()[..], &["--allow-disruptive"], &long].concat();
+    let running = run(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    eventually("the fixtures have begun", || {
+        let kubeconfig = serving.kubeconfig.clone();
+        let left = Serving { child: Command::new("true").spawn().expect("true"), kubeconfig };
+        !std::thread::spawn(move || left.left()).join().expect("a list").is_empty()
+    });
+    serving.child.kill().expect("it runs");
+    let output = running.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(96), "{told}");
+    assert!(told.contains("the cluster broke in mid-run; nothing after that counts"), "{told}");
+    let report = report(&output);
+    assert_eq!(report.count(Outcome::Pass) + report.count(Outcome::Fail), 0, "{told}");
+    assert!(report.fixtures.iter().all(|fixture| fixture.reason.contains("the cluster broke")), "{told}");
+}
+
+fn usage() {
+    let output = run(&["--subject", "external"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("--subject external goes with the real ones"), "{told}");
+}
+
+fn envtest_runs() {
+    let logs = folder("remote-envtest");
+    let kept = logs.display().to_string();
+    let words = [&["--cluster", "envtest", "--tolerance", "3s", "--logs", &kept][..], &FIXTURES].concat();
+    let assets = crate::envtest::assets().expect("the programs");
+    let output = run(&words).env("KUBEBUILDER_ASSETS", assets).output().expect("it runs");
+    all_well(&output, FIXTURES.len());
+    assert!(logs.join("kube-apiserver.log").exists(), "logs stay");
+}
