@@ -173,13 +173,15 @@ fn fixtures_run() {
     let logs = folder("k3s-fixtures").display().to_string();
     let unprivileged = if *PRIVILEGED { None } else { Some("--k3s-unprivileged") };
     let words = ["--cluster", "k3s", "--k3s-image", &IMAGE, "--k3s-tag", TAG, "--logs", &logs, "--tolerance", "3s"];
+    let words = [&words[..], &["--k3s-arg", "--debug=suite"]].concat();
     let fixtures = ["api/eviction-takes-from-the-budget", "taint-eviction/untolerated-is-immediate"];
     let words: Vec<&str> = words.into_iter().chain(unprivileged).chain(fixtures).collect();
     let output = crate::remote::run(&words).output().expect("it runs");
     crate::remote::all_well(&output, fixtures.len());
     assert_eq!(crate::remote::report(&output).cluster, "k3s");
-    let mine = about(&["inspect", "--format", "{{.State.Status}} {{.Config.Cmd}}"]);
-    assert!(Path::new(&logs).join("k3s.log").exists(), "the log stays: {mine:?}");
+    assert!(Path::new(&logs).join("k3s.log").exists(), "the log stays");
+    let left = about(&["inspect", "--format", "{{.Config.Cmd}}"]);
+    assert!(!left.iter().any(|(_, command)| command.contains("--debug=suite")), "it stays behind: {left:?}");
 }
 
 async fn bad_argument() {
