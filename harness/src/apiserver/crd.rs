@@ -65,6 +65,8 @@ pub struct CustomKind {
     pub scale: Option<Scale>,
     /// Whether `status` is a subresource.
     pub status: bool,
+    /// What clients of a deprecated version are told.
+    pub deprecation: Option<String>,
 }
 
 /// Several versions of a definition share their objects: the stored form is that of whichever version was written.
@@ -159,7 +161,25 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
     });
     let printer = Printer::Custom(CustomColumns::parse(version.get("additionalPrinterColumns")));
     let status = subresources.get("status").is_some_and(Value::is_object);
-    CustomKind { definition: name, schema, types, printer, scale, status }
+    let deprecation = (version["deprecated"] == json!(true)).then(|| deprecation(&definition["spec"], version));
+    CustomKind { definition: name, schema, types, printer, scale, status, deprecation }
+}
+
+/// The warning of a deprecated version: its own, or one that names the best version there is instead.
+fn deprecation(spec: &Value, version: &Value) -> String {
+    if let Some(own) = version.get("deprecationWarning").and_then(Value::as_str) {
+        return own.to_owned();
+    }
+    let (group, kind, name) = (text(spec, "group"), text(&spec["names"], "kind"), text(version, "name"));
+    let better = spec["versions"].as_array().into_iter().flatten().filter(|other| {
+        other["served"] == json!(true)
+            && other["deprecated"] != json!(true)
+            && names::version_rank(text(other, "name")) < names::version_rank(name)
+    });
+    match better.map(|other| text(other, "name")).min_by_key(|other| names::version_rank(other)) {
+        Some(best) => format!("{group}/{name} {kind} is deprecated; use {group}/{best} {kind}"),
+        None => format!("{group}/{name} {kind} is deprecated"),
+    }
 }
 
 fn selectable(version: &Value) -> Vec<SelectableField> {

@@ -10,6 +10,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH
 use http::{HeaderName, Method};
 use ring::digest::{SHA512, digest};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::kinds::Registry;
 use super::request::{ApiRequest, Reply};
@@ -42,6 +43,15 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
         [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
             Some(health::respond(endpoint, &check.join("/"), &request.query))
         }
+        [".well-known", "openid-configuration"] => {
+            Some(routed(request, &["application/json"], || issuer(json_reply(&openid(request)))))
+        }
+        ["openid", "v1", "jwks"] => Some(routed(request, &[KEY_SET], || {
+            // Tokens of service accounts are signed with a key that stays here: there are none for others.
+            let mut reply = issuer(Reply::json(200, json!({"keys": []}).to_string()));
+            reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(KEY_SET));
+            reply
+        })),
         ["metrics"] if request.method == Method::DELETE => {
             // Upstream's counters begin again; there are none here.
             Some(Reply::text(200, "metrics reset\n"))
@@ -55,6 +65,25 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
             Some(page_not_found())
         }
     }
+}
+
+/// The media type of a set of keys.
+const KEY_SET: &str = "application/jwk-set+json";
+
+/// Who issues the tokens of service accounts.
+fn openid(request: &ApiRequest) -> Value {
+    json!({
+        "issuer": super::identity::ISSUER,
+        "jwks_uri": format!("https://{}/openid/v1/jwks", host(request)),
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["HS256"],
+    })
+}
+
+fn issuer(mut reply: Reply) -> Reply {
+    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+    reply
 }
 
 fn metrics() -> Reply {
@@ -172,11 +201,14 @@ fn with_etag(request: &ApiRequest, document: &document::GroupDiscoveryList) -> R
 }
 
 fn legacy_versions(request: &ApiRequest) -> Reply {
-    let host = match request.header(http::header::HOST) {
+    json_reply(&document::ApiVersions::new(host(request)))
+}
+
+fn host(request: &ApiRequest) -> &str {
+    match request.header(http::header::HOST) {
         "" => "127.0.0.1:6443",
         host => host,
-    };
-    json_reply(&document::ApiVersions::new(host))
+    }
 }
 
 fn legacy_groups(registry: &Registry) -> Reply {
@@ -200,11 +232,20 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Reply {
 }
 
 fn root_paths(registry: &Registry) -> Vec<String> {
-    let mut paths: Vec<String> =
-        ["/api", "/api/v1", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"]
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
+    const PATHS: [&str; 11] = [
+        "/.well-known/openid-configuration",
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/openid/v1/jwks",
+        "/version",
+    ];
+    let mut paths: Vec<String> = PATHS.into_iter().map(str::to_owned).collect();
     for group in registry.groups().filter(|group| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));
         paths.extend(registry.versions(group).iter().map(|version| format!("/apis/{group}/{}", version.version)));
@@ -219,7 +260,6 @@ mod tests {
     use super::*;
     use crate::apiserver::request::ReplyBody;
     use rstest::rstest;
-    use serde_json::{Value, json};
 
     fn get(path: &str, accept: &str) -> Reply {
         let mut request = ApiRequest::new(Method::GET, path);

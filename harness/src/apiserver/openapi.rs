@@ -6,6 +6,7 @@
 
 mod custom;
 mod enums;
+mod general;
 mod paths;
 mod protobuf;
 mod types;
@@ -63,10 +64,20 @@ fn documents(registry: &Registry) -> Vec<(String, &str, &str)> {
 }
 
 fn index(registry: &Registry) -> Value {
-    let entries: serde_json::Map<String, Value> = documents(registry)
+    let versions = documents(registry).into_iter().map(|(name, group, version)| {
+        let hash = document(registry, group, version).hash.clone();
+        (name, hash)
+    });
+    let others = general::documents(registry).into_iter().map(|one| {
+        let hash = hash_of(one.text(&info()).as_bytes());
+        (one.name, hash)
+    });
+    let mut entries: Vec<(String, String)> = versions.chain(others).collect();
+    entries.sort_unstable();
+    let entries: serde_json::Map<String, Value> = entries
         .into_iter()
-        .map(|(name, group, version)| {
-            let url = format!("/openapi/v3/{name}?hash={}", document(registry, group, version).hash);
+        .map(|(name, hash)| {
+            let url = format!("/openapi/v3/{name}?hash={hash}");
             (name, json!({"serverRelativeURL": url}))
         })
         .collect();
@@ -135,8 +146,15 @@ fn group_document(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Value {
 
 fn version_three(registry: &Registry, request: &ApiRequest, name: &str) -> Reply {
     let found = documents(registry).into_iter().find(|(document, _, _)| document == name);
-    let Some((_, group, version)) = found else { return not_found() };
-    let document = document(registry, group, version);
+    let small = || general::documents(registry).into_iter().find(|document| document.name == name);
+    let document = match (found, small) {
+        (Some((_, group, version)), _) => document(registry, group, version),
+        (None, small) => {
+            let Some(small) = small() else { return not_found() };
+            let bytes = Bytes::from(small.text(&info()));
+            Arc::new(Document { hash: hash_of(&bytes), bytes })
+        }
+    };
     let wanted = request.query.split('&').find_map(|pair| pair.strip_prefix("hash=")).unwrap_or_default();
     let etag = format!("\"{}\"", document.hash);
     let mut reply = if !wanted.is_empty() && wanted != document.hash {

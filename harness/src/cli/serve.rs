@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::baseline;
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
 use crate::apiserver::server::Record;
 use crate::apiserver::{ApiServer, ApiServerConfig, faults, gc, kubelet, schema, workloads};
@@ -41,7 +42,7 @@ pub(super) struct Args {
     /// Begin with the objects in these YAML or JSON files, or in the files of these folders
     #[arg(long, value_name = "PATH", num_args = 1..)]
     seed_from: Vec<PathBuf>,
-    /// Begin without what every cluster has: the service kubernetes, the system priority classes
+    /// Begin without what every cluster has: the service kubernetes with its endpoints, the system priority classes
     #[arg(long)]
     bare: bool,
     /// Answer every request this much later, such as 5ms
@@ -118,9 +119,6 @@ async fn serve(args: &Args) -> Result<Exit, String> {
             check(&server, &object).and_then(|()| server.seed([object])).map_err(|why| format!("{from}: {why}"))?;
         }
     }
-    if !args.bare {
-        server.seed(baseline()).map_err(|why| format!("what every cluster has: {why}"))?;
-    }
     server.seed((1..=args.nodes).map(node)).map_err(|why| format!("--nodes: {why}"))?;
     let options = ListenOptions {
         address: args.listen,
@@ -130,6 +128,10 @@ async fn serve(args: &Args) -> Result<Exit, String> {
         limits: Limits::default(),
     };
     let listening = listen(server.clone(), options).await.map_err(|error| chain(&error))?;
+    if !args.bare {
+        let objects = baseline::objects(listening.address(), server.clock().now());
+        server.seed(objects).map_err(|why| format!("what every cluster has: {why}"))?;
+    }
     if let Some(path) = &args.kubeconfig {
         listening.write_kubeconfig(path).map_err(|error| chain(&error))?;
     }
@@ -149,36 +151,6 @@ async fn serve(args: &Args) -> Result<Exit, String> {
     stop.cancel();
     serving.await;
     Ok(Exit::Ok)
-}
-
-/// What kube-apiserver makes when it starts, as far as clients look for it. Namespaces are there already.
-fn baseline() -> Vec<Value> {
-    let priority = |name: &str, value: i64, description: &str| {
-        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name, "generation": 1},
-            "value": value, "description": description, "preemptionPolicy": "PreemptLowerPriority"})
-    };
-    let service = json!({"apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"component": "apiserver", "provider": "kubernetes"}},
-        "spec": {"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"],
-            "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster", "sessionAffinity": "None",
-            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]},
-        "status": {"loadBalancer": {}}});
-    let tracking = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"since": "2026-01-01"},
-        "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"}});
-    vec![
-        service,
-        tracking,
-        priority(
-            "system-node-critical",
-            2_000_001_000,
-            "Used for system critical pods that must not be moved from their current node.",
-        ),
-        priority(
-            "system-cluster-critical",
-            2_000_000_000,
-            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
-        ),
-    ]
 }
 
 fn node(number: u16) -> Value {
@@ -360,7 +332,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_every_cluster_has_can_be_seeded() {
         let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::time::epoch())));
-        server.seed(baseline()).unwrap();
+        server.seed(baseline::objects(([127, 0, 0, 1], 6443).into(), server.clock().now())).unwrap();
         server.seed([node(1)]).unwrap();
     }
 

@@ -51,7 +51,11 @@ fn read(line: &str) -> Option<Line> {
         _ => return None,
     };
     let body = parts.next().unwrap_or_default();
-    let body = if content_type == Some("application/yaml") { body.replace("\\n", "\n") } else { body.to_owned() };
+    let body = if content_type == Some("application/yaml") {
+        body.replace("\\n", "\n").replace("\\t", "\t")
+    } else {
+        body.to_owned()
+    };
     Some(Line { status, method: method.parse().ok()?, accept, path, content_type, body })
 }
 

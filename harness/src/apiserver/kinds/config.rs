@@ -99,6 +99,14 @@ impl Strategy for Secret {
                 data.insert(key, base64(value.as_str().unwrap_or_default().as_bytes()).into());
             }
         }
+        // Bytes that are not there come back empty.
+        for value in
+            object.get_mut("data").and_then(Value::as_object_mut).into_iter().flat_map(|data| data.values_mut())
+        {
+            if value.is_null() {
+                *value = "".into();
+            }
+        }
         if let Some(map) = object.as_object_mut()
             && meta::is_empty(map.get("type"))
         {

@@ -439,23 +439,17 @@ fn fitting(kind: &Kind, errors: ErrorList) -> ErrorList {
 
 /// Everything that is wrong with an update: generic metadata rules first, then the kind's.
 pub fn validate_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
-    let mut errors = common_update_errors(kind, new, old);
-    errors.append(kind.strategy.validate_update(new, old));
-    errors
+    merged(common_update_errors(kind, new, old), kind.strategy.validate_update(new, old))
 }
 
 /// Everything that is wrong with a write to `/status`.
 pub fn validate_status_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
-    let mut errors = common_update_errors(kind, new, old);
-    errors.append(kind.strategy.validate_status_update(new, old));
-    errors
+    merged(common_update_errors(kind, new, old), kind.strategy.validate_status_update(new, old))
 }
 
 /// Everything that is wrong with a write through a subresource of a kind's own.
 pub fn validate_subresource_update(kind: &Kind, subresource: &str, new: &Value, old: &Value) -> ErrorList {
-    let mut errors = common_update_errors(kind, new, old);
-    errors.append(kind.strategy.validate_subresource_update(subresource, new, old));
-    errors
+    merged(common_update_errors(kind, new, old), kind.strategy.validate_subresource_update(subresource, new, old))
 }
 
 /// Everything that is wrong with a write to a namespace's `/finalize`.
@@ -464,6 +458,15 @@ pub fn validate_finalize(new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate(new, false, NameRule::PathSegment, &path);
     errors.append(meta::validate_update(new, old, &path));
     errors.append(namespace::validate_finalize(new, old));
+    errors
+}
+
+/// The rules for all metadata do not know the one for finalizers; kinds that have none of their own borrow it from there.
+fn merged(common: ErrorList, own: ErrorList) -> ErrorList {
+    let told = own.iter().any(|error| error.detail == meta::UNQUALIFIED_FINALIZER);
+    let mut errors = ErrorList::new();
+    errors.extend(common.into_iter().filter(|error| !told || error.detail != meta::UNQUALIFIED_FINALIZER));
+    errors.append(own);
     errors
 }
 

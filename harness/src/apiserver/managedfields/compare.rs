@@ -85,7 +85,7 @@ fn walk(
         Shape::Scalar(_) => false,
         Shape::Struct(shape) => !shape.atomic && objects(left, right),
         Shape::Map(shape) => !shape.atomic && objects(left, right),
-        Shape::Any => objects(left, right),
+        Shape::Any => !schema.is_raw(ty) && objects(left, right),
         Shape::List(list) => return walk_list(schema, list, left, right, out),
     };
     if !granular {

@@ -244,6 +244,12 @@ impl Schema {
         &self.types[ty.0 as usize].shape
     }
 
+    /// Whether the type is an object of another kind (`RawExtension`): it has one owner for all of it.
+    pub fn is_raw(&self, ty: TypeRef) -> bool {
+        let ty = self.get(ty);
+        !self.structural && matches!(ty.shape, Shape::Any) && &*ty.go == "runtime.RawExtension"
+    }
+
     /// The type of the field or entry `name` of an object of type `ty`; anything goes inside free-form objects.
     pub fn field_type(&self, ty: TypeRef, name: &str) -> Option<TypeRef> {
         match self.shape(ty) {

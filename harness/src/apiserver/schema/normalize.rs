@@ -98,7 +98,7 @@ impl Schema {
                 scalar,
                 Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime | Scalar::Duration
             ),
-            Shape::Any => !self.structural && &*self.get(ty).go == "runtime.RawExtension",
+            Shape::Any => self.is_raw(ty),
             Shape::List(_) | Shape::Map(_) => false,
         }
     }

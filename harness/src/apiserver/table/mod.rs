@@ -231,7 +231,7 @@ pub fn partial_metadata(object: &Value, version: &'static str) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": api_version(version),
-        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+        "metadata": internal_metadata(object).get("metadata").cloned().unwrap_or_else(|| json!({})),
     })
 }
 

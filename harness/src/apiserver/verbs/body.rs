@@ -56,7 +56,7 @@ pub(crate) fn format_of(content_type: &str, body: &[u8], kind: &str) -> Result<F
     if content_type.is_empty() {
         return Ok(Format::Json);
     }
-    match content_type.split(';').next().unwrap_or_default().trim() {
+    match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
         "application/json" => Ok(Format::Json),
         "application/yaml" => Ok(Format::Yaml),
         "application/vnd.kubernetes.protobuf" => {
@@ -202,6 +202,10 @@ fn go_complaint(text: &str, error: &str) -> String {
             (false, false) => "',' or ']'",
         };
         (text.lines().count() + 1, format!("did not find expected {what}"))
+    } else if message.contains("tabs disallowed") {
+        (line, "found character that cannot start any token".to_owned())
+    } else if message.contains("invalid !!binary base64") {
+        (line, "!!binary value contains invalid base64 data".to_owned())
     } else if message.contains("mismatched bracket") {
         (line, "did not find expected node content".to_owned())
     } else {
@@ -321,6 +325,11 @@ impl Scope<'_> {
         if self.is_custom() && wanted == self.kind.kind {
             // What pruning finds comes in the order of the paths.
             strict.sort_unstable();
+            if let Some(metadata) = object.get("metadata").filter(|metadata| metadata.is_object())
+                && let Some(schema) = schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+            {
+                schema.decode(metadata.to_string().as_bytes()).map_err(|error| wrong(&error.message))?;
+            }
             self.check_custom_type(&object, &kind, &api_version)?;
         }
         if kind != wanted {
@@ -380,11 +389,17 @@ impl Scope<'_> {
         if self.server.registry().by_kind(group, version, kind).is_none() {
             return unregistered(kind, api_version);
         }
-        let package = match self.kind.group.split('.').next().unwrap_or_default() {
-            "" => "core",
-            first => first,
+        let own = match self.path.subresource.as_str() {
+            "scale" => "autoscaling.Scale".to_owned(),
+            "eviction" => "policy.Eviction".to_owned(),
+            "token" => "authentication.TokenRequest".to_owned(),
+            "binding" => "core.Binding".to_owned(),
+            _ => match self.kind.group.split('.').next().unwrap_or_default() {
+                "" => format!("core.{}", self.kind.kind),
+                first => format!("{first}.{}", self.kind.kind),
+            },
         };
-        format!("converting ({version}.{kind}) to ({package}.{}): unknown conversion", self.kind.kind)
+        format!("converting ({version}.{kind}) to ({own}): unknown conversion")
     }
 
     fn foreign_version(

@@ -1,5 +1,6 @@
 //! One request from arrival to reply: recorded, judged by the faults, dispatched, recorded again.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use http::{HeaderValue, Method};
 use serde_json::{Value, json};
 
 use super::body::{BODY_MAX, Shown, yaml_to_json};
+use super::impersonation;
 use super::options::ListOptions;
 use super::patch::PATCH_TYPES;
 use super::scope::{Caller, Scope};
@@ -112,6 +114,13 @@ async fn serve(
     if let Some(reply) = own_paths(server, request) {
         return reply;
     }
+    let verb = || match target {
+        Target::Resource(path) => verb_of(request, path, &Query::parse(&request.query)),
+        Target::Other(_) => String::new(),
+    };
+    if let Some(reply) = impersonation::refusal(server, request, target, verb) {
+        return reply;
+    }
     let registry = server.registry();
     if let Some(reply) = discovery::respond(&registry, request) {
         return reply;
@@ -123,13 +132,16 @@ async fn serve(
     let Some(kind) = registry.lookup(&path.group, &path.version, &path.resource).cloned() else {
         return not_served(&registry, path, request);
     };
+    if let Err(status) = check_deadline(request, target) {
+        return status.into();
+    }
     let scope = Scope::new(server, kind, path.clone(), request, caller);
     let mut reply = scope.dispatch(break_after).await.unwrap_or_else(|status| scope.refusal(&status));
     for warning in scope.take_warnings() {
         reply.warn(&warning);
     }
     if let Some(warning) = deprecation(&scope.kind) {
-        reply.warn(warning);
+        reply.warn(&warning);
     }
     let definition = path.group == crd::GROUP && path.resource == crd::RESOURCE;
     let ours = request.user_agent() == crd::USER_AGENT;
@@ -137,6 +149,41 @@ async fn serve(
         crd::settle(server).await;
     }
     reply
+}
+
+/// How long the client would wait; nothing here takes so long, but it must be a duration. Watches have another limit.
+fn check_deadline(request: &ApiRequest, target: &Target) -> Result<(), Status> {
+    let query = Query::parse(&request.query);
+    let Some(timeout) = query.get("timeout").filter(|text| !text.is_empty()) else { return Ok(()) };
+    let long = matches!(target, Target::Resource(path) if path.watch) || query.flag("watch").unwrap_or(false);
+    if long || is_go_duration(timeout) {
+        return Ok(());
+    }
+    let missing = timeout.trim_start_matches(['-', '+']).parse::<f64>().is_ok();
+    let what = if missing { "missing unit in duration" } else { "invalid duration" };
+    let why = format!("invalid timeout specified in the request URL - time: {what} {timeout:?}");
+    Err(Status::bad_request(why))
+}
+
+/// Whether Go reads the text as a duration: `1h30m`, `1.5s`, `-5s`, `0`.
+fn is_go_duration(text: &str) -> bool {
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    let mut parts = 0;
+    while !rest.is_empty() {
+        let unit = rest.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+        let number = &rest[..rest.len() - unit.len()];
+        let end = unit.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(unit.len());
+        let known = matches!(&unit[..end], "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h");
+        if !known || number.matches('.').count() > 1 || !number.bytes().any(|byte| byte.is_ascii_digit()) {
+            return false;
+        }
+        rest = &unit[end..];
+        parts += 1;
+    }
+    parts > 0
 }
 
 /// 404 for a resource that is not there, and a line in the log that says what is.
@@ -166,12 +213,13 @@ fn is_custom_group(registry: &Registry, group: &str) -> bool {
 }
 
 /// What clients of a deprecated kind are told with every answer.
-fn deprecation(kind: &Kind) -> Option<&'static str> {
-    match (&*kind.group, &*kind.plural) {
-        ("", "endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
-        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        _ => None,
-    }
+fn deprecation(kind: &Kind) -> Option<Cow<'static, str>> {
+    let text = match (&*kind.group, &*kind.plural) {
+        ("", "endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        ("", "componentstatuses") => "v1 ComponentStatus is deprecated in v1.19+",
+        _ => return kind.custom.as_ref()?.deprecation.clone().map(Cow::Owned),
+    };
+    Some(Cow::Borrowed(text))
 }
 
 /// Paths under `/plumbline`: what only this server has.
@@ -322,6 +370,10 @@ impl Scope<'_> {
     }
 
     fn object(&self) -> Result<Reply, Status> {
+        // What is asked and not kept has no paths of single objects.
+        if !self.kind.has_verb("get") && !self.kind.has_verb("list") {
+            return Err(Status::unknown_resource());
+        }
         match self.request.method {
             Method::GET => {
                 self.allow("get")?;

@@ -10,6 +10,7 @@ mod authorization;
 mod body;
 mod delete;
 mod handle;
+mod impersonation;
 mod log;
 mod manage;
 pub mod options;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::options::WriteOptions;
 use super::scope::Scope;
 use super::write::{Part, UpdateRules, Written};
-use crate::apiserver::kinds::{ErrorList, Path};
+use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::lifecycle;
 use crate::apiserver::patch::{self, PatchType};
 use crate::apiserver::schema;
@@ -54,6 +54,9 @@ impl Scope<'_> {
             }
             lifecycle::check_name(&Value::Null, &self.path.name)?;
         }
+        if !self.is_custom() && meta::text(&value, "kind").is_empty() && !meta::text(&value, "apiVersion").is_empty() {
+            value["kind"] = self.kind.kind.as_ref().into();
+        }
         patched.warnings.into_iter().for_each(|warning| self.warn(warning));
         self.kind.strategy.default(&mut value);
         lifecycle::ensure_namespace(&mut value, &self.path.namespace)?;
@@ -82,7 +85,8 @@ impl Scope<'_> {
     fn foreign(&self, value: &Value) -> Option<String> {
         let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
         let (kind, api_version) = (text("kind"), text("apiVersion"));
-        let own = kind == self.kind.kind && api_version == self.kind.api_version();
+        // A version without a kind is taken for one of the path's kind.
+        let own = (kind == self.kind.kind || kind.is_empty()) && api_version == self.kind.api_version();
         if own || self.is_custom() || is_untyped(value) {
             return None;
         }

@@ -133,8 +133,8 @@ impl Scope<'_> {
         // The key is told relative to where the list began, with a NUL: the smallest key behind it.
         let prefix = if self.path.namespace.is_empty() { String::new() } else { format!("{}/", self.path.namespace) };
         let start = last.strip_prefix(prefix.as_str()).unwrap_or(last);
-        let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": format!("{start}\0")});
-        base64_url(token.to_string().as_bytes())
+        let start = Value::from(format!("{start}\0"));
+        base64_url(format!("{{\"v\":\"meta.k8s.io/v1\",\"rv\":{revision},\"start\":{start}}}").as_bytes())
     }
 
     fn read_token(&self, token: &str) -> Result<Page, Status> {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::authorization;
 use super::body::encode;
+use super::impersonation::{self, User};
 use super::options::WriteOptions;
 use super::scope::Scope;
 use crate::apiserver::identity::ISSUER;
@@ -33,20 +34,24 @@ impl Scope<'_> {
         if self.kind.kind.ends_with("AccessReview") {
             check_access(&review, self)?;
         }
+        let other = User::of(self.request)?;
         let status = match &*self.kind.kind {
-            "SelfSubjectAccessReview" => json!({"allowed": true}),
+            "SelfSubjectAccessReview" => match &other {
+                None => json!({"allowed": true}),
+                Some(user) => self.access_of(user, &review["spec"]),
+            },
             "SubjectAccessReview" | "LocalSubjectAccessReview" => authorization::decide(self.server, &review["spec"]),
             "SelfSubjectRulesReview" => {
                 if meta::text(&review["spec"], "namespace").is_empty() {
                     return Err(Status::bad_request("no namespace on request"));
                 }
                 review["spec"] = json!({});
-                rules()
+                rules(other.as_ref())
             }
             "SelfSubjectReview" => {
                 let now = lifecycle::rfc3339(self.server.clock().now());
                 review["metadata"] = json!({"creationTimestamp": now});
-                json!({"userInfo": self.caller.user.info()})
+                json!({"userInfo": other.map_or_else(|| self.caller.user.info(), |user| user.info())})
             }
             "TokenReview" => self.review_token(&review["spec"])?,
             _ => return Err(Status::method_not_allowed()),
@@ -65,6 +70,22 @@ impl Scope<'_> {
 }
 
 impl Scope<'_> {
+    /// Whether somebody else may do what the review asks.
+    fn access_of(&self, user: &User, asked: &Value) -> Value {
+        let mut spec = user.spec();
+        for field in ["resourceAttributes", "nonResourceAttributes"] {
+            if let Some(part) = asked.get(field) {
+                spec[field] = part.clone();
+            }
+        }
+        let told = authorization::decide(self.server, &spec);
+        if told["allowed"] == json!(true) {
+            told
+        } else {
+            json!({"allowed": impersonation::allowed(self.server, user, &spec)})
+        }
+    }
+
     /// Whose token it is: this server knows that of its caller and those that it gave to service accounts.
     fn review_token(&self, spec: &Value) -> Result<Value, Status> {
         let token = meta::text(spec, "token");
@@ -140,23 +161,21 @@ fn check_access(review: &Value, scope: &Scope<'_>) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&scope.kind.group, "", "", &errors)) }
 }
 
-fn rules() -> Value {
+/// What may be done: by the caller everything; by others what everybody may. Roles of their own are not listed.
+fn rules(other: Option<&User>) -> Value {
     let create =
         |group: &str, resources: &[&str]| json!({"verbs": ["create"], "apiGroups": [group], "resources": resources});
     let get = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
-    json!({
-        "resourceRules": [
-            create("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
-            create("authentication.k8s.io", &["selfsubjectreviews"]),
-            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
-        ],
-        "nonResourceRules": [
-            get(&["/healthz", "/livez", "/readyz", "/version", "/version/"]),
-            get(&["/.well-known", "/.well-known/*"]),
-            get(&["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version",
-                "/version/"]),
-            {"verbs": ["*"], "nonResourceURLs": ["*"]},
-        ],
-        "incomplete": false,
-    })
+    let mut resources = vec![
+        create("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
+        create("authentication.k8s.io", &["selfsubjectreviews"]),
+    ];
+    let mut paths =
+        vec![get(&impersonation::PUBLIC), get(&impersonation::SERVICE_ACCOUNT_ISSUER), get(&impersonation::DISCOVERY)];
+    let masters = |user: &User| user.groups.iter().any(|group| group == "system:masters");
+    if other.is_none_or(masters) {
+        resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+        paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+    }
+    json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
 }

@@ -326,16 +326,22 @@ impl Scope<'_> {
     fn token(&self) -> Result<Reply, Status> {
         const LIFETIME_SECONDS: i64 = 3600;
         const SHORTEST_SECONDS: i64 = 600;
+        const LONGEST_SECONDS: i64 = 1 << 32;
         let account = self.stored()?;
         let mut body = self.decode_as(&["authentication.k8s.io/v1"], "TokenRequest")?;
+        lifecycle::ensure_namespace(&mut body, &self.path.namespace)?;
         let seconds = body.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(LIFETIME_SECONDS);
         let now = self.server.clock().now();
         let end = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(now);
         body["spec"]["expirationSeconds"] = seconds.into();
-        if seconds < SHORTEST_SECONDS {
+        if seconds < SHORTEST_SECONDS || seconds > LONGEST_SECONDS {
             let mut errors = ErrorList::new();
             let path = Path::new("spec");
-            let why = "may not specify a duration less than 10 minutes";
+            let why = if seconds < SHORTEST_SECONDS {
+                "may not specify a duration less than 10 minutes"
+            } else {
+                "may not specify a duration larger than 2^32 seconds"
+            };
             errors.invalid(&path.child("expirationSeconds"), seconds, why);
             return Err(Status::invalid("authentication.k8s.io", "TokenRequest", "", &errors));
         }

@@ -310,6 +310,7 @@ fn security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let why = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.invalid(&path.child("shareProcessNamespace"), true, why);
     }
+    sysctls(context, &path.child("sysctls"), errors);
     if let Some(policy) = given(context, "fsGroupChangePolicy").and_then(Value::as_str)
         && !matches!(policy, "Always" | "OnRootMismatch")
     {
@@ -322,6 +323,32 @@ fn security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     {
         errors.not_supported(&path.child("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
     }
+}
+
+fn sysctls(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let all = array(context, "sysctls");
+    for (i, sysctl) in all.iter().enumerate() {
+        let (name, path) = (meta::text(sysctl, "name"), path.index(i));
+        let path = path.child("name");
+        if name.is_empty() {
+            errors.required(&path, "");
+        } else if !is_sysctl(name) {
+            let pattern = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+            errors.invalid(&path, name, format!("must have at most 253 characters and match regex {pattern}"));
+        } else if all[..i].iter().any(|other| meta::text(other, "name") == name) {
+            errors.duplicate(&path, name);
+        }
+    }
+}
+
+fn is_sysctl(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let part = |part: &str| {
+        let bytes = part.as_bytes();
+        let ends = bytes.first().zip(bytes.last()).is_some_and(|(first, last)| plain(*first) && plain(*last));
+        ends && bytes.iter().all(|&byte| plain(byte) || matches!(byte, b'-' | b'_'))
+    };
+    name.len() <= 253 && name.split(['.', '/']).all(part)
 }
 
 fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {

@@ -40,9 +40,6 @@ pub(super) fn normalize_update(new: &mut Value, old: &Value) {
 /// A change of type takes away what only the old type has, unless the update gives it anew.
 pub(super) fn drop_for_type(new: &mut Value, old: &Value) {
     let (now, before) = (kind_of(new).to_owned(), kind_of(old).to_owned());
-    if now == before {
-        return;
-    }
     let same = |new: &Value, field: &str| meta::equal(spec_of(new).get(field), spec_of(old).get(field));
     let drop = |new: &mut Value, field: &str| {
         if let Some(spec) = meta::object_at(new, "spec") {
@@ -67,18 +64,19 @@ pub(super) fn drop_for_type(new: &mut Value, old: &Value) {
             }
         }
     }
-    if before == "LoadBalancer" {
+    if before == "LoadBalancer" && now != before {
         for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
             if same(new, field) {
                 drop(new, field);
             }
         }
     }
-    if !super::is_external(new) && same(new, "externalTrafficPolicy") {
+    if super::is_external(old) && !super::is_external(new) && same(new, "externalTrafficPolicy") {
         drop(new, "externalTrafficPolicy");
     }
-    if before == "ExternalName" && same(new, "externalName") {
-        drop(new, "externalName");
+    let local = |service: &Value| super::needs_health_check(service);
+    if local(old) && !local(new) && same(new, "healthCheckNodePort") {
+        drop(new, "healthCheckNodePort");
     }
 }
 
@@ -86,6 +84,7 @@ pub(super) fn drop_for_type(new: &mut Value, old: &Value) {
 pub(super) fn carry_over(new: &mut Value, old: &Value) {
     let addressed = needs_address(kind_of(new)) && needs_address(kind_of(old));
     let with_ports = needs_node_port(new) && needs_node_port(old);
+    let checked = super::needs_health_check(new) && super::needs_health_check(old);
     let before = spec_of(old).clone();
     let Some(spec) = meta::object_at(new, "spec") else { return };
     if addressed {
@@ -96,6 +95,12 @@ pub(super) fn carry_over(new: &mut Value, old: &Value) {
                 spec.insert(field.to_owned(), value.clone());
             }
         }
+    }
+    if checked
+        && meta::is_empty(spec.get("healthCheckNodePort"))
+        && let Some(number) = before.get("healthCheckNodePort")
+    {
+        spec.insert("healthCheckNodePort".to_owned(), number.clone());
     }
     if with_ports {
         let key = |port: &Value| (port.get("protocol").cloned(), port.get("port").cloned());
@@ -118,8 +123,8 @@ pub(super) fn for_new(service: &mut Value, ctx: &Context<'_>) -> Result<(), Stat
     }
     let name = meta::name(service).to_owned();
     let invalid = |error: Error| Status::invalid("", "Service", &name, &ErrorList::from(error));
-    families(service).map_err(&invalid)?;
-    let others = Others::find(service, ctx);
+    families(service);
+    let mut others = Others::find(service, ctx);
     if !is_headless(service) {
         let given = meta::text(spec_of(service), "clusterIP").to_owned();
         let address = if given.is_empty() { others.free_address() } else { others.check_address(&given) };
@@ -130,37 +135,77 @@ pub(super) fn for_new(service: &mut Value, ctx: &Context<'_>) -> Result<(), Stat
         }
     }
     if needs_node_port(service) {
-        node_ports(service, others).map_err(&invalid)?;
+        node_ports(service, &mut others).map_err(&invalid)?;
+    }
+    if super::needs_health_check(service) && meta::is_empty(spec_of(service).get("healthCheckNodePort")) {
+        let free = |number: &i64| others.ports.iter().all(|(_, taken)| taken != number);
+        let number = (FIRST_DYNAMIC_PORT..=*NODE_PORTS.end())
+            .find(free)
+            .ok_or_else(|| Status::internal("failed to allocate a HealthCheck NodePort : range is full"))?;
+        if let Some(spec) = meta::object_at(service, "spec") {
+            spec.insert("healthCheckNodePort".to_owned(), number.into());
+        }
     }
     Ok(())
 }
 
-/// Refuses families that the cluster does not have: upstream looks at them before anything else.
-pub(super) fn check_families(service: &Value) -> Result<(), Status> {
-    let headless = is_headless(service) || meta::text(spec_of(service), "clusterIP") == "None";
-    let both = headless && meta::is_empty(spec_of(service).get("selector"));
-    let policy = meta::text(spec_of(service), "ipFamilyPolicy");
-    if policy != "RequireDualStack" || both || !needs_address(kind_of(service)) {
-        return Ok(());
+/// What upstream looks at before anything else: addresses and families must fit each other and a cluster that has IPv4 only.
+pub(super) fn check(service: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let spec = spec_of(service);
+    if kind_of(service) == "ExternalName" {
+        return errors;
+    }
+    super::validation::addresses(spec, kind_of(service), &mut errors);
+    if !errors.is_empty() {
+        return errors;
     }
     let path = Path::new("spec");
-    let why = "this cluster is not configured for dual-stack services";
-    let error = Error::invalid(&path.child("ipFamilyPolicy"), policy, why);
-    Err(Status::invalid("", "Service", meta::name(service), &ErrorList::from(error)))
+    let policy_path = path.child("ipFamilyPolicy");
+    let families = array(spec, "ipFamilies");
+    let both = meta::text(spec, "clusterIP") == "None" && meta::is_empty(spec.get("selector"));
+    let policy = match meta::text(spec, "ipFamilyPolicy") {
+        "" if both => "RequireDualStack",
+        "" => "SingleStack",
+        policy => policy,
+    };
+    let addresses = array(spec, "clusterIPs");
+    if policy == "SingleStack" {
+        for (what, list) in [("cluster IPs", addresses), ("IP families", families)] {
+            if list.len() == 2 {
+                let why = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+                errors.invalid(&policy_path, policy, why);
+            }
+        }
+    }
+    let list = path.child("clusterIPs");
+    for (i, address) in addresses.iter().enumerate().skip(families.len()) {
+        if address.as_str().is_some_and(|address| address.contains(':')) {
+            let shown = BadValue::Raw(Value::Array(addresses.to_vec()).to_string());
+            errors.invalid(&list.index(i), shown, "IPv6 is not configured on this cluster");
+        }
+    }
+    if !errors.is_empty() || both {
+        return errors;
+    }
+    if policy == "RequireDualStack" {
+        errors.invalid(&policy_path, policy, "this cluster is not configured for dual-stack services");
+    }
+    let path = path.child("ipFamilies");
+    for (i, family) in families.iter().enumerate().filter(|(_, family)| *family != "IPv4") {
+        errors.invalid(&path.index(i), family.clone(), "not configured on this cluster");
+    }
+    errors
 }
 
-fn families(service: &mut Value) -> Result<(), Error> {
+/// Fills in what [`check`] found right.
+fn families(service: &mut Value) {
     let headless = is_headless(service);
     let selects = !meta::is_empty(spec_of(service).get("selector"));
     let policy = meta::text(spec_of(service), "ipFamilyPolicy").to_owned();
     // Without a selector somebody else writes the endpoints, and they may be of both families.
     let both = headless && !selects;
-    if policy == "RequireDualStack" && !both {
-        let path = Path::new("spec");
-        let why = "this cluster is not configured for dual-stack services";
-        return Err(Error::invalid(&path.child("ipFamilyPolicy"), policy, why));
-    }
-    let Some(spec) = meta::object_at(service, "spec") else { return Ok(()) };
+    let Some(spec) = meta::object_at(service, "spec") else { return };
     if policy.is_empty() {
         let policy = if both { "RequireDualStack" } else { "SingleStack" };
         spec.insert("ipFamilyPolicy".to_owned(), policy.into());
@@ -169,7 +214,6 @@ fn families(service: &mut Value) -> Result<(), Error> {
         let families = if both && policy != "SingleStack" { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
         spec.insert("ipFamilies".to_owned(), families);
     }
-    Ok(())
 }
 
 /// What other services have taken.
@@ -194,8 +238,16 @@ impl Others {
                     others.ports.push((meta::text(port, "protocol").to_owned(), number));
                 }
             }
+            others.health_check(spec);
         }
         others
+    }
+
+    /// Ports for health checks come from the same range, for every protocol.
+    fn health_check(&mut self, spec: &Value) {
+        if let Some(number) = spec.get("healthCheckNodePort").and_then(Value::as_i64) {
+            self.ports.extend(["TCP", "UDP", "SCTP"].map(|protocol| (protocol.to_owned(), number)));
+        }
     }
 
     fn free_address(&self) -> Result<String, Error> {
@@ -221,9 +273,7 @@ impl Others {
         let [a, b, c] = NETWORK;
         let Ok(address) = given.parse::<Ipv4Addr>() else { return Ok(given.to_owned()) };
         if address.octets()[..3] != [a, b, c] {
-            return Err(refuse(format!(
-                "the provided IP ({given}) is not in the valid range. The range of valid IPs is {a}.{b}.{c}.0/24"
-            )));
+            return Err(refuse("the provided network does not match the current range".to_owned()));
         }
         if self.addresses.iter().any(|taken| taken == given) {
             return Err(refuse("provided IP is already allocated".to_owned()));
@@ -232,7 +282,7 @@ impl Others {
     }
 }
 
-fn node_ports(service: &mut Value, mut others: Others) -> Result<(), Error> {
+fn node_ports(service: &mut Value, others: &mut Others) -> Result<(), Error> {
     let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
     for (i, port) in ports.into_iter().flatten().enumerate() {
         let protocol = meta::text(port, "protocol").to_owned();

@@ -37,6 +37,11 @@ fn needs_node_port(service: &Value) -> bool {
     }
 }
 
+/// Whether balancers must ask which nodes have an endpoint of their own.
+fn needs_health_check(service: &Value) -> bool {
+    kind_of(service) == "LoadBalancer" && meta::text(spec_of(service), "externalTrafficPolicy") == "Local"
+}
+
 fn is_headless(service: &Value) -> bool {
     array(spec_of(service), "clusterIPs").first().is_some_and(|ip| ip == "None")
 }
@@ -54,6 +59,38 @@ fn text_default(map: &mut Map<String, Value>, field: &str, value: &str) {
     if meta::is_empty(map.get(field)) {
         map.insert(field.to_owned(), value.into());
     }
+}
+
+fn warnings(service: &Value) -> Vec<String> {
+    let spec = spec_of(service);
+    let (external, name) = (kind_of(service) == "ExternalName", meta::text(spec, "externalName"));
+    let headless = kind_of(service) == "ClusterIP" && meta::text(spec, "clusterIP") == "None";
+    let with_ips = !array(spec, "externalIPs").is_empty();
+    let mut warnings = Vec::new();
+    if headless {
+        if !meta::text(spec, "loadBalancerIP").is_empty() {
+            warnings.push("spec.loadBalancerIP is ignored for headless services".to_owned());
+        }
+        if with_ips {
+            warnings.push("spec.externalIPs is ignored for headless services".to_owned());
+        }
+        if meta::text(spec, "sessionAffinity") != "None" {
+            warnings.push("spec.SessionAffinity is ignored for headless services".to_owned());
+        }
+    } else if with_ips && !external {
+        warnings.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
+    }
+    if with_ips && external {
+        warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
+    }
+    if !external && !name.is_empty() {
+        warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
+    }
+    if meta::text(spec, "trafficDistribution") == "PreferClose" {
+        let why = "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
+        warnings.push(why.to_owned());
+    }
+    warnings
 }
 
 impl Strategy for Service {
@@ -102,6 +139,15 @@ impl Strategy for Service {
         if kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts").is_none_or(Value::is_null) {
             spec.insert("allocateLoadBalancerNodePorts".to_owned(), true.into());
         }
+        meta::drop_zero(spec, &["healthCheckNodePort"]);
+        if kind == "LoadBalancer" {
+            let points = object.pointer_mut("/status/loadBalancer/ingress").and_then(Value::as_array_mut);
+            for point in points.into_iter().flatten().filter_map(Value::as_object_mut) {
+                if !meta::is_empty(point.get("ip")) && point.get("ipMode").is_none_or(Value::is_null) {
+                    point.insert("ipMode".to_owned(), "VIP".into());
+                }
+            }
+        }
     }
 
     fn prepare_for_create(&self, object: &mut Value, _ctx: &Context<'_>) {
@@ -117,24 +163,21 @@ impl Strategy for Service {
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
+        let early = allocate::check(object);
+        if !early.is_empty() {
+            return early;
+        }
         let mut errors = meta::validate(object, true, NameRule::Label, &METADATA);
         validation::service(object, &mut errors);
         errors
     }
 
-    fn admit_create(&self, object: &mut Value, _ctx: &Context<'_>) -> Result<(), Status> {
-        allocate::check_families(object)
-    }
-
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {
-        if array(spec_of(object), "externalIPs").is_empty() {
-            return Vec::new();
-        }
-        vec!["spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned()]
+        warnings(object)
     }
 
     fn warnings_on_update(&self, new: &Value, _old: &Value) -> Vec<String> {
-        self.warnings_on_create(new)
+        warnings(new)
     }
 
     fn begin_create(&self, object: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
@@ -146,11 +189,21 @@ impl Strategy for Service {
         allocate::normalize_update(new, old);
         allocate::drop_for_type(new, old);
         allocate::carry_over(new, old);
+        if kind_of(new) != "LoadBalancer"
+            && let Some(status) = meta::object_at(new, "status")
+        {
+            status.insert("loadBalancer".to_owned(), json!({}));
+        }
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let early = allocate::check(new);
+        if !early.is_empty() {
+            return early;
+        }
         let mut errors = meta::validate_update(new, old, &METADATA);
         validation::addresses_update(new, old, &mut errors);
+        validation::balancer_class_update(new, old, &mut errors);
         validation::service(new, &mut errors);
         errors
     }
@@ -161,14 +214,7 @@ impl Strategy for Service {
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = meta::validate_update(new, old, &METADATA);
-        let ingress = new.pointer("/status/loadBalancer").map_or(&[][..], |b| array(b, "ingress"));
-        let before = old.pointer("/status/loadBalancer").map_or(&[][..], |b| array(b, "ingress"));
-        if kind_of(new) != "LoadBalancer" && !ingress.is_empty() && ingress != before {
-            let status = Path::new("status");
-            let balancer = status.child("loadBalancer");
-            let why = "may only be used when `spec.type` is 'LoadBalancer'";
-            errors.forbidden(&balancer.child("ingress"), why);
-        }
+        validation::ingress(new, &mut errors);
         errors
     }
 

@@ -24,7 +24,9 @@ fn create(spec: Value, taken: &Taken) -> Result<Value, Status> {
     Service.default(&mut service);
     Service.prepare_for_create(&mut service, &ctx);
     let errors = Service.validate(&service);
-    assert!(errors.is_empty(), "{:?}", errors.aggregate());
+    if !errors.is_empty() {
+        return Err(Status::invalid("", "Service", "s", &errors));
+    }
     Service.begin_create(&mut service, &ctx)?;
     Ok(service)
 }
@@ -57,7 +59,7 @@ fn addresses_outside_of_the_range_are_refused() {
     let spec = json!({"ports": [{"port": 80}], "clusterIP": "10.1.0.77"});
     let refused = create(spec, &Taken(Vec::new())).expect_err("out of range");
     assert!(refused.message.ends_with(
-        "spec.clusterIPs: Invalid value: [\"10.1.0.77\"]: failed to allocate IP 10.1.0.77: the provided IP (10.1.0.77) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
+        "spec.clusterIPs: Invalid value: [\"10.1.0.77\"]: failed to allocate IP 10.1.0.77: the provided network does not match the current range"
     ));
 }
 
@@ -83,4 +85,40 @@ fn updates_keep_what_was_given_out() {
     Service.default(&mut new);
     Service.prepare_for_update(&mut new, &old, &ctx);
     assert_eq!(new["spec"], json!({"type": "ExternalName", "externalName": "a.b", "sessionAffinity": "None"}));
+}
+
+/// What kube-apiserver 1.36 with addresses of one family says.
+#[rstest]
+#[case::family(json!({"ipFamilies": ["IPv6"]}), "spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster")]
+#[case::families(json!({"ipFamilies": ["IPv4", "IPv6"]}),
+    "spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified")]
+#[case::addresses(json!({"clusterIPs": ["10.0.0.50", "10.0.0.51"]}),
+    "[spec.clusterIPs: Invalid value: [\"10.0.0.50\",\"10.0.0.51\"]: must be empty when `clusterIP` is not specified, spec.clusterIPs: Invalid value: [\"10.0.0.50\",\"10.0.0.51\"]: may specify no more than one IP for each IP family]")]
+#[case::ranges(json!({"loadBalancerSourceRanges": ["x"]}),
+    "[spec.LoadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer', spec.LoadBalancerSourceRanges[0]: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)]")]
+#[case::health_check(json!({"healthCheckNodePort": 30000}),
+    "spec.healthCheckNodePort: Invalid value: 30000: may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'")]
+#[case::class(json!({"loadBalancerClass": "x"}), "spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'")]
+fn what_does_not_fit_is_refused(#[case] more: Value, #[case] why: &str) {
+    let mut spec = json!({"ports": [{"port": 80}]});
+    spec.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    let refused = create(spec, &Taken(Vec::new())).expect_err("refused");
+    assert_eq!(refused.message, format!("Service \"s\" is invalid: {why}"));
+}
+
+#[test]
+fn local_balancers_get_a_port_for_health_checks_and_keep_it() {
+    let taken = Taken(Vec::new());
+    let ctx = Context { now: Timestamp::UNIX_EPOCH, user: "u", lookup: &taken };
+    let spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]});
+    let old = create(spec.clone(), &taken).expect("created");
+    assert_eq!(old["spec"]["healthCheckNodePort"], 30_087);
+    let mut new = json!({"metadata": old["metadata"], "spec": spec});
+    Service.default(&mut new);
+    Service.prepare_for_update(&mut new, &old, &ctx);
+    assert_eq!(new["spec"], old["spec"]);
+    let mut cluster = old.clone();
+    cluster["spec"]["externalTrafficPolicy"] = "Cluster".into();
+    Service.prepare_for_update(&mut cluster, &old, &ctx);
+    assert_eq!(cluster["spec"].get("healthCheckNodePort"), None);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{is_external, is_headless, kind_of, needs_address, spec_of};
+use super::{is_external, is_headless, kind_of, needs_address, needs_health_check, spec_of};
 use crate::apiserver::field::{BadValue, ErrorList, Path};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{meta, names};
@@ -31,6 +31,10 @@ pub(super) fn addresses_update(new: &Value, old: &Value, errors: &mut ErrorList)
         }
         Some(_) => {}
     }
+    let number = |service: &Value| number(spec_of(service), "healthCheckNodePort");
+    if needs_health_check(old) && needs_health_check(new) && number(old) != number(new) {
+        errors.forbidden(&SPEC.child("healthCheckNodePort"), "field is immutable");
+    }
 }
 
 /// All but metadata.
@@ -57,10 +61,12 @@ pub(super) fn service(service: &Value, errors: &mut ErrorList) {
         errors.not_supported(&SPEC.child("type"), kind, &allowed);
     }
     unique_ports(ports, kind, &ports_path, errors);
+    source_ranges(spec, kind, errors);
     if spec.get("allocateLoadBalancerNodePorts").is_some_and(|v| !v.is_null()) && kind != "LoadBalancer" {
         let why = "may only be used when `type` is 'LoadBalancer'";
         errors.forbidden(&SPEC.child("allocateLoadBalancerNodePorts"), why);
     }
+    balancer_class(spec, kind, errors);
     policies(service, spec, errors);
 }
 
@@ -159,7 +165,96 @@ fn affinity(spec: &Value, errors: &mut ErrorList) {
     }
 }
 
-fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
+/// Who is asked for with `loadBalancerClass` is settled when the balancer is; other types have none.
+fn balancer_class(spec: &Value, kind: &str, errors: &mut ErrorList) {
+    let Some(class) = spec.get("loadBalancerClass").and_then(Value::as_str) else { return };
+    let path = SPEC.child("loadBalancerClass");
+    if kind == "LoadBalancer" {
+        for message in names::qualified_name(class) {
+            errors.invalid(&path, class, message);
+        }
+    } else {
+        errors.forbidden(&path, "may only be used when `type` is 'LoadBalancer'");
+    }
+}
+
+/// Services that stay load balancers keep their class.
+pub(super) fn balancer_class_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let (now, before) = (spec_of(new).get("loadBalancerClass"), spec_of(old).get("loadBalancerClass"));
+    if kind_of(new) == "LoadBalancer" && kind_of(old) == "LoadBalancer" && !meta::equal(now, before) {
+        errors.invalid(
+            &SPEC.child("loadBalancerClass"),
+            now.cloned().unwrap_or(Value::Null),
+            "may not change once set",
+        );
+    }
+}
+
+fn source_ranges(spec: &Value, kind: &str, errors: &mut ErrorList) {
+    let ranges = array(spec, "loadBalancerSourceRanges");
+    // Upstream's path has the Go name of the field.
+    let path = SPEC.child("LoadBalancerSourceRanges");
+    if !ranges.is_empty() && kind != "LoadBalancer" {
+        errors.forbidden(&path, "may only be used when `type` is 'LoadBalancer'");
+    }
+    for (i, range) in ranges.iter().enumerate() {
+        let range = range.as_str().unwrap_or_default().trim();
+        if !is_cidr(range) {
+            errors.invalid(&path.index(i), range, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
+        }
+    }
+}
+
+fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let longest = match address.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V4(_)) => 32,
+        Ok(std::net::IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    length.bytes().all(|byte| byte.is_ascii_digit()) && length.parse::<u8>().is_ok_and(|length| length <= longest)
+}
+
+/// What a load balancer says of itself in the status.
+pub(super) fn ingress(service: &Value, errors: &mut ErrorList) {
+    let status = Path::new("status");
+    let balancer = status.child("loadBalancer");
+    let path = balancer.child("ingress");
+    let points = service.pointer("/status/loadBalancer").map_or(&[][..], |balancer| array(balancer, "ingress"));
+    if kind_of(service) != "LoadBalancer" {
+        if !points.is_empty() {
+            errors.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
+        }
+        return;
+    }
+    for (i, point) in points.iter().enumerate() {
+        let path = path.index(i);
+        let (ip, host) = (meta::text(point, "ip"), meta::text(point, "hostname"));
+        if !ip.is_empty() && ip.parse::<std::net::IpAddr>().is_err() {
+            errors.invalid(&path.child("ip"), ip, BAD_IP);
+        }
+        match point.get("ipMode").and_then(Value::as_str) {
+            Some(_) if ip.is_empty() => {
+                errors.forbidden(&path.child("ipMode"), "may not be specified when `ip` is not set");
+            }
+            Some(mode) if !matches!(mode, "Proxy" | "VIP") => {
+                errors.not_supported(&path.child("ipMode"), mode, &["Proxy", "VIP"]);
+            }
+            _ => {}
+        }
+        if !host.is_empty() {
+            for message in names::dns1123_subdomain(host) {
+                errors.invalid(&path.child("hostname"), host, message);
+            }
+            if host.parse::<std::net::IpAddr>().is_ok() {
+                errors.invalid(&path.child("hostname"), host, "must be a DNS name, not an IP address");
+            }
+        }
+    }
+}
+
+/// Addresses, families and the policy over them.
+pub(super) fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
     if kind == "ExternalName" {
         return;
     }
@@ -192,19 +287,50 @@ fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
         let allowed = ["PreferDualStack", "RequireDualStack", "SingleStack"];
         errors.not_supported(&SPEC.child("ipFamilyPolicy"), policy, &allowed);
     }
+    let mut bad = false;
     for (i, address) in list.iter().enumerate() {
         let address = address.as_str().unwrap_or_default();
         if i == 0 && address == "None" {
             if list.len() > 1 {
+                bad = true;
                 let why = "'None' must be the first and only value";
                 errors.invalid(&path, list_json(spec, "clusterIPs"), why);
             }
         } else if address.parse::<std::net::IpAddr>().is_err() {
+            bad = true;
             errors.invalid(&path.index(i), address, BAD_IP);
         }
     }
     if list.len() > 2 {
         errors.invalid(&path, list_json(spec, "clusterIPs"), "may only hold up to 2 values");
+    }
+    if !bad {
+        by_family(spec, errors);
+    }
+}
+
+/// Addresses are of the families that are asked for, one of each.
+fn by_family(spec: &Value, errors: &mut ErrorList) {
+    let path = SPEC.child("clusterIPs");
+    let texts =
+        |field: &str| array(spec, field).iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
+    let (list, families) = (texts("clusterIPs"), texts("ipFamilies"));
+    let is_v6 = |address: &str| address.contains(':');
+    if list.len() > 1 && (list.len() != 2 || is_v6(&list[0]) == is_v6(&list[1])) {
+        let why = "may specify no more than one IP for each IP family";
+        errors.invalid(&path, list_json(spec, "clusterIPs"), why);
+    }
+    if list.first().is_none_or(|first| first == "None") {
+        return;
+    }
+    for (i, (address, family)) in list.iter().zip(&families).enumerate() {
+        let expected = match (family.as_str(), is_v6(address)) {
+            ("IPv4", true) => "an IPv4",
+            ("IPv6", false) => "an IPv6",
+            _ => continue,
+        };
+        let why = format!("expected {expected} value as indicated by `ipFamilies[{i}]`");
+        errors.invalid(&path.index(i), address.as_str(), why);
     }
 }
 
@@ -278,6 +404,15 @@ fn policies(service: &Value, spec: &Value, errors: &mut ErrorList) {
         }
     } else if !external.is_empty() {
         errors.invalid(&path, external, "may only be set for externally-accessible services");
+    }
+    let (path, port) = (SPEC.child("healthCheckNodePort"), number(spec, "healthCheckNodePort"));
+    if port != 0 {
+        if !needs_health_check(service) {
+            let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+            errors.invalid(&path, port, why);
+        } else if let Some(message) = names::port_number(port) {
+            errors.invalid(&path, port, message);
+        }
     }
     let internal = meta::text(spec, "internalTrafficPolicy");
     let path = SPEC.child("internalTrafficPolicy");

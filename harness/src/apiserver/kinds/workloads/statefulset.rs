@@ -155,6 +155,9 @@ fn validate_spec(spec: &Value, create: bool, errors: &mut ErrorList) {
             }
         }
     }
+    if create {
+        claims(spec, errors);
+    }
     non_negative(spec, "replicas", &SPEC, errors);
     non_negative(spec, "minReadySeconds", &SPEC, errors);
     if let Some(ordinals) = spec.get("ordinals") {
@@ -169,6 +172,27 @@ fn validate_spec(spec: &Value, create: bool, errors: &mut ErrorList) {
     super::required_selector(spec, "statefulset", &SPEC, errors);
     validate_template(spec, errors);
     super::template_restarts(spec, "StatefulSet", &SPEC, errors);
+}
+
+/// What every claim must ask for.
+fn claims(spec: &Value, errors: &mut ErrorList) {
+    let all = SPEC.child("volumeClaimTemplates");
+    for (i, claim) in array(spec, "volumeClaimTemplates").iter().enumerate() {
+        let path = all.index(i);
+        let path = path.child("spec");
+        let claim = claim.get("spec").unwrap_or(&Value::Null);
+        let modes = array(claim, "accessModes");
+        if modes.is_empty() {
+            errors.required(&path.child("accessModes"), "at least 1 access mode is required");
+        }
+        let allowed = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+        for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !allowed.contains(mode)) {
+            errors.not_supported(&path.child("accessModes"), mode, &allowed);
+        }
+        if claim.pointer("/resources/requests/storage").is_none() {
+            errors.required(&path.child("resources").key("storage"), "");
+        }
+    }
 }
 
 fn validate_template(spec: &Value, errors: &mut ErrorList) {

@@ -17,6 +17,7 @@ fn walk(schema: &Schema, ty: TypeRef, value: &Value) -> (bool, Map<String, Value
         (Shape::List(list), Value::Array(items)) => (false, walk_list(schema, list, items)),
         (Shape::Struct(shape), _) if shape.atomic => (true, Map::new()),
         (Shape::Map(shape), _) if shape.atomic => (true, Map::new()),
+        (Shape::Any, _) if schema.is_raw(ty) => (true, Map::new()),
         (Shape::Struct(_) | Shape::Map(_) | Shape::Any, Value::Object(map)) => (false, walk_object(schema, ty, map)),
         (Shape::Struct(_) | Shape::Map(_) | Shape::List(_), Value::Null) => (false, Map::new()),
         _ => (true, Map::new()),

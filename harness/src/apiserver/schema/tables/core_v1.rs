@@ -137,7 +137,7 @@ LimitRangeSpec: limits []LimitRangeItem!=atomic
 LinuxContainerUser: uid int64!; gid int64!; supplementalGroups []int64=atomic
 LoadBalancerIngress: ip string; hostname string; ipMode *LoadBalancerIPMode; ports []PortStatus=atomic
 LoadBalancerStatus: ingress []LoadBalancerIngress=atomic
-LocalObjectReference: =atomic name string
+LocalObjectReference: =atomic name string:
 LocalVolumeSource: path string!; fsType *string
 ModifyVolumeStatus: targetVolumeAttributesClassName string; status PersistentVolumeClaimModifyVolumeStatus!
 NFSVolumeSource: server string!; path string!; readOnly bool

@@ -1,0 +1,318 @@
+//! Requests in somebody else's name: `kubectl --as`.
+//!
+//! Whoever gets in may do everything, so also take any name; what the request may then do is answered by the stored roles
+//! and bindings, and by what every authenticated user may.
+//! Source: `apiserver/pkg/endpoints/filters/{impersonation,authorization}` of Kubernetes 1.36.
+
+use http::HeaderValue;
+use http::header::HeaderName;
+use serde_json::{Map, Value, json};
+
+use super::authorization;
+use crate::apiserver::request::{ApiRequest, Reply, ResourcePath, Target};
+use crate::apiserver::server::ApiServer;
+use crate::apiserver::status::{GroupResource, Status};
+
+const USER: &str = "impersonate-user";
+const GROUP: &str = "impersonate-group";
+const UID: &str = "impersonate-uid";
+const EXTRA: &str = "impersonate-extra-";
+
+const ANONYMOUS: &str = "system:anonymous";
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// What everybody may read who says who they are.
+pub(super) const DISCOVERY: [&str; 11] = [
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/healthz",
+    "/livez",
+    "/openapi",
+    "/openapi/*",
+    "/readyz",
+    "/version",
+    "/version/",
+];
+pub(super) const SERVICE_ACCOUNT_ISSUER: [&str; 2] = ["/.well-known", "/.well-known/*"];
+/// What everybody may read.
+pub(super) const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+
+/// Who a request says it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct User {
+    pub(super) name: String,
+    pub(super) groups: Vec<String>,
+    pub(super) uid: String,
+    pub(super) extra: Map<String, Value>,
+}
+
+impl User {
+    /// The user that the request impersonates, if it does.
+    ///
+    /// # Errors
+    /// Groups, a uid or more without a name.
+    pub(super) fn of(request: &ApiRequest) -> Result<Option<Self>, Status> {
+        let texts = |name: &str| -> Vec<String> {
+            let values = request.headers.get_all(name).iter();
+            values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
+        };
+        let first = |name: &str| texts(name).into_iter().next().unwrap_or_default();
+        let (name, groups, uid) = (first(USER), texts(GROUP), first(UID));
+        let mut extra = Map::new();
+        for header in request.headers.keys() {
+            if let Some(key) = header.as_str().strip_prefix(EXTRA) {
+                extra.insert(key.to_owned(), json!(texts(header.as_str())));
+            }
+        }
+        if !name.is_empty() {
+            let groups = completed(&name, groups);
+            return Ok(Some(Self { name, groups, uid, extra }));
+        }
+        if groups.is_empty() && uid.is_empty() && extra.is_empty() {
+            return Ok(None);
+        }
+        Err(nameless(&groups, &uid, &extra))
+    }
+
+    /// What an access review of this user asks.
+    pub(super) fn spec(&self) -> Value {
+        json!({"user": self.name, "groups": self.groups})
+    }
+
+    /// Who the user is, as `SelfSubjectReview` tells it.
+    pub(super) fn info(&self) -> Value {
+        let mut info = json!({"username": self.name, "groups": self.groups});
+        if !self.uid.is_empty() {
+            info["uid"] = self.uid.as_str().into();
+        }
+        if !self.extra.is_empty() {
+            info["extra"] = Value::Object(self.extra.clone());
+        }
+        info
+    }
+}
+
+/// The groups that come with a name.
+fn completed(name: &str, mut groups: Vec<String>) -> Vec<String> {
+    if let (true, Some((namespace, _))) =
+        (groups.is_empty(), name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')))
+    {
+        groups = vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+    }
+    let own = if name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+    if !groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
+        groups.push(own.to_owned());
+    }
+    groups
+}
+
+/// Upstream prints the user as Go does.
+fn nameless(groups: &[String], uid: &str, extra: &Map<String, Value>) -> Status {
+    let list = |texts: &[String]| texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ");
+    let groups = if groups.is_empty() { "[]string(nil)".to_owned() } else { format!("[]string{{{}}}", list(groups)) };
+    let extra = if extra.is_empty() {
+        "map[string][]string(nil)".to_owned()
+    } else {
+        let one = |(key, values): (&String, &Value)| {
+            let values = values.as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(Value::as_str);
+            format!("{key:?}:[]string{{{}}}", list(&values.map(str::to_owned).collect::<Vec<_>>()))
+        };
+        format!("map[string][]string{{{}}}", extra.iter().map(one).collect::<Vec<_>>().join(", "))
+    };
+    Status::bad_request(format!(
+        "requested &user.DefaultInfo{{Name:\"\", UID:{uid:?}, Groups:{groups}, Extra:{extra}}} without impersonating a user name"
+    ))
+}
+
+/// The refusal of a request whose impersonated user may not make it.
+pub(super) fn refusal(
+    server: &ApiServer,
+    request: &ApiRequest,
+    target: &Target,
+    verb: impl Fn() -> String,
+) -> Option<Reply> {
+    let user = match User::of(request) {
+        Ok(None) => return None,
+        Ok(Some(user)) => user,
+        Err(status) => return Some(unsniffed(status)),
+    };
+    let (mut spec, verb) = (user.spec(), verb());
+    let verb = verb.as_str();
+    let (resource, name, why) = match target {
+        Target::Resource(path) => {
+            spec["resourceAttributes"] = attributes(path, verb);
+            (GroupResource::new(&path.group, &path.resource), path.name.as_str(), resource_why(path, verb))
+        }
+        Target::Other(_) => {
+            let verb = request.method.as_str().to_ascii_lowercase();
+            spec["nonResourceAttributes"] = json!({"path": request.path, "verb": verb});
+            (GroupResource::new("", ""), "", format!("{verb} path {:?}", request.path))
+        }
+    };
+    if allowed(server, &user, &spec) {
+        return None;
+    }
+    let why = format!("User {:?} cannot {why}", user.name);
+    Some(unsniffed(Status::forbidden(resource, name, &why)))
+}
+
+/// Whether the user may do what the access review asks.
+pub(super) fn allowed(server: &ApiServer, user: &User, spec: &Value) -> bool {
+    let member = |group: &str| user.groups.iter().any(|one| one == group);
+    let known = member(AUTHENTICATED);
+    if let Some(asked) = spec.get("nonResourceAttributes").filter(|part| !part.is_null()) {
+        let path = asked["path"].as_str().unwrap_or_default();
+        let fits = |url: &&str| *url == path || url.strip_suffix('*').is_some_and(|start| path.starts_with(start));
+        let open = PUBLIC.iter().any(|url| fits(&url)) || (known && DISCOVERY.iter().any(|url| fits(&url)));
+        if open && asked["verb"] == "get" {
+            return true;
+        }
+    } else if known {
+        let asked = &spec["resourceAttributes"];
+        let own = matches!(
+            (asked["group"].as_str(), asked["resource"].as_str()),
+            (Some("authorization.k8s.io"), Some("selfsubjectaccessreviews" | "selfsubjectrulesreviews"))
+                | (Some("authentication.k8s.io"), Some("selfsubjectreviews"))
+        );
+        if own && asked["verb"] == "create" {
+            return true;
+        }
+    }
+    authorization::decide(server, spec)["allowed"] == json!(true)
+}
+
+fn attributes(path: &ResourcePath, verb: &str) -> Value {
+    json!({
+        "verb": verb, "group": path.group, "version": path.version, "resource": path.resource,
+        "subresource": path.subresource, "namespace": namespace(path), "name": path.name,
+    })
+}
+
+/// A namespace stands in itself.
+fn namespace(path: &ResourcePath) -> &str {
+    if path.group.is_empty() && path.resource == "namespaces" { &path.name } else { &path.namespace }
+}
+
+fn resource_why(path: &ResourcePath, verb: &str) -> String {
+    let whole = match path.subresource.as_str() {
+        "" => path.resource.clone(),
+        sub => format!("{}/{sub}", path.resource),
+    };
+    let place = match namespace(path) {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {namespace:?}"),
+    };
+    format!("{verb} resource {whole:?} in API group {:?} {place}", path.group)
+}
+
+fn unsniffed(status: Status) -> Reply {
+    let mut reply = Reply::from(status);
+    reply.headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::apiserver::ApiServerConfig;
+    use crate::apiserver::request::ReplyBody;
+    use crate::time::Clock;
+
+    async fn ask(server: &ApiServer, method: Method, path: &str, user: &str, body: Value) -> (u16, Value) {
+        let mut request = ApiRequest::new(method, path);
+        request.headers.insert(USER, HeaderValue::from_str(user).expect("a header"));
+        request.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if !body.is_null() {
+            request.body = body.to_string().into();
+        }
+        let reply = server.handle(request).await;
+        let ReplyBody::Full(bytes) = reply.body else { panic!("no stream was asked for") };
+        (reply.status, serde_json::from_slice(&bytes).expect("JSON"))
+    }
+
+    fn server() -> ApiServer {
+        ApiServer::new(ApiServerConfig::new(Clock::wall()))
+    }
+
+    /// What kube-apiserver 1.36 says to `--as=alice`.
+    #[rstest]
+    #[case::list(
+        Method::GET,
+        "/api/v1/namespaces/default/pods",
+        r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default""#
+    )]
+    #[case::cluster(
+        Method::GET,
+        "/api/v1/pods",
+        r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" at the cluster scope"#
+    )]
+    #[case::namespace(Method::GET, "/api/v1/namespaces/default",
+        r#"namespaces "default" is forbidden: User "alice" cannot get resource "namespaces" in API group "" in the namespace "default""#)]
+    #[case::subresource(Method::GET, "/apis/apps/v1/namespaces/default/deployments/x/scale",
+        r#"deployments.apps "x" is forbidden: User "alice" cannot get resource "deployments/scale" in API group "apps" in the namespace "default""#)]
+    #[case::all(Method::DELETE, "/api/v1/namespaces/default/pods",
+        r#"pods is forbidden: User "alice" cannot deletecollection resource "pods" in API group "" in the namespace "default""#)]
+    #[case::path(Method::GET, "/nope", r#"forbidden: User "alice" cannot get path "/nope""#)]
+    #[tokio::test]
+    async fn without_a_role_most_is_forbidden(#[case] method: Method, #[case] path: &str, #[case] why: &str) {
+        let (status, body) = ask(&server(), method, path, "alice", Value::Null).await;
+        assert_eq!((status, body["message"].as_str()), (403, Some(why)));
+    }
+
+    #[rstest]
+    #[case::discovery("/apis/apps/v1")]
+    #[case::version("/version")]
+    #[tokio::test]
+    async fn discovery_is_for_everybody(#[case] path: &str) {
+        assert_eq!(ask(&server(), Method::GET, path, "alice", Value::Null).await.0, 200);
+    }
+
+    #[tokio::test]
+    async fn a_role_allows_what_it_names() {
+        let server = server();
+        server
+            .seed([
+                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"},
+                    "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]}),
+                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b"},
+                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+                    "subjects": [{"kind": "User", "name": "alice"}]}),
+            ])
+            .expect("seeded");
+        let path = "/api/v1/namespaces/default/pods";
+        assert_eq!(ask(&server, Method::GET, path, "alice", Value::Null).await.0, 200);
+        assert_eq!(ask(&server, Method::GET, path, "bob", Value::Null).await.0, 403);
+        assert_eq!(ask(&server, Method::POST, path, "alice", json!({})).await.0, 403);
+    }
+
+    #[tokio::test]
+    async fn reviews_are_about_the_impersonated_user() {
+        let server = server();
+        let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
+        let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        let (status, body) = ask(&server, Method::POST, path, "alice", review).await;
+        assert_eq!((status, &body["status"]), (201, &json!({"allowed": false})));
+        let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        let (_, body) = ask(&server, Method::POST, path, "system:serviceaccount:a:b", json!({})).await;
+        let groups = ["system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"];
+        let info = json!({"username": "system:serviceaccount:a:b", "groups": groups});
+        assert_eq!(body["status"]["userInfo"], info);
+    }
+
+    #[test]
+    fn groups_without_a_name_are_refused() {
+        let mut request = ApiRequest::new(Method::GET, "/api");
+        request.headers.insert(GROUP, HeaderValue::from_static("x"));
+        let refused = User::of(&request).expect_err("refused");
+        assert_eq!(
+            refused.message,
+            "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"x\"}, Extra:map[string][]string(nil)} without impersonating a user name"
+        );
+    }
+}
