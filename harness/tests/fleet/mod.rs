@@ -91,7 +91,7 @@ impl Link {
             }
             let _ = answer.send(reply);
         });
-        answered.await?.map_err(Into::into)
+        answered.await?
     }
 
     pub(crate) fn way(&self) -> Duration {
