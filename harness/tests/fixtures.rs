@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use plumbline::expect::matching;
 use plumbline::fixture::vocabulary::{Capability, FEATURES};
@@ -19,6 +20,22 @@ fn every_fixture_is_well_formed() {
         Ok(fixtures) => assert!(!fixtures.is_empty()),
         Err(problems) => panic!("\n{problems}"),
     }
+}
+
+/// A whole run on the wall clock takes as long as its longest fixture: an author at work waits that long.
+const LONGEST_ON_THE_WALL_CLOCK: Duration = Duration::from_secs(200);
+
+#[test]
+fn no_fixture_keeps_the_wall_clock_waiting() {
+    let fixtures = parse::load(&repository().join("fixtures")).expect("fixtures");
+    let long: Vec<String> = fixtures
+        .iter()
+        .filter(|fixture| !fixture.requires.contains(&Capability::VirtualTime))
+        .map(|fixture| (fixture.wall_end(Duration::from_secs(3)), fixture))
+        .filter(|(end, _)| *end > LONGEST_ON_THE_WALL_CLOCK)
+        .map(|(end, fixture)| format!("{}: {} s", fixture.id, end.as_secs()))
+        .collect();
+    assert!(long.is_empty(), "shorten, or require virtual-time:\n{}", long.join("\n"));
 }
 
 /// The parts of `fixtures/README.md` that are made from code: name of the section, text.
