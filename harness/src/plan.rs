@@ -171,6 +171,7 @@ mod tests {
             traffic: Traffic::default(),
             waive: std::collections::BTreeMap::new(),
             tolerance: std::time::Duration::from_secs(1),
+            late: std::time::Duration::ZERO,
         }
     }
 

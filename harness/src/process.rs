@@ -203,6 +203,10 @@ pub fn guard(arguments: &[OsString]) -> i32 {
         let killed = killed.clone();
         move || obey(group, &killed)
     });
+    std::thread::spawn({
+        let killed = killed.clone();
+        move || heed_signals(group, &killed)
+    });
     let status = child.wait();
     // Whatever it left behind in its group goes with it.
     signal(group, Signal::KILL);
@@ -228,6 +232,27 @@ fn obey(group: Option<Pid>, killed: &OnceLock<()>) {
         }
         _ => ORPHAN_GRACE,
     };
+    end(group, grace, killed);
+}
+
+/// Whoever asks the guard itself to end means its process.
+fn heed_signals(group: Option<Pid>, killed: &OnceLock<()>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let asked = runtime.block_on(async {
+        let [Ok(mut term), Ok(mut int), Ok(mut hup)] =
+            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal)
+        else {
+            return None;
+        };
+        tokio::select! { asked = term.recv() => asked, asked = int.recv() => asked, asked = hup.recv() => asked }
+    });
+    if asked.is_some() {
+        end(group, ORPHAN_GRACE, killed);
+    }
+}
+
+fn end(group: Option<Pid>, grace: Duration, killed: &OnceLock<()>) {
     signal(group, Signal::TERM);
     std::thread::sleep(grace);
     let _ = killed.set(());

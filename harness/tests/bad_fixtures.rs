@@ -64,6 +64,7 @@ fn a_second_is_tolerated_where_a_fixture_says_nothing() {
     "case.yaml:5:12: tolerance: a tolerance of 5.001s",
     "at most 5s"
 )]
+#[case::too_late("late: 61s\nexpect: { exists: pods/a }", "case.yaml:5:7: late: 61s late", "at most 60s")]
 #[case::unknown_field(
     "stpes: []\nexpect: { exists: pods/a }",
     "case.yaml:5:1: stpes: unknown field `stpes` in fixture",

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plumbline::conformance::deviations;
 use plumbline::expect::matching;
+use plumbline::fixture::Level;
 use plumbline::fixture::vocabulary::{Capability, FEATURES};
 use plumbline::fixture::{parse, schema};
 use plumbline::invariants;
@@ -38,6 +40,27 @@ fn no_fixture_keeps_the_wall_clock_waiting() {
     assert!(long.is_empty(), "shorten, or require virtual-time:\n{}", long.join("\n"));
 }
 
+#[test]
+fn known_deviations_are_well_formed() {
+    let root = repository().join("fixtures");
+    let fixtures = parse::load(&root).expect("fixtures");
+    let mut files = 0;
+    for entry in fs::read_dir(root.join("deviations")).expect("a folder") {
+        let file = entry.expect("an entry").path();
+        match deviations::load(&file, &fixtures) {
+            Ok(known) => {
+                assert!(!known.is_empty(), "{}", file.display());
+                let core = |id: &str| known.iter().any(|deviation| deviation.covers(id));
+                let excused = fixtures.iter().find(|fixture| fixture.level == Level::Core && core(&fixture.id));
+                assert_eq!(excused.map(|fixture| &fixture.id), None, "the core is what everybody does");
+            }
+            Err(problems) => panic!("\n{problems}"),
+        }
+        files += 1;
+    }
+    assert!(files > 0);
+}
+
 /// The parts of `fixtures/README.md` that are made from code: name of the section, text.
 fn sections() -> Vec<(&'static str, String)> {
     let mut operators = String::from("| operator | argument | meaning |\n| --- | --- | --- |\n");
@@ -46,8 +69,7 @@ fn sections() -> Vec<(&'static str, String)> {
     }
     let mut invariants = String::from("| invariant | catalogue | what must hold |\n| --- | --- | --- |\n");
     for invariant in invariants::ALL {
-        let level =
-            if invariant.level == plumbline::fixture::Level::Core { "" } else { " (only in `hardened` fixtures)" };
+        let level = if invariant.level == Level::Core { "" } else { " (only in `hardened` fixtures)" };
         let ids = invariant.ids.join(", ");
         let _ = writeln!(invariants, "| `{}` | {ids} | {}{level} |", invariant.name, invariant.doc);
     }

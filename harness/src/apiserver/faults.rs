@@ -221,6 +221,8 @@ pub enum WatchEnd {
 #[derive(Debug)]
 pub struct Faults {
     state: Mutex<State>,
+    /// Whether whoever begins to read a collection waits.
+    readers_wait: tokio::sync::watch::Sender<bool>,
 }
 
 #[derive(Debug)]
@@ -272,7 +274,7 @@ impl Faults {
             outage: false,
             next_watch: 0,
         };
-        Self { state: Mutex::new(state) }
+        Self { state: Mutex::new(state), readers_wait: tokio::sync::watch::Sender::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -322,6 +324,22 @@ impl Faults {
             }
         }
         Verdict::Pass
+    }
+
+    /// Lists and watches of collections wait from now on (or no longer): recorded as they come in, served when they may.
+    pub fn keep_readers_waiting(&self, wait: bool) {
+        self.readers_wait.send_replace(wait);
+    }
+
+    /// Whether `request` has to wait in [`Faults::turn`] before anything becomes of it.
+    pub(crate) fn keeps_waiting(&self, request: &Request) -> bool {
+        *self.readers_wait.borrow() && request.name.is_none() && matches!(request.verb.as_str(), "list" | "watch")
+    }
+
+    /// Waits until readers need not wait.
+    pub(crate) async fn turn(&self) {
+        // The sender lives in `self`.
+        let _ = self.readers_wait.subscribe().wait_for(|wait| !wait).await;
     }
 
     /// From now on (or no longer) nobody is answered: connections break, open watches with them.

@@ -3,26 +3,22 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-
 use super::place::PlaceArgs;
 use super::select::Folder;
 use super::{Error, place, talk};
+use crate::conformance::begin::{self, Scope};
 use crate::conformance::claim::Implementation;
 use crate::conformance::deviations::{self, Deviation};
 use crate::conformance::digest;
 use crate::conformance::profile::{ALL, Profiles};
 use crate::conformance::record::{EVIDENCE, JSON, JUNIT, Record, YAML};
-use crate::conformance::report::{
-    API_VERSION, ConformanceReport, Counts, FixtureResult, KIND, Mode, Outcome, Place, Suite, Summary, Tested,
-};
+use crate::conformance::report::{ConformanceReport, Counts, Outcome, Suite, Summary};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
 use crate::plan::{Filter, Plan};
 use crate::report::terminal::Terminal;
 use crate::report::{Event, Reporter};
 use crate::runner::suite;
-use crate::time::Clock;
 
 /// Flags of `conform`.
 #[derive(Debug, clap::Args)]
@@ -64,6 +60,10 @@ struct Given {
 /// Runs the verb.
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let given = read(args)?;
+    if args.place.names_features() {
+        let message = format!("--features: `conform` reads them from {}", args.implementation.display());
+        return Err(Error::Usage(message));
+    }
     let place = args.place.start(false)?;
     let blank = blank(args, &given, &place)?;
     let mut offered = place.arena.place();
@@ -121,46 +121,15 @@ fn read(args: &Args) -> Result<Given, Error> {
 
 /// The report before the first fixture.
 fn blank(args: &Args, given: &Given, place: &place::Place) -> Result<ConformanceReport, Error> {
-    let (cluster, subject) = (&place.arena.cluster, &place.arena.subject);
-    let identity = subject.identity().map_err(Error::Environment)?;
-    if identity.kind != "in-process" && !subject.features().is_empty() {
-        let message = format!("--features: `conform` reads them from {}", args.implementation.display());
-        return Err(Error::Usage(message));
-    }
-    let capabilities = place.arena.place().capabilities;
-    let now = Clock::wall().now();
-    let result = |fixture: &Fixture| FixtureResult {
-        id: fixture.id.clone(),
-        profiles: given.profiles.of(&fixture.id),
-        level: fixture.level.to_string(),
-        feature: fixture.feature.clone(),
-        outcome: Outcome::NotRun,
-        reason: String::new(),
+    let scope = Scope {
+        implementation: &given.claim,
+        profile: &args.profile,
+        profiles: &given.profiles,
+        fixtures: &given.fixtures,
+        deviations: &given.deviations,
+        suite: &given.suite,
     };
-    Ok(ConformanceReport {
-        api_version: API_VERSION.to_owned(),
-        kind: KIND.to_owned(),
-        time: Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
-        digest: String::new(),
-        implementation: given.claim.clone(),
-        subject: Tested {
-            name: subject.name().to_owned(),
-            kind: identity.kind.to_owned(),
-            what: identity.what,
-            digest: identity.digest,
-        },
-        suite: given.suite.clone(),
-        kubernetes_version: cluster.kubernetes().map_err(Error::Environment)?,
-        cluster: Place {
-            name: cluster.name().to_owned(),
-            capabilities: capabilities.iter().map(ToString::to_string).collect(),
-        },
-        mode: if cluster.is_virtual() { Mode::Virtual } else { Mode::Wall },
-        profile: args.profile.clone(),
-        deviations: given.deviations.clone(),
-        profiles: Vec::new(),
-        fixtures: given.fixtures.iter().map(result).collect(),
-    })
+    begin::blank(scope, &place.arena).map_err(Error::Environment)
 }
 
 /// What it came to, and where the rest is.

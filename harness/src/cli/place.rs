@@ -12,7 +12,7 @@ use super::Error;
 use crate::cluster::provision::{envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, Embedded, Remote, Served};
 use crate::fixture::Controller;
-use crate::runner::suite::{Arena, Options};
+use crate::runner::suite::{self, Arena, Options};
 use crate::subject::Subject;
 use crate::subject::command::Command;
 use crate::subject::external::External;
@@ -37,7 +37,7 @@ pub(super) struct PlaceArgs {
     command: Option<String>,
 
     /// Variable for the command's environment; may be given several times
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable, requires = "command")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     command_env: Vec<(String, String)>,
 
     /// Name of the subject in reports [default: the program's name, or `external`]
@@ -48,20 +48,28 @@ pub(super) struct PlaceArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = controller)]
     subject_controllers: Vec<Controller>,
 
+    /// Where this controller is tested, add this name to `{controllers}`: it does not work without. May be given several times
+    #[arg(long, value_name = "CONTROLLER=NAME", value_parser = companion)]
+    companion: Vec<(Controller, String)>,
+
     /// Features of level `extended` that are declared for it; globs such as `podgc.*`
     #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
     features: Vec<String>,
 
     /// The command is ready when this URL answers with 200, such as `http://127.0.0.1:{port}/readyz`
-    #[arg(long, value_name = "URL", requires = "command")]
+    #[arg(long, value_name = "URL")]
     ready_url: Option<String>,
 
     /// The command is ready when a line of its output matches this regular expression
-    #[arg(long, value_name = "REGEX", requires = "command")]
+    #[arg(long, value_name = "REGEX")]
     ready_log: Option<Regex>,
 
+    /// How long the command may take until it is ready
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
+    ready_timeout: Duration,
+
     /// Where the command shows its metrics, such as `http://127.0.0.1:{port}/metrics`
-    #[arg(long, value_name = "URL", requires = "command")]
+    #[arg(long, value_name = "URL")]
     metrics_url: Option<String>,
 
     /// Folder for the logs of whatever is started [default: a temporary one, removed at the end]
@@ -164,7 +172,39 @@ impl PlaceArgs {
         if self.command.is_some() || self.subject.is_some() {
             return Err(Error::Usage("the subjects are named already: leave out --command and --subject".to_owned()));
         }
-        Ok(Self { command: command.map(str::to_owned), ..self.clone() })
+        let all = self.clone();
+        let Some(command) = command else {
+            // What was said about commands is about the other subject.
+            return Ok(Self {
+                command_env: Vec::new(),
+                subject_name: None,
+                subject_controllers: Vec::new(),
+                companion: Vec::new(),
+                features: Vec::new(),
+                ready_url: None,
+                ready_log: None,
+                metrics_url: None,
+                ..all
+            });
+        };
+        Ok(Self { command: Some(command.to_owned()), ..all })
+    }
+
+    /// The flags that were given and are about a command.
+    fn about_a_command(&self) -> Vec<&'static str> {
+        let given = [
+            ("--command-env", !self.command_env.is_empty()),
+            ("--companion", !self.companion.is_empty()),
+            ("--ready-url", self.ready_url.is_some()),
+            ("--ready-log", self.ready_log.is_some()),
+            ("--metrics-url", self.metrics_url.is_some()),
+        ];
+        given.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
+    }
+
+    /// Whether features are declared on the command line.
+    pub(super) const fn names_features(&self) -> bool {
+        !self.features.is_empty()
     }
 
     /// How late things may be at least.
@@ -202,7 +242,19 @@ impl PlaceArgs {
             tolerance: self.tolerance,
             retries: self.retries,
         };
-        Ok(Place { arena: Arena { cluster, subject }, options, _temporary: temporary })
+        let arena = Arena { cluster, subject };
+        // Only where it disturbs nobody.
+        let rehearsal = self.command.is_some() && self.cluster == ClusterKind::Fake;
+        let rehearsed = if rehearsal { suite::rehearse(&arena) } else { Ok(()) };
+        if let Err(why) = rehearsed {
+            // What it logged is evidence: a temporary folder stays then.
+            let logs = temporary.map_or(logs, tempfile::TempDir::keep);
+            let (name, folder) = (arena.subject.name(), logs.display());
+            return Err(Error::Environment(format!(
+                "{name} does not start, so no fixture was run: {why}\n  Try its command line by hand. Its logs are in {folder}"
+            )));
+        }
+        Ok(Place { arena, options, _temporary: temporary })
     }
 
     /// Starts, or finds, a real API server.
@@ -243,6 +295,10 @@ impl PlaceArgs {
             Some(_) => SubjectKind::Command,
             None => SubjectKind::InProcess,
         });
+        let lonely = self.about_a_command();
+        if self.command.is_none() && !lonely.is_empty() {
+            return Err(Error::Usage(format!("{}: there is no --command to go with", lonely.join(", "))));
+        }
         let command = match (kind, &self.command) {
             (SubjectKind::InProcess, None) => return Ok(Arc::new(InProcess)),
             (SubjectKind::None, None) => return Ok(Arc::new(NoSubject)),
@@ -265,10 +321,12 @@ impl PlaceArgs {
             argv,
             env: self.command_env.clone(),
             controllers: self.subject_controllers.iter().copied().collect(),
+            companions: self.companion.clone(),
             features: self.features.iter().cloned().collect::<BTreeSet<_>>(),
             ready_url: self.ready_url.clone(),
             ready_log: self.ready_log.clone(),
             metrics_url: self.metrics_url.clone(),
+            ready_limit: self.ready_timeout,
             log_folder: logs.to_owned(),
         }))
     }
@@ -277,6 +335,11 @@ impl PlaceArgs {
 fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     if name.is_empty() { Err("the name is missing".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
+}
+
+fn companion(text: &str) -> Result<(Controller, String), String> {
+    let (of, name) = variable(text).map_err(|_| "write CONTROLLER=NAME")?;
+    Ok((controller(&of)?, name))
 }
 
 fn controller(text: &str) -> Result<Controller, String> {

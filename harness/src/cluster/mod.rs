@@ -117,6 +117,15 @@ pub trait Stage {
         None
     }
 
+    /// Whether those who begin to read wait from now on, until [`Stage::let_readers_in`]: the subject starts as slowly as it
+    /// likes, and finds a world that was made at the moment when it looks. Nothing to do in virtual time.
+    fn keep_readers_waiting(&self) -> bool {
+        false
+    }
+
+    /// Ends [`Stage::keep_readers_waiting`].
+    fn let_readers_in(&self) {}
+
     /// Makes the past unavailable to watches and lists. Only with [`Capability::Compaction`].
     fn compact(&self);
 

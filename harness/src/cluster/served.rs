@@ -95,6 +95,15 @@ impl Stage for ServedStage {
         self.server.faults().release(resource, Some(self.revision()));
     }
 
+    fn keep_readers_waiting(&self) -> bool {
+        self.server.faults().keep_readers_waiting(true);
+        true
+    }
+
+    fn let_readers_in(&self) {
+        self.server.faults().keep_readers_waiting(false);
+    }
+
     fn compact(&self) {
         self.server.compact(self.server.store().revision());
     }

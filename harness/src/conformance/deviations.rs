@@ -23,6 +23,7 @@ const RECORD: Record = Record {
         must("fixtures", "glob", "The ids of the fixtures that fail."),
         must("reason", "text", "Why they do."),
         may("upstream", "e.g. `kubernetes/kubernetes#82149`", "The issue where that is discussed."),
+        may("sometimes", "`true`", "It depends on who is first: in a lucky run all of the fixtures pass."),
     ],
 };
 
@@ -37,6 +38,9 @@ pub struct Deviation {
     /// The issue where that is discussed; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub upstream: String,
+    /// Whether all of the fixtures may pass all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sometimes: bool,
 }
 
 impl Deviation {
@@ -85,7 +89,8 @@ fn read(cursor: &Cursor<'_>, fixtures: &[Fixture]) -> Option<Vec<Deviation>> {
         if deviations.iter().any(|other| other.fixtures == pattern) {
             place.fail(Fail::new(format!("`{pattern}` stands here twice")));
         }
-        deviations.push(Deviation { fixtures: pattern, reason, upstream });
+        let sometimes = fields.get("sometimes").is_some_and(|cursor| cursor.flag().unwrap_or_default());
+        deviations.push(Deviation { fixtures: pattern, reason, upstream, sometimes });
     }
     Some(deviations)
 }
@@ -101,14 +106,14 @@ pub fn apply(deviations: &[Deviation], result: &mut FixtureResult) {
     }
 }
 
-/// The entries that nothing needs: some of their fixtures ran, and all of those passed. As long as one waits for its turn
+/// The entries that nothing needs, but for those that luck decides: some of their fixtures ran, and all of those passed. As long as one waits for its turn
 /// nobody knows.
 #[must_use]
 pub fn unneeded<'a>(deviations: &'a [Deviation], results: &[FixtureResult]) -> Vec<&'a Deviation> {
     let unneeded = |deviation: &&Deviation| {
         let covered = || results.iter().filter(|result| deviation.covers(&result.id)).map(|result| result.outcome);
         let open = |outcome| matches!(outcome, Outcome::NotRun | Outcome::Fail | Outcome::KnownDeviation);
-        covered().any(Outcome::has_run) && !covered().any(open)
+        !deviation.sometimes && covered().any(Outcome::has_run) && !covered().any(open)
     };
     deviations.iter().filter(unneeded).collect()
 }
@@ -180,8 +185,15 @@ mod tests {
     #[case::none_could_be_seen(&[("a/1", Outcome::NotRun), ("a/2", Outcome::Unsupported)], false)]
     #[case::another_profile(&[("b/1", Outcome::Pass)], false)]
     fn an_entry_must_be_needed(#[case] outcomes: &[(&str, Outcome)], #[case] unneeded: bool) {
-        let deviation = Deviation { fixtures: "a/*".to_owned(), reason: "Known.".to_owned(), upstream: String::new() };
+        let always = Deviation {
+            fixtures: "a/*".to_owned(),
+            reason: "Known.".to_owned(),
+            upstream: String::new(),
+            sometimes: false,
+        };
         let results: Vec<_> = outcomes.iter().map(|(id, outcome)| result(id, "hardened", *outcome)).collect();
-        assert_eq!(!super::unneeded(&[deviation], &results).is_empty(), unneeded);
+        let sometimes = Deviation { sometimes: true, ..always.clone() };
+        assert_eq!(!super::unneeded(&[always], &results).is_empty(), unneeded);
+        assert_eq!(super::unneeded(&[sometimes], &results), [] as [&Deviation; 0]);
     }
 }

@@ -7,13 +7,16 @@
 //! ```
 //!
 //! - [`claim`]: who says to be conformant · [`profile`]: which fixtures that takes · [`deviations`]: what is known to differ
+//! - [`begin`]: the report before the first fixture
 //! - [`report`]: the model; whatever can be derived from the list of fixtures is derived in one place · [`digest`]
 //! - [`record`]: fills it while fixtures run; a run that is killed leaves `not-run` · [`evidence`]: what failures leave behind
 //! - [`verify`]: finds what somebody changed afterwards · [`compare`]: two subjects side by side
 //!
 //! Modelled on gateway-api's conformance report, with three differences: the list of fixtures is part of it, every count and
-//! verdict is derived from that list, and a skipped or flaky core fixture never makes conformant.
+//! verdict is derived from that list, and a skipped or flaky core fixture never makes conformant: what only virtual time can show
+//! is not asked of those whose time is real, that is all.
 
+pub mod begin;
 pub mod claim;
 pub mod compare;
 pub mod deviations;

@@ -183,7 +183,12 @@ mod tests {
         let list = ["podgc/a", "podgc/b", "podgc/c", "podgc/d"].map(|id| result(id, "core", Outcome::Pass));
         let mut begun = sealed("podgc", list.into());
         let reason = "As ever.".to_owned();
-        begun.deviations.push(Deviation { fixtures: "podgc/b".to_owned(), reason, upstream: String::new() });
+        begun.deviations.push(Deviation {
+            fixtures: "podgc/b".to_owned(),
+            reason,
+            upstream: String::new(),
+            sometimes: false,
+        });
         let mut record = Record::begin(begun, root.path()).expect("a writable folder");
         assert_eq!(on_disk(root.path()).with(Outcome::NotRun).count(), 4, "whoever kills us now leaves this");
 

@@ -180,6 +180,9 @@ pub struct FixtureResult {
     pub level: String,
     /// What it is about.
     pub feature: String,
+    /// Whether it can only be seen in virtual time. Where time is real nobody can be asked to pass it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub virtual_time: bool,
     /// What became of it.
     pub outcome: Outcome,
     /// Why, where the outcome alone does not say; see [`Outcome::needs_reason`].
@@ -348,8 +351,12 @@ impl FixtureResult {
 
 fn summary<'a>(name: &str, fixtures: impl Iterator<Item = &'a FixtureResult>) -> Summary {
     let mut levels: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
+    let mut out_of_reach = 0;
     let mut features: BTreeMap<&str, Vec<Outcome>> = BTreeMap::new();
     for fixture in fixtures {
+        if fixture.level == "core" && fixture.virtual_time && fixture.outcome == Outcome::Skip {
+            out_of_reach += 1;
+        }
         levels.entry(fixture.level.clone()).or_default().push(fixture.outcome);
         if fixture.level == "extended" {
             features.entry(&fixture.feature).or_default().push(fixture.outcome);
@@ -358,12 +365,14 @@ fn summary<'a>(name: &str, fixtures: impl Iterator<Item = &'a FixtureResult>) ->
     let levels: BTreeMap<String, Counts> =
         levels.into_iter().map(|(level, outcomes)| (level, Counts::of(outcomes))).collect();
     let core = levels.get("core").copied().unwrap_or_default();
+    let in_reach = core.total - out_of_reach;
+    let counting = |outcome| core.get(outcome) - if outcome == Outcome::Skip { out_of_reach } else { 0 };
     let mut reasons: Vec<String> = Outcome::ALL
         .into_iter()
-        .filter(|outcome| *outcome != Outcome::Pass && core.get(*outcome) > 0)
-        .map(|outcome| format!("{} of {} core fixtures {}", core.get(outcome), core.total, outcome.words()))
+        .filter(|outcome| *outcome != Outcome::Pass && counting(*outcome) > 0)
+        .map(|outcome| format!("{} of {in_reach} core fixtures {}", counting(outcome), outcome.words()))
         .collect();
-    if core.total == 0 {
+    if in_reach == 0 {
         reasons.push("there is no core fixture".to_owned());
     }
     let named = |means: fn(&[Outcome]) -> bool| {
@@ -418,6 +427,7 @@ steps:
             profiles: vec![id.split('/').next().unwrap_or_default().to_owned()],
             level: level.to_owned(),
             feature: "podgc.orphaned".to_owned(),
+            virtual_time: false,
             outcome,
             reason: if outcome.needs_reason() { "because".to_owned() } else { String::new() },
         }
@@ -529,6 +539,19 @@ steps:
         let report = report("podgc", list);
         assert_eq!(report.profiles[0].reasons, reason.into_iter().collect::<Vec<_>>());
         assert_eq!((report.profiles[0].conformant, report.is_success()), (reason.is_none(), reason.is_none()));
+    }
+
+    /// What only virtual time can show is asked of nobody whose time is real, and of everybody else.
+    #[rstest]
+    #[case::out_of_reach(Outcome::Skip, true)]
+    #[case::failed(Outcome::Fail, false)]
+    #[case::not_run(Outcome::NotRun, false)]
+    fn virtual_time_is_asked_of_those_who_have_it(#[case] outcome: Outcome, #[case] conformant: bool) {
+        let far = FixtureResult { virtual_time: true, ..result("podgc/b", "core", outcome) };
+        let report = report("podgc", vec![result("podgc/a", "core", Outcome::Pass), far.clone()]);
+        assert_eq!((report.profiles[0].conformant, report.profiles[0].levels["core"].total), (conformant, 2));
+        let alone = super::summaries("podgc", &[far]);
+        assert!(!alone[0].conformant, "nothing was seen");
     }
 
     #[test]

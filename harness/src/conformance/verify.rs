@@ -124,6 +124,8 @@ impl Check<'_> {
                 Some(fixture) => {
                     self.same(&at(".level"), &result.level, fixture.level.as_str());
                     self.same(&at(".feature"), &result.feature, &fixture.feature);
+                    let virtual_time = fixture.requires.contains(&Capability::VirtualTime);
+                    self.same(&at(".virtualTime"), &result.virtual_time.to_string(), &virtual_time.to_string());
                     let profiles = bench.profiles.of(&result.id);
                     self.same(&at(".profiles"), &result.profiles.join(", "), &profiles.join(", "));
                     if !bench.profiles.selects(&report.profile, &result.id) {

@@ -225,7 +225,7 @@ fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Res
 fn changed_at(text: &str, since: jiff::SignedDuration, run: &Run<'_>) -> bool {
     let found = text.parse::<jiff::Timestamp>().ok();
     let wanted = run.start.checked_add(since).ok();
-    found.zip(wanted).is_some_and(|(found, wanted)| is_in_second(found, wanted, run.tolerance))
+    found.zip(wanted).is_some_and(|(found, wanted)| is_in_second(found, wanted, (run.tolerance, run.late)))
 }
 
 /// Whole seconds, cut off towards the past as the API's times are.

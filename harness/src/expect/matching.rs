@@ -215,7 +215,7 @@ fn operator(
             let wanted = around.start.checked_add(offset).unwrap_or_default();
             let found = value.and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
             let text = argument.as_str().unwrap_or_default();
-            let holds = found.is_some_and(|found| is_in_second(found, wanted, around.tolerance));
+            let holds = found.is_some_and(|found| is_in_second(found, wanted, (around.tolerance, Duration::ZERO)));
             (holds, format!("the time {text} ({})", time_text::rfc3339(wanted)))
         }
         "$uid" => {
@@ -238,13 +238,13 @@ pub fn show(value: Option<&Value>) -> String {
     if text.chars().count() <= 240 { text } else { format!("{}…", text.chars().take(240).collect::<String>()) }
 }
 
-/// Whether a time that the API cut off to `found`'s second may have been `wanted`, or at most `tolerance` away from it.
-pub(crate) fn is_in_second(found: Timestamp, wanted: Timestamp, tolerance: Duration) -> bool {
+/// Whether a time that the API cut off to `found`'s second may have been `wanted`, at most `tolerance` away from it, or `late` later still.
+pub(crate) fn is_in_second(found: Timestamp, wanted: Timestamp, (tolerance, late): (Duration, Duration)) -> bool {
     const NANOS: i128 = 1_000_000_000;
     let begin = found.as_nanosecond().div_euclid(NANOS) * NANOS;
-    let tolerance = i128::try_from(tolerance.as_nanos()).unwrap_or(i128::MAX / 4);
+    let nanos = |duration: Duration| i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX / 4);
     let wanted = wanted.as_nanosecond();
-    begin <= wanted + tolerance && wanted - tolerance < begin + NANOS
+    begin <= wanted + nanos(tolerance + late) && wanted - nanos(tolerance) < begin + NANOS
 }
 
 /// A duration as `t=+40s`.

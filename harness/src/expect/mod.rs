@@ -49,12 +49,14 @@ pub struct Run<'a> {
     /// How far off the clocks and the reactions may be. Zero in virtual time, where every time is exact; on a real clock
     /// [`crate::fixture::Fixture::tolerance`].
     pub tolerance: Duration,
+    /// How much later still a reaction may come, see [`crate::fixture::Fixture::late`]. Zero in virtual time.
+    pub late: Duration,
 }
 
 impl Run<'_> {
     /// Whether `at` is `wanted`, as far as the clock can tell.
     pub(crate) fn is_at(&self, wanted: Duration, at: Duration) -> bool {
-        at.abs_diff(wanted) <= self.tolerance
+        wanted <= at + self.tolerance && at <= wanted + self.tolerance + self.late
     }
 
     /// What a length of time may differ by if the server's clock measured both of its ends. The server sees the cause before

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::faults::{self, Crashed};
@@ -48,6 +50,8 @@ pub struct Place<'a> {
     pub cluster: &'a dyn Cluster,
     /// The subject.
     pub subject: &'a dyn Subject,
+    /// Permits to start a subject on the wall clock.
+    pub starts: &'a Semaphore,
 }
 
 async fn play(fixture: &Fixture, place: Place<'_>, evidence: &Evidence, clock: Clock) {
@@ -76,6 +80,7 @@ async fn play(fixture: &Fixture, place: Place<'_>, evidence: &Evidence, clock: C
 struct World<'a> {
     fixture: &'a Fixture,
     subject: &'a dyn Subject,
+    starts: &'a Semaphore,
     evidence: &'a Evidence,
     clock: Clock,
     /// The controllers' clock: never skewed.
@@ -105,11 +110,13 @@ impl<'a> World<'a> {
             gathered.start = clock.epoch();
             gathered.transcript = stage.transcript().clone();
             gathered.tolerance = pace.tolerance();
+            gathered.late = pace.late();
         });
         let subject_clock = if clock.is_virtual() { Clock::virtual_from(clock.epoch()) } else { Clock::wall() };
         Self {
             fixture,
             subject: place.subject,
+            starts: place.starts,
             evidence,
             subject_clock,
             clock,
@@ -136,9 +143,9 @@ impl<'a> World<'a> {
                     self.act(index, actions).await?;
                     self.rest().await?;
                 }
-                (StepKind::Expect { .. } | StepKind::Eventually { .. }, Pace::Wall { tolerance, .. }) => {
+                (StepKind::Expect { .. } | StepKind::Eventually { .. }, Pace::Wall { tolerance, late }) => {
                     self.wait_until(step.at).await?;
-                    self.until_it_holds(&mut live, index, step.end() + tolerance).await?;
+                    self.until_it_holds(&mut live, index, step.end() + tolerance + late).await?;
                 }
                 _ => self.wait_until(ends[index]).await?,
             }
@@ -148,9 +155,9 @@ impl<'a> World<'a> {
             let length = self.stage.transcript().len();
             self.evidence.update(|gathered| gathered.marks.push(length));
         }
-        if let Pace::Wall { tolerance } = self.pace {
+        if let Pace::Wall { tolerance, late } = self.pace {
             let end = self.clock.elapsed();
-            self.until_it_holds(&mut live, fixture.steps.len(), end + tolerance).await?;
+            self.until_it_holds(&mut live, fixture.steps.len(), end + tolerance + late).await?;
         }
         if asks_for_metrics(&fixture.expect) {
             self.scrape().await;
@@ -160,7 +167,40 @@ impl<'a> World<'a> {
 
     async fn set_up(&mut self) -> Result<(), String> {
         let given = &self.fixture.given;
-        let mut objects = given.objects.clone();
+        if let Pace::Virtual = self.pace {
+            self.plant(given.objects.clone()).await?;
+            if !given.stopped {
+                self.start()?;
+            }
+            return self.rest().await;
+        }
+        // Held until the subject has started: others that run must not be late because too many start.
+        let _start = self.starts.acquire().await;
+        let starts = !given.stopped && !self.fixture.controllers.is_empty();
+        let begun = if starts && self.stage.keep_readers_waiting() {
+            // A program asks which kinds there are before it reads.
+            let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
+            let (definitions, others) = given.objects.iter().cloned().partition(is_definition);
+            self.stage.seed(definitions).await.map_err(|error| format!("unable to plant the given kinds: {error}"))?;
+            self.start()?;
+            self.subject_waits().await?;
+            self.plant(others).await?;
+            self.stage.let_readers_in();
+            self.clock.elapsed()
+        } else {
+            self.plant(given.objects.clone()).await?;
+            if !given.stopped {
+                self.start()?;
+            }
+            Duration::ZERO
+        };
+        self.begin_counting(begun).await?;
+        self.rest().await
+    }
+
+    /// Makes the given world as it is at this moment.
+    async fn plant(&self, mut objects: Vec<Value>) -> Result<(), String> {
+        let given = &self.fixture.given;
         let now = self.clock.now();
         for object in &mut objects {
             time_text::resolve(object, now, now);
@@ -174,32 +214,48 @@ impl<'a> World<'a> {
         })?;
         self.evidence.update(|gathered| gathered.initial = initial);
         given.faults.iter().try_for_each(|fault| self.arm(fault))?;
-        given.watches.iter().try_for_each(|fault| self.watch_fault(fault))?;
-        if !given.stopped {
-            self.start()?;
-        }
-        if let Pace::Wall { .. } = self.pace {
-            self.begin_counting().await?;
-        }
-        self.rest().await
+        given.watches.iter().try_for_each(|fault| self.watch_fault(fault))
     }
 
-    /// On the wall clock: makes the moment at which the controllers have begun to watch `t=+0s`.
-    async fn begin_counting(&mut self) -> Result<(), String> {
-        let is_seen = self.running.borrow().as_ref().is_some_and(|running| running.is_seen());
-        if is_seen {
+    /// On the wall clock: makes the moment at which the controllers have begun to watch `t=+0s`, not before `begun`.
+    async fn begin_counting(&mut self, begun: Duration) -> Result<(), String> {
+        let runs = self.running.borrow().as_ref().is_some_and(|running| running.is_seen());
+        if runs {
             self.subject_is_up(0).await?;
         }
         self.rest().await?;
-        let begun = self.stage.transcript().with(|entries| {
-            let mut reads =
-                crate::expect::requests(entries).filter(|(_, exchange)| pace::is_informer(&exchange.request));
-            reads.next_back().map_or_else(|| self.clock.elapsed(), |(entry, _)| entry.at)
-        });
-        self.clock.rebase(begun);
+        let asked = self.stage.transcript().with(|entries| pace::all_asked_for(self.fixture, entries));
+        let start = if runs { asked.unwrap_or_default().max(begun) } else { self.clock.elapsed() };
+        self.clock.rebase(start);
         self.stage.transcript().move_to_epoch();
         self.evidence.update(|gathered| gathered.start = self.clock.epoch());
         Ok(())
+    }
+
+    /// Waits until the subject waits to be let in: it has asked for all that its controllers watch, or for something and no
+    /// more.
+    async fn subject_waits(&self) -> Result<(), String> {
+        let transcript = self.stage.transcript().clone();
+        let limit = self.clock.elapsed() + self.subject.ready_limit();
+        let mut asked_first = None;
+        loop {
+            let news = transcript.news();
+            let missing = transcript.with(|entries| pace::not_asked_for(self.fixture, entries));
+            let now = self.clock.elapsed();
+            if missing.is_empty() {
+                // Its other informers.
+                pace::calm(&transcript, &self.clock).await;
+                return Ok(());
+            }
+            if asked_first.is_none() && transcript.with(|entries| pace::reads(entries)) {
+                asked_first = Some(now);
+            }
+            if asked_first.is_some_and(|at| now >= at + pace::READERS_LIMIT) || now >= limit {
+                return Ok(());
+            }
+            self.clock.timeout(pace::LOOK_AGAIN, news).await;
+            self.still_runs()?;
+        }
     }
 
     /// Waits until the subject says that it is ready and has asked, after entry `from`, for what its controllers watch.
@@ -210,7 +266,7 @@ impl<'a> World<'a> {
         *self.running.borrow_mut() = Some(running);
         ready?;
         let transcript = self.stage.transcript().clone();
-        let limit = self.clock.elapsed() + pace::READY_LIMIT;
+        let limit = self.clock.elapsed() + self.subject.ready_limit();
         loop {
             let news = transcript.news();
             let missing =
@@ -223,7 +279,7 @@ impl<'a> World<'a> {
                 let log = &log[log.len().saturating_sub(10)..];
                 return Err(format!(
                     "the subject never became ready: after {} s it has not listed or watched {}; the end of its log:\n    {}",
-                    pace::READY_LIMIT.as_secs(),
+                    self.subject.ready_limit().as_secs(),
                     missing.join(", "),
                     log.join("\n    ")
                 ));
@@ -436,8 +492,8 @@ impl<'a> World<'a> {
                 cut.now();
             }
         };
-        let tolerance = self.pace.tolerance();
-        self.faults()?.arm(faults::rule(fault, &self.clock, tolerance, Arc::new(cut), &self.crashes.0));
+        let leeway = (self.pace.tolerance(), self.pace.late());
+        self.faults()?.arm(faults::rule(fault, &self.clock, leeway, Arc::new(cut), &self.crashes.0));
         Ok(())
     }
 

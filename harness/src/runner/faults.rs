@@ -20,11 +20,11 @@ pub struct Crashed {
     pub at: String,
 }
 
-/// The rule for `fault`, whose times hold within `tolerance`. A crash cuts the subject off through `cut` and is told to `crashes`.
+/// The rule for `fault`, whose times hold within `leeway`: as far off, and so much later. A crash cuts the subject off through `cut` and is told to `crashes`.
 pub fn rule(
     fault: &Fault,
     clock: &Clock,
-    tolerance: Duration,
+    leeway: (Duration, Duration),
     cut: Arc<dyn Fn() + Send + Sync>,
     crashes: &UnboundedSender<Crashed>,
 ) -> Rule {
@@ -52,15 +52,17 @@ pub fn rule(
             Verdict::Hang { applied: *applied, tell: Arc::new(tell) }
         }
     };
-    let on = On::Predicate(predicate(fault.on.clone(), clock.clone(), tolerance));
+    let on = On::Predicate(predicate(fault.on.clone(), clock.clone(), leeway));
     Rule { name: fault.name.clone(), on, nth: fault.nth, count: fault.count, percent: 100, verdict }
 }
 
 /// Whether a request is meant; without an actor: any of the subject's.
-fn predicate(pattern: RequestPattern, clock: Clock, tolerance: Duration) -> Predicate {
+fn predicate(pattern: RequestPattern, clock: Clock, (tolerance, late): (Duration, Duration)) -> Predicate {
     Arc::new(move |request, actor| {
-        pattern.at.is_none_or(|at| at.abs_diff(clock.elapsed()) <= tolerance)
-            && pattern.actor.as_deref().map_or_else(|| actor.is_subject(), |name| name == actor.name())
+        pattern.at.is_none_or(|at| {
+            let now = clock.elapsed();
+            at <= now + tolerance && now <= at + tolerance + late
+        }) && pattern.actor.as_deref().map_or_else(|| actor.is_subject(), |name| name == actor.name())
             && pattern.verb.covers(&request.verb)
             && is_aimed_at(&pattern, request, actor)
     })

@@ -54,6 +54,8 @@ pub struct Gathered {
     pub tolerance: Duration,
     /// Why the place cannot show this fixture, as came to light in the run; it counts as skipped.
     pub skip: Option<String>,
+    /// How much later still reactions may come: nothing in virtual time.
+    pub late: Duration,
     /// Why the run was broken off or is not to be trusted.
     pub troubles: Vec<String>,
 }
@@ -71,6 +73,7 @@ impl Gathered {
             scrapes: &self.scrapes,
             end,
             tolerance: self.tolerance,
+            late: self.late,
         }
     }
 }

@@ -1,14 +1,17 @@
 //! A whole plan, side by side; results in whatever order, the report in the order of ids.
 
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::Semaphore;
 
 use super::isolate::{self, Ended};
 use super::verdict::{self, Judged};
 use super::{Evidence, drive, pace};
 use crate::cluster::{Cluster, Embedded};
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, parse};
 use crate::plan::{Place, Plan};
 use crate::report::{Event, FixtureReport, Outcome, Reporter, RunReport};
 use crate::subject::Subject;
@@ -66,6 +69,34 @@ impl Arena {
             features: self.subject.features(),
         }
     }
+}
+
+/// Starts a subject that is a program of its own once, in an empty world, before anything is judged: one that does not start
+/// would fail every fixture, and that would say nothing about its controllers.
+///
+/// # Errors
+///
+/// Why it is not ready, with the end of its log.
+pub fn rehearse(arena: &Arena) -> Result<(), String> {
+    let controllers = arena.subject.controllers();
+    if arena.subject.is_virtual() || controllers.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = controllers.iter().map(|controller| controller.as_str()).collect();
+    let text = format!(
+        "promise: It starts.\nrule: G-001\nlevel: provisional\nfeature: podgc.cycle\ncontrollers: [{}]\n\
+         steps: [{{ at: 0s, expect: {{ absent: pods/none }} }}]\n",
+        names.join(", ")
+    );
+    let (fixtures, problems) = parse::read(Path::new("rehearsal.yaml"), "faults", &text);
+    let Some(fixture) = fixtures.first().filter(|_| problems.is_empty()) else {
+        return Err(format!("the rehearsal is no fixture: {problems:?}"));
+    };
+    let (evidence, starts) = (Evidence::default(), pace::starts());
+    let place = drive::Place { cluster: &*arena.cluster, subject: &*arena.subject, starts: &starts };
+    drive::run(fixture, place, &evidence).map_err(|error| format!("unable to make a runtime: {error}"))?;
+    let troubles = evidence.gathered().troubles;
+    if troubles.is_empty() { Ok(()) } else { Err(troubles.join("; ")) }
 }
 
 /// Runs what `plan` says and tells `reporter`.
@@ -164,14 +195,14 @@ fn run_part(fixtures: Vec<Fixture>, arena: &Arena, options: Options, mut done: i
         shared[index].1.lock().unwrap_or_else(PoisonError::into_inner).clone()
     };
     let work = {
-        let (shared, arena) = (shared.clone(), arena.clone());
+        let (shared, arena, starts) = (shared.clone(), arena.clone(), pace::starts());
         move |index: usize| {
             let (fixture, evidence) = &shared[index];
             let mut attempt = 1;
             loop {
                 let fresh = Evidence::default();
                 *evidence.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
-                let judged = once(fixture, &arena, &fresh);
+                let judged = once(fixture, &arena, &starts, &fresh);
                 match judged.report.outcome {
                     Outcome::Fail if attempt < attempts => attempt += 1,
                     Outcome::Pass if attempt > 1 => return flaky(judged, attempt),
@@ -200,9 +231,9 @@ fn patient(mut fixture: Fixture, tolerance: Duration) -> Fixture {
     fixture
 }
 
-fn once(fixture: &Fixture, arena: &Arena, evidence: &Evidence) -> Judged {
+fn once(fixture: &Fixture, arena: &Arena, starts: &Semaphore, evidence: &Evidence) -> Judged {
     let stopwatch = Stopwatch::start();
-    let place = drive::Place { cluster: &*arena.cluster, subject: &*arena.subject };
+    let place = drive::Place { cluster: &*arena.cluster, subject: &*arena.subject, starts };
     if let Err(error) = drive::run(fixture, place, evidence) {
         evidence.update(|gathered| gathered.troubles.push(format!("unable to make a runtime: {error}")));
     }

@@ -12,15 +12,14 @@ use regex::Regex;
 
 use super::gate::Cut;
 use super::{Identity, Launch, Running, Subject};
-use crate::cluster::Access;
+use crate::cluster::{Access, client};
 use crate::conformance::digest;
 use crate::fixture::{Capability, Controller};
 use crate::process::{Guarded, Start};
 use crate::time::Clock;
 
-/// How long it may take to end after SIGTERM, and to say that it is ready.
+/// How long it may take to end after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
-const READY_LIMIT: Duration = Duration::from_mins(1);
 /// How often a probe asks.
 const PROBE_PAUSE: Duration = Duration::from_millis(100);
 /// How long a request of a probe may take.
@@ -44,6 +43,8 @@ pub struct Command {
     pub env: Vec<(String, String)>,
     /// The controllers it has; empty: all.
     pub controllers: BTreeSet<Controller>,
+    /// Names added to `{controllers}` where a controller is tested that does not work without them.
+    pub companions: Vec<(Controller, String)>,
     /// Features that it declares; globs.
     pub features: BTreeSet<String>,
     /// It is ready when this URL answers with 200.
@@ -52,6 +53,8 @@ pub struct Command {
     pub ready_log: Option<Regex>,
     /// Where its metrics are, as Prometheus text.
     pub metrics_url: Option<String>,
+    /// How long it may take until it is ready.
+    pub ready_limit: Duration,
     /// Where its logs go, one file for each start.
     pub log_folder: PathBuf,
 }
@@ -138,12 +141,22 @@ impl Subject for Command {
         false
     }
 
+    fn ready_limit(&self) -> Duration {
+        self.ready_limit
+    }
+
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
         static STARTS: AtomicU64 = AtomicU64::new(1);
         let Access::Kubeconfig(kubeconfig) = launch.access else {
             return Err("a command needs a cluster behind a socket".to_owned());
         };
-        let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
+        let companions = self.companions.iter().filter(|(of, _)| launch.controllers.contains(of));
+        let names: Vec<&str> = launch
+            .controllers
+            .iter()
+            .map(|controller| controller.flag_name())
+            .chain(companions.map(|(_, name)| name.as_str()))
+            .collect();
         let values = Values {
             kubeconfig: kubeconfig.display().to_string(),
             port: free_port()?,
@@ -162,6 +175,7 @@ impl Subject for Command {
             cut: Cut::default(),
             ready_url: self.ready_url.as_deref().map(|url| values.fill(url)),
             ready_log: self.ready_log.clone(),
+            ready_limit: self.ready_limit,
             metrics_url: self.metrics_url.as_deref().map(|url| values.fill(url)),
             clock: Clock::wall(),
         }))
@@ -180,6 +194,7 @@ struct Launched {
     cut: Cut,
     ready_url: Option<String>,
     ready_log: Option<Regex>,
+    ready_limit: Duration,
     metrics_url: Option<String>,
     clock: Clock,
 }
@@ -220,8 +235,8 @@ impl Running for Launched {
                 if let Some(end) = self.process.ended() {
                     return Err(self.with_log(&format!("the subject ended before it was ready: {end}")));
                 }
-                if self.clock.elapsed().saturating_sub(begin) > READY_LIMIT {
-                    let seconds = READY_LIMIT.as_secs();
+                if self.clock.elapsed().saturating_sub(begin) > self.ready_limit {
+                    let seconds = self.ready_limit.as_secs();
                     return Err(self.with_log(&format!("the subject is not ready after {seconds} s: {why}")));
                 }
                 self.clock.sleep(PROBE_PAUSE).await;
@@ -273,6 +288,14 @@ async fn get(clock: &Clock, url: &str) -> Result<String, String> {
 async fn fetch(uri: &http::Uri) -> Result<(u16, String), String> {
     use http_body_util::BodyExt as _;
     let text = |error: &dyn std::fmt::Display| error.to_string();
+    if uri.scheme_str() == Some("https") {
+        let client = client::of_own_program(uri.clone())?;
+        let request = http::Request::get(uri.path()).body(kube::client::Body::empty()).map_err(|e| text(&e))?;
+        let response = client.send(request).await.map_err(|e| text(&e))?;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.map_err(|e| text(&e))?.to_bytes();
+        return Ok((code, String::from_utf8_lossy(&body).into_owned()));
+    }
     let host = uri.host().unwrap_or("127.0.0.1");
     let stream = tokio::net::TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await.map_err(|e| text(&e))?;
     let io = hyper_util::rt::TokioIo::new(stream);

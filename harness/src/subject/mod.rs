@@ -13,6 +13,7 @@ pub mod in_process;
 pub mod none;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
@@ -68,6 +69,11 @@ pub trait Subject: Send + Sync {
 
     /// Whether it runs in virtual time.
     fn is_virtual(&self) -> bool;
+
+    /// How long it may take until it watches what its controllers are about, on the wall clock.
+    fn ready_limit(&self) -> Duration {
+        Duration::from_mins(1)
+    }
 
     /// Starts it. Call in the runtime in which it is to live.
     ///

@@ -133,6 +133,7 @@ impl Script {
             scrapes: &self.scrapes,
             end: self.fixture.end(),
             tolerance: self.tolerance,
+            late: if self.tolerance.is_zero() { Duration::ZERO } else { self.fixture.late },
         }
     }
 

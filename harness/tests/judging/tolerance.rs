@@ -146,6 +146,21 @@ fn times_of_requests(#[case] tolerance: f64, #[case] at: f64, #[case] passes: bo
 }
 
 #[rstest]
+#[case::exact_in_virtual_time(0.0, 60.001, false)]
+#[case::as_late_as_it_may_be(1.0, 81.0, true)]
+#[case::later(1.0, 81.001, false)]
+#[case::never_earlier(1.0, 58.999, false)]
+fn late_reactions(#[case] tolerance: f64, #[case] at: f64, #[case] passes: bool) {
+    let rest = "late: 20s\ngiven: { pods: [a on n1] }\nsteps: [{ by: 90s, eventually: { absent: pods/a } }]\n\
+                order: [GET nodes/n1, t=+60s DELETE pods/a 200]\n";
+    let mut script = tolerant("podgc", tolerance, rest);
+    collect(&mut script, at);
+    script.mark();
+    let wanted: &[&str] = if passes { &[] } else { &["order"] };
+    assert_eq!(script.verdict(), wanted);
+}
+
+#[rstest]
 #[case::other_instant(0.0, 19.999, true)]
 #[case::same_instant(0.0, 20.0, false)]
 #[case::near(1.0, 19.1, false)]

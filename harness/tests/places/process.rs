@@ -15,6 +15,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("process::terminating_ends_children_too", None, terminating),
         trial("process::who_ignores_sigterm_is_killed", None, stubborn),
         trial("process::ends_are_told", None, ends),
+        trial("process::a_guard_that_is_asked_to_end_takes_its_process_along", None, guard_terminated),
     ]
 }
 
@@ -49,6 +50,20 @@ async fn terminating() {
     assert!(Path::new("/proc").join(&child).exists());
     process.terminate(Duration::from_secs(5)).await.expect("it obeys");
     eventually("the child has ended", || !Path::new("/proc").join(&child).exists());
+}
+
+async fn guard_terminated() {
+    let folder = folder("guard-terminated");
+    // Its parent is the guard.
+    let mut process = shell("trap '' TERM; sleep 1002 & echo $PPID $!; wait; sleep 1002", &folder.join("log"));
+    eventually("the numbers are logged", || process.log_tail(1).len() == 1);
+    let numbers = process.log_tail(1).remove(0);
+    let (guard, child) = numbers.split_once(' ').expect("two numbers");
+    assert!(Path::new("/proc").join(child).exists());
+    let killed = std::process::Command::new("kill").args(["-TERM", guard]).status().expect("kill");
+    assert!(killed.success());
+    eventually("the child has ended, though it ignores SIGTERM", || !Path::new("/proc").join(child).exists());
+    eventually("the guard has ended", || process.ended().is_some());
 }
 
 async fn stubborn() {

@@ -37,8 +37,17 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     let actor = Actor::from_user_agent(request.user_agent());
     let recorded = server.config().record != Record::Nothing;
     let arrived = describe(&request, &target, recorded);
-    let verdict = server.faults().judge(&arrived, &actor);
+    let faults = server.faults();
+    let waiting = faults.keeps_waiting(&arrived).then(|| arrived.clone());
+    let verdict = if waiting.is_none() { faults.judge(&arrived, &actor) } else { Verdict::Pass };
     let number = recorded.then(|| server.transcript().request(server.clock().elapsed(), actor.clone(), arrived));
+    let verdict = match waiting {
+        Some(arrived) => {
+            faults.turn().await;
+            faults.judge(&arrived, &actor)
+        }
+        None => verdict,
+    };
     let user = server.user_of(&request);
     let caller = Caller { actor, request: number, user_agent: request.user_agent().to_owned(), user };
     let fault = verdict.fault();

@@ -1,0 +1,236 @@
+//! Our own controllers behind a connection that lies to them, or about them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use clap::Parser as _;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, LocalBoxFuture};
+use http::{HeaderValue, Method, Request, Response, header};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Full};
+use kube::client::Body;
+use plumbline::apiserver::service::{HttpBody, InProcess};
+use plumbline::cluster::Access;
+use plumbline::fixture::{Capability, Controller};
+use plumbline::subject::gate::Cut;
+use plumbline::subject::{Identity, Launch, Running, Subject};
+use plumbline_controllers::app::App;
+use plumbline_controllers::args::Args;
+use plumbline_controllers::runtime::client::{ClientFactory, user_agent};
+use plumbline_controllers::runtime::clock::Clock;
+use plumbline_controllers::runtime::metrics::Metrics;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+/// What is wrong with the connection, or with the flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lie {
+    None,
+    RoundsDown,
+    FirstTolerationHidden,
+    MarksLost,
+}
+
+/// The controllers, lied to.
+pub(crate) struct Lied(pub(crate) Lie);
+
+impl Subject for Lied {
+    fn name(&self) -> &'static str {
+        "lied-to"
+    }
+
+    fn identity(&self) -> Result<Identity, String> {
+        Ok(Identity { kind: "in-process", what: format!("{:?}", self.0), digest: None })
+    }
+
+    fn controllers(&self) -> BTreeSet<Controller> {
+        Controller::ALL.into()
+    }
+
+    fn features(&self) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
+
+    fn lacks(&self) -> BTreeSet<Capability> {
+        BTreeSet::new()
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+        let Access::InProcess(server) = launch.access else { return Err("in this process only".to_owned()) };
+        let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
+        let mut argv =
+            vec!["x".to_owned(), format!("--controllers={}", names.join(",")), "--kube-api-qps=0".to_owned()];
+        // The fixtures' own flags come last but for the lie, which contradicts them.
+        argv.extend(launch.flags.iter().map(|(name, value)| format!("--{name}={value}")));
+        if self.0 == Lie::RoundsDown && !launch.flags.contains_key("max-unavailable-rounding") {
+            argv.push("--max-unavailable-rounding=down".to_owned());
+        }
+        let config = Args::try_parse_from(argv).map_err(|e| e.to_string())?.config().map_err(|e| e.to_string())?;
+        let (cut, lie, server) = (Cut::default(), self.0, server.clone());
+        let clients: ClientFactory = {
+            let cut = cut.clone();
+            Arc::new(move |name: &str| {
+                let agent = HeaderValue::from_str(&user_agent(name)).ok();
+                let connection = Connection { inner: server.service(), agent, lie, cut: cut.clone() };
+                kube::Client::new(connection, "default")
+            })
+        };
+        let stop = CancellationToken::new();
+        let clock = Clock::simulated(launch.clock.now());
+        let app = App::new(&config, clients, clock, Metrics::new(), stop.clone());
+        let task = tokio::spawn(async move { app.run().await.map_err(|error| error.to_string()) });
+        Ok(Box::new(Task { task, cut, stop: Some(stop) }))
+    }
+}
+
+/// A subject that is a task.
+pub(crate) struct Task {
+    pub(crate) task: JoinHandle<Result<(), String>>,
+    pub(crate) cut: Cut,
+    /// For those that can be asked to end.
+    pub(crate) stop: Option<CancellationToken>,
+}
+
+impl Running for Task {
+    fn cut(&self) -> Cut {
+        self.cut.clone()
+    }
+
+    fn crash(&mut self) {
+        self.cut.now();
+        self.task.abort();
+    }
+
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+        async {
+            match &self.stop {
+                Some(stop) => stop.cancel(),
+                None => self.task.abort(),
+            }
+            (&mut self.task).await.unwrap_or(Ok(()))
+        }
+        .boxed_local()
+    }
+
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
+        async { Err("none".to_owned()) }.boxed_local()
+    }
+
+    fn ended(&mut self) -> Option<String> {
+        self.task.is_finished().then(|| format!("{:?}", (&mut self.task).now_or_never()))
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[derive(Clone)]
+struct Connection {
+    inner: InProcess,
+    agent: Option<HeaderValue>,
+    lie: Lie,
+    cut: Cut,
+}
+
+type Answer = Response<HttpBody>;
+
+impl Service<Request<Body>> for Connection {
+    type Response = Answer;
+    type Error = tower::BoxError;
+    type Future = BoxFuture<'static, Result<Answer, tower::BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if let Some(agent) = &self.agent {
+            request.headers_mut().insert(header::USER_AGENT, agent.clone());
+        }
+        let Self { mut inner, lie, cut, .. } = self.clone();
+        async move {
+            if cut.is_cut() {
+                return std::future::pending().await;
+            }
+            let request = if lie == Lie::MarksLost { without_mark(request) } else { request };
+            let pods = request.uri().path().contains("/pods");
+            let watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+            let answer = inner.call(request).await?;
+            if cut.is_cut() {
+                return std::future::pending().await;
+            }
+            if lie == Lie::FirstTolerationHidden && pods { hide(answer, watch).await } else { Ok(answer) }
+        }
+        .boxed()
+    }
+}
+
+/// A patch of a pod's status becomes a look at the pod.
+fn without_mark(request: Request<Body>) -> Request<Body> {
+    let path = request.uri().path();
+    let Some(pod) = path.strip_suffix("/status").filter(|path| path.contains("/pods/")) else { return request };
+    if request.method() != Method::PATCH {
+        return request;
+    }
+    let mut look = Request::get(pod).body(Body::empty()).expect("a path");
+    look.headers_mut().extend(request.headers().get(header::USER_AGENT).cloned().map(|a| (header::USER_AGENT, a)));
+    look
+}
+
+async fn hide(answer: Answer, watch: bool) -> Result<Answer, tower::BoxError> {
+    let (mut parts, body) = answer.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let body = if watch {
+        body.map_frame(|frame| match frame.into_data() {
+            Ok(data) => Frame::data(told(&data)),
+            Err(frame) => frame,
+        })
+        .boxed_unsync()
+    } else {
+        let whole = body.collect().await?.to_bytes();
+        Full::new(told(&whole)).map_err(|never| match never {}).boxed_unsync()
+    };
+    Ok(Response::from_parts(parts, body))
+}
+
+/// The same, line by line, without first tolerations. Whatever is no JSON stays as it is.
+fn told(data: &Bytes) -> Bytes {
+    let mut out = Vec::with_capacity(data.len());
+    for line in data.split_inclusive(|byte| *byte == b'\n') {
+        match serde_json::from_slice::<Value>(line) {
+            Ok(mut value) => {
+                forget(&mut value);
+                out.extend(serde_json::to_vec(&value).expect("JSON"));
+                out.push(b'\n');
+            }
+            Err(_) => out.extend(line),
+        }
+    }
+    out.into()
+}
+
+fn forget(value: &mut Value) {
+    if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(forget);
+    }
+    if let Some(object) = value.get_mut("object") {
+        forget(object);
+    }
+    if let Some(tolerations) = value.pointer_mut("/spec/tolerations").and_then(Value::as_array_mut)
+        && !tolerations.is_empty()
+    {
+        tolerations.remove(0);
+    }
+}

@@ -1,0 +1,226 @@
+//! Two controllers as somebody might write them in an afternoon, with a knob that makes them wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use kube::{Client, ResourceExt as _};
+use plumbline::cluster::Access;
+use plumbline::fixture::{Capability, Controller};
+use plumbline::subject::gate::{Cut, Gate};
+use plumbline::subject::{Identity, Launch, Running, Subject};
+use plumbline::time::Clock;
+use serde_json::json;
+
+use super::lies::Task;
+
+const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
+
+/// Which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// Pods of nodes that are gone. Upstream waits 40 seconds.
+    Orphans { quarantine: u64 },
+    /// The TTL annotation. Upstream remembers where the number of nodes came from.
+    Ttl { remembers: bool },
+}
+
+pub(crate) struct Small(pub(crate) What);
+
+impl Subject for Small {
+    fn name(&self) -> &'static str {
+        "small"
+    }
+
+    fn identity(&self) -> Result<Identity, String> {
+        Ok(Identity { kind: "in-process", what: format!("{:?}", self.0), digest: None })
+    }
+
+    fn controllers(&self) -> BTreeSet<Controller> {
+        match self.0 {
+            What::Orphans { .. } => [Controller::PodGc].into(),
+            What::Ttl { .. } => [Controller::Ttl].into(),
+        }
+    }
+
+    fn features(&self) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
+
+    fn lacks(&self) -> BTreeSet<Capability> {
+        [Capability::Metrics].into()
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+        let Access::InProcess(_) = launch.access else { return Err("in this process only".to_owned()) };
+        let gate = Gate::new(launch.access, launch.clock)?;
+        let (cut, clock) = (gate.cut(), launch.clock.clone());
+        let task = match self.0 {
+            What::Orphans { quarantine } => {
+                let client = gate.client("small/1 pod-garbage-collector");
+                tokio::spawn(async move { orphans(client, clock, Duration::from_secs(quarantine)).await })
+            }
+            What::Ttl { remembers } => {
+                let client = gate.client("small/1 ttl-controller");
+                tokio::spawn(async move { Ttl::new(client, remembers).run().await })
+            }
+        };
+        Ok(Box::new(launched(task, cut)))
+    }
+}
+
+fn launched(task: tokio::task::JoinHandle<Result<(), kube::Error>>, cut: Cut) -> Task {
+    let task = tokio::spawn(async move {
+        match task.await {
+            Ok(result) => result.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    });
+    Task { task, cut, stop: None }
+}
+
+/// Every 20 s it looks for nodes that are missing, and `quarantine` later whether they still are.
+async fn orphans(client: Client, clock: Clock, quarantine: Duration) -> Result<(), kube::Error> {
+    let (nodes, pods): (Api<Node>, Api<Pod>) = (Api::all(client.clone()), Api::all(client.clone()));
+    let mut missing: BTreeMap<String, Duration> = BTreeMap::new();
+    let begin = clock.elapsed();
+    for cycle in 0.. {
+        let now = begin + Duration::from_secs(20 * cycle);
+        // What is over before this cycle, at its own time; what is over at its time, in it.
+        while let Some((name, due)) =
+            missing.iter().min_by_key(|(_, due)| **due).map(|(name, due)| (name.clone(), *due))
+            && due <= now
+        {
+            clock.sleep_until_offset(due).await;
+            missing.remove(&name);
+            collect(&client, &nodes, &pods, &name).await?;
+        }
+        clock.sleep_until_offset(now).await;
+        let known: BTreeSet<String> =
+            nodes.list(&ListParams::default()).await?.iter().map(|node| node.name_any()).collect();
+        for pod in pods.list(&ListParams::default()).await? {
+            let node = pod.spec.and_then(|spec| spec.node_name).unwrap_or_default();
+            if !node.is_empty() && !known.contains(&node) {
+                missing.entry(node).or_insert(now + quarantine);
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn collect(client: &Client, nodes: &Api<Node>, pods: &Api<Pod>, name: &str) -> Result<(), kube::Error> {
+    // Its own view first, then the question.
+    if nodes.list(&ListParams::default()).await?.iter().any(|node| node.name_any() == name) {
+        return Ok(());
+    }
+    if nodes.get_opt(name).await?.is_some() {
+        return Ok(());
+    }
+    for pod in pods.list(&ListParams::default()).await? {
+        let status = pod.status.clone().unwrap_or_default();
+        if pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) != Some(name) {
+            continue;
+        }
+        let mine: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+        if !matches!(status.phase.as_deref(), Some("Failed" | "Succeeded")) {
+            let condition = json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
+                "message": "PodGC: node no longer exists", "observedGeneration": pod.metadata.generation,
+            });
+            let patch = json!({
+                "metadata": { "uid": pod.metadata.uid },
+                "status": { "phase": "Failed", "observedGeneration": pod.metadata.generation, "conditions": [condition] },
+            });
+            mine.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await?;
+        }
+        mine.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await?;
+    }
+    Ok(())
+}
+
+/// Upper and lower bound of each value, as Kubernetes has them.
+const STEPS: [(i64, i64, u32); 5] =
+    [(0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, i64::MAX, 300)];
+
+struct Ttl {
+    nodes: Api<Node>,
+    remembers: bool,
+    known: BTreeSet<String>,
+    /// The version that each node got by the last write: older news of it say nothing.
+    written: BTreeMap<String, u64>,
+    step: usize,
+}
+
+impl Ttl {
+    fn new(client: Client, remembers: bool) -> Self {
+        Self { nodes: Api::all(client), remembers, known: BTreeSet::new(), written: BTreeMap::new(), step: 0 }
+    }
+
+    async fn run(mut self) -> Result<(), kube::Error> {
+        let list = self.nodes.list(&ListParams::default()).await?;
+        let mut version = list.metadata.resource_version.clone().unwrap_or_default();
+        self.known = list.iter().map(|node| node.name_any()).collect();
+        self.count();
+        for node in &list {
+            self.write(node).await?;
+        }
+        loop {
+            let nodes = self.nodes.clone();
+            let mut events = nodes.watch(&WatchParams::default(), &version).await?.boxed();
+            while let Some(event) = events.next().await {
+                match event? {
+                    WatchEvent::Added(node) | WatchEvent::Modified(node) => {
+                        version = node.resource_version().unwrap_or_default();
+                        self.known.insert(node.name_any());
+                        self.count();
+                        self.write(&node).await?;
+                    }
+                    WatchEvent::Deleted(node) => {
+                        version = node.resource_version().unwrap_or_default();
+                        self.known.remove(&node.name_any());
+                        self.count();
+                    }
+                    WatchEvent::Bookmark(_) => {}
+                    WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+                }
+            }
+        }
+    }
+
+    fn count(&mut self) {
+        let number = i64::try_from(self.known.len()).unwrap_or(i64::MAX);
+        if !self.remembers {
+            self.step = 0;
+        }
+        while number > STEPS[self.step].1 {
+            self.step += 1;
+        }
+        while number < STEPS[self.step].0 {
+            self.step -= 1;
+        }
+    }
+
+    async fn write(&mut self, node: &Node) -> Result<(), kube::Error> {
+        let version = |node: &Node| node.resource_version().and_then(|text| text.parse::<u64>().ok());
+        let wanted = STEPS[self.step].2.to_string();
+        let old = self.written.get(&node.name_any()).copied() > version(node);
+        if old || node.annotations().get(ANNOTATION) == Some(&wanted) {
+            return Ok(());
+        }
+        let patch = json!({ "metadata": { "annotations": { ANNOTATION: wanted } } });
+        match self.nodes.patch(&node.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(error),
+            Ok(node) => {
+                self.written.insert(node.name_any(), version(&node).unwrap_or_default());
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Programs that are no good subjects: what is said about them, what is kept, and that nothing of them is left running.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rstest::rstest;
+
+const CLAIM: &str =
+    "organization: Nobody\nproject: bad\nurl: https://example.com\nversion: v0\ncontacts: [n@example.com]\n";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("harness/ lies in the repository").to_owned()
+}
+
+/// Runs the program in a folder of its own; exit code, standard output, standard error.
+fn plumbline(test: &str, arguments: &[&str]) -> (i32, String, String, PathBuf) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects").join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a writable folder");
+    fs::write(folder.join("me.yaml"), CLAIM).expect("a writable folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    command.current_dir(&folder).env("PLUMBLINE_FIXTURES", repository().join("fixtures")).args(arguments);
+    let Output { status, stdout, stderr } = command.output().expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code().unwrap_or(-1), text(stdout), text(stderr), folder)
+}
+
+/// The command lines of all processes that have `word` in them.
+fn running(word: &str) -> Vec<String> {
+    let line = |entry: fs::DirEntry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&line).replace('\0', " "))
+    };
+    let lines = fs::read_dir("/proc").expect("/proc").flatten().filter_map(line);
+    lines.filter(|line| line.contains(word)).collect()
+}
+
+#[rstest]
+#[case::exits("exits", "sh -c 'echo no such flag >&2; exit 3' {kubeconfig}", &[], &["sh exited with code 3", "no such flag"])]
+#[case::is_no_program("text", "./me.yaml {kubeconfig}", &[], &["unable to start ./me.yaml"])]
+#[case::hangs(
+    "hangs",
+    "sh -c 'echo dreaming; sleep 77001' {kubeconfig}",
+    &["--ready-timeout", "1s"],
+    &["never became ready: after 1 s it has not listed or watched nodes, poddisruptionbudgets, pods", "dreaming"]
+)]
+#[case::says_never_that_it_is_ready(
+    "never-ready",
+    "sh -c 'trap \"\" TERM; sleep 77002; sleep 77002' {kubeconfig}",
+    &["--ready-timeout", "1s", "--ready-url", "http://127.0.0.1:{port}/readyz"],
+    &["the subject is not ready after 1 s", "/readyz", "it logged nothing"]
+)]
+#[case::never_logs_the_line(
+    "no-line",
+    "sh -c 'echo starting; sleep 77003' {kubeconfig}",
+    &["--ready-timeout", "1s", "--ready-log", "^ready$"],
+    &["no line of its log matches ^ready$", "starting"]
+)]
+fn a_subject_that_does_not_start(
+    #[case] name: &str,
+    #[case] command: &str,
+    #[case] more: &[&str],
+    #[case] told: &[&str],
+) {
+    for verb in [&["run", "ttl/hysteresis-down"][..], &["conform", "--implementation", "me.yaml"][..]] {
+        let (code, out, err, folder) = plumbline(name, &[verb, &["--command", command], more].concat());
+        assert_eq!((code, out.as_str()), (96, ""), "{err}");
+        assert!(err.contains("does not start, so no fixture was run") && err.contains("Try its command line"), "{err}");
+        for words in told {
+            assert!(err.contains(words), "{words}: {err}");
+        }
+        assert!(!folder.join("conformance/report.yaml").exists(), "nothing was tested");
+        // What it logged is kept, where it is said to be.
+        let logs = err.split("Its logs are in ").nth(1).expect("the place of the logs").trim();
+        assert!(fs::read_dir(logs).expect("a folder").count() >= 1, "{logs}");
+        fs::remove_dir_all(logs).expect("it is ours");
+    }
+    // Each case sleeps for a time of its own, which tells its processes from the others'.
+    if let Some((_, rest)) = command.split_once("sleep 770") {
+        let left = running(&format!("sleep 770{}", &rest[..2]));
+        assert_eq!(left, <[&str; 0]>::default());
+    }
+}
+
+/// It started, so what it does afterwards is its own fault: the fixture fails, and the evidence says how it ended.
+#[test]
+fn a_subject_that_ends_in_mid_run() {
+    // A drop-in that runs for two seconds beyond its start: nothing but a real one can be asked for more.
+    let ours = Path::new(env!("CARGO_BIN_EXE_plumbline")).with_file_name("plumbline-controllers");
+    if !ours.exists() {
+        println!("skipped: {} is not built", ours.display());
+        return;
+    }
+    let script = format!(
+        "{} --leader-elect=false --secure-port=0 --kubeconfig={{kubeconfig}} --controllers={{controllers}} & sleep 15; kill $!; exit 7",
+        ours.display()
+    );
+    let line = format!("sh -c '{script}'");
+    let (code, out, err, _) = plumbline("mid-run", &["run", "podgc/orphaned-quarantine-40s", "--command", &line]);
+    if code == 96 && err.contains("unexpected argument") {
+        println!("skipped: {} is older than this test: cargo build -p plumbline-controllers", ours.display());
+        return;
+    }
+    assert_eq!(code, 100, "{out}{err}");
+    assert!(out.contains("the controllers ended by themselves") && out.contains("sh exited with code 7"), "{out}{err}");
+}
