@@ -109,7 +109,7 @@ fn what_does_not_fit_is_refused(#[case] more: Value, #[case] why: &str) {
 #[test]
 fn local_balancers_get_a_port_for_health_checks_and_keep_it() {
     let taken = Taken(Vec::new());
-    let ctx = Context { now: Timestamp::UNIX_EPOCH, user: "u", lookup: &taken };
+    let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::apiserver::identity::NOBODY, lookup: &taken };
     let spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]});
     let old = create(spec.clone(), &taken).expect("created");
     assert_eq!(old["spec"]["healthCheckNodePort"], 30_087);
