@@ -550,7 +550,7 @@ steps:
         let far = FixtureResult { virtual_time: true, ..result("podgc/b", "core", outcome) };
         let report = report("podgc", vec![result("podgc/a", "core", Outcome::Pass), far.clone()]);
         assert_eq!((report.profiles[0].conformant, report.profiles[0].levels["core"].total), (conformant, 2));
-        let alone = super::summaries("podgc", &[far]);
+        let alone = summaries("podgc", &[far]);
         assert!(!alone[0].conformant, "nothing was seen");
     }
 

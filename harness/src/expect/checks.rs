@@ -334,6 +334,10 @@ fn metric(point: Point<'_>, name: &str, labels: &[(String, String)]) -> Result<f
     let Some((_, text)) = point.run.scrapes.iter().rev().find(|(at, _)| *at <= latest) else {
         return Err(Gap::new("metrics", "they were not read"));
     };
+    // What could not be read is told in a comment.
+    if let Some(why) = text.strip_prefix("# ").filter(|rest| rest.trim_end().lines().count() == 1) {
+        return Err(Gap::new("metrics", why.trim_end()));
+    }
     let sample = |line: &str| {
         let (key, value) = line.rsplit_once(' ')?;
         let (found, rest) = key.split_once('{').unwrap_or((key, ""));

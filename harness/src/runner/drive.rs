@@ -181,7 +181,7 @@ impl<'a> World<'a> {
             // A program asks which kinds there are before it reads.
             let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
             let (definitions, others) = given.objects.iter().cloned().partition(is_definition);
-            self.stage.seed(definitions).await.map_err(|error| format!("unable to plant the given kinds: {error}"))?;
+            self.seed(definitions).await?;
             self.start()?;
             self.subject_waits().await?;
             self.plant(others).await?;
@@ -198,6 +198,17 @@ impl<'a> World<'a> {
         self.rest().await
     }
 
+    /// Plants `objects` and returns all that is there then. A server that refuses one makes the fixture a skipped one.
+    async fn seed(&self, objects: Vec<Value>) -> Result<Vec<Value>, String> {
+        self.stage.seed(objects).await.map_err(|unplanted| {
+            let (Unplanted::Failed(why) | Unplanted::Refused(why)) = &unplanted;
+            if let Unplanted::Refused(why) = &unplanted {
+                self.evidence.update(|gathered| gathered.skip = Some(why.clone()));
+            }
+            format!("unable to plant the given objects: {why}")
+        })
+    }
+
     /// Makes the given world as it is at this moment.
     async fn plant(&self, mut objects: Vec<Value>) -> Result<(), String> {
         let given = &self.fixture.given;
@@ -205,13 +216,7 @@ impl<'a> World<'a> {
         for object in &mut objects {
             time_text::resolve(object, now, now);
         }
-        let initial = self.stage.seed(objects).await.map_err(|unplanted| {
-            let (Unplanted::Failed(why) | Unplanted::Refused(why)) = &unplanted;
-            if let Unplanted::Refused(why) = &unplanted {
-                self.evidence.update(|gathered| gathered.skip = Some(why.clone()));
-            }
-            format!("unable to plant the given objects: {why}")
-        })?;
+        let initial = self.seed(objects).await?;
         self.evidence.update(|gathered| gathered.initial = initial);
         given.faults.iter().try_for_each(|fault| self.arm(fault))?;
         given.watches.iter().try_for_each(|fault| self.watch_fault(fault))

@@ -289,7 +289,9 @@ async fn fetch(uri: &http::Uri) -> Result<(u16, String), String> {
     use http_body_util::BodyExt as _;
     let text = |error: &dyn std::fmt::Display| error.to_string();
     if uri.scheme_str() == Some("https") {
-        let client = client::of_own_program(uri.clone())?;
+        let authority = uri.authority().map_or("127.0.0.1", http::uri::Authority::as_str);
+        let base = format!("https://{authority}").parse().map_err(|e: http::uri::InvalidUri| text(&e))?;
+        let client = client::of_own_program(base)?;
         let request = http::Request::get(uri.path()).body(kube::client::Body::empty()).map_err(|e| text(&e))?;
         let response = client.send(request).await.map_err(|e| text(&e))?;
         let code = response.status().as_u16();

@@ -17,7 +17,7 @@ use super::scope::{Caller, Scope};
 use super::write::{Part, Written};
 use crate::apiserver::crd;
 use crate::apiserver::discovery;
-use crate::apiserver::faults::carry_out;
+use crate::apiserver::faults::{Verdict, carry_out};
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::kinds::Registry;
 use crate::apiserver::lifecycle;
