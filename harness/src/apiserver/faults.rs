@@ -5,6 +5,7 @@
 //! random numbers but `probability`, which comes from the server's seed.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -223,6 +224,8 @@ pub struct Faults {
     state: Mutex<State>,
     /// Whether whoever begins to read a collection waits.
     readers_wait: tokio::sync::watch::Sender<bool>,
+    /// Counted up, under the lock, with every change that an open watch has to notice.
+    changes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -253,6 +256,8 @@ pub(crate) struct WatchPass {
     resource: ResourceId,
     id: u64,
     releases: u64,
+    /// The gate was open after so many changes, and this waker is told of the next one.
+    open: Option<(u64, Waker)>,
 }
 
 /// What a watch may do now.
@@ -274,7 +279,12 @@ impl Faults {
             outage: false,
             next_watch: 0,
         };
-        Self { state: Mutex::new(state), readers_wait: tokio::sync::watch::Sender::new(false) }
+        let readers_wait = tokio::sync::watch::Sender::new(false);
+        Self { state: Mutex::new(state), readers_wait, changes: AtomicU64::new(0) }
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -353,6 +363,7 @@ impl Faults {
     /// Ends the open watches of a resource, or all.
     pub fn end_watches(&self, resource: Option<&ResourceId>, how: WatchEnd) {
         let mut state = self.lock();
+        self.changed();
         let gates = state.gates.iter_mut().filter(|(id, _)| resource.is_none_or(|wanted| wanted == *id));
         for (end, waker) in gates.flat_map(|(_, gate)| gate.watches.values_mut()) {
             *end = Some(how);
@@ -364,7 +375,9 @@ impl Faults {
 
     /// Keeps watch events of a resource back from now on.
     pub fn hold(&self, resource: &ResourceId) {
-        self.lock().gates.entry(resource.clone()).or_default().held = true;
+        let mut state = self.lock();
+        self.changed();
+        state.gates.entry(resource.clone()).or_default().held = true;
     }
 
     /// Whether watch events of a resource are kept back.
@@ -376,6 +389,7 @@ impl Faults {
     /// object: a deletion and a creation of the same name arrive as one update.
     pub fn release(&self, resource: &ResourceId, coalesce_up_to: Option<u64>) {
         let mut state = self.lock();
+        self.changed();
         let gate = state.gates.entry(resource.clone()).or_default();
         gate.held = false;
         gate.releases += 1;
@@ -402,11 +416,21 @@ impl Faults {
         let id = state.next_watch;
         let gate = state.gates.entry(resource.clone()).or_default();
         gate.watches.insert(id, (None, None));
-        WatchPass { resource: resource.clone(), id, releases: gate.releases }
+        WatchPass { resource: resource.clone(), id, releases: gate.releases, open: None }
     }
 
     /// What a watch may do; `context` is woken when that changes.
     pub(crate) fn pass(&self, pass: &mut WatchPass, context: &Context<'_>) -> GateState {
+        let changes = self.changes.load(Ordering::Acquire);
+        if pass.open.as_ref().is_some_and(|(then, waker)| *then == changes && waker.will_wake(context.waker())) {
+            return GateState::Open;
+        }
+        let found = self.pass_changed(pass, context);
+        pass.open = (found == GateState::Open).then(|| (changes, context.waker().clone()));
+        found
+    }
+
+    fn pass_changed(&self, pass: &mut WatchPass, context: &Context<'_>) -> GateState {
         let mut state = self.lock();
         let Some(gate) = state.gates.get_mut(&pass.resource) else { return GateState::Open };
         let (held, releases, coalesce) = (gate.held, gate.releases, gate.coalesce_up_to);

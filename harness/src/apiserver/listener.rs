@@ -6,6 +6,7 @@
 mod body;
 mod http1;
 mod stall;
+mod stop;
 mod tls;
 
 use std::net::SocketAddr;
@@ -35,6 +36,7 @@ use super::status::Status;
 use crate::time::Clock;
 use body::{Bodies, Whole};
 use stall::Unstalled;
+use stop::Stop;
 
 /// What a client may use up.
 #[derive(Debug, Clone, Copy)]
@@ -300,7 +302,7 @@ impl<H: Handler> Listening<H> {
         let Self { server, listener, identity, token, limits, door, .. } = self;
         let acceptor = identity.map(|identity| TlsAcceptor::from(identity.config));
         let bodies = Bodies::default();
-        let shared = Arc::new(Connections { server, token, limits, door, stop: stop.clone(), bodies });
+        let shared = Arc::new(Connections { server, token, limits, door, stop: Stop::default(), bodies });
         let permits = Arc::new(Semaphore::new(shared.limits.connections));
         let mut open = JoinSet::new();
         loop {
@@ -326,6 +328,7 @@ impl<H: Handler> Listening<H> {
             }
         }
         drop(listener);
+        shared.stop.stop();
         let ended = async { while open.join_next().await.is_some() {} };
         if shared.server.clock().timeout(shared.limits.stop_time, ended).await.is_none() {
             tracing::warn!(open = open.len(), "closing connections that did not end in time");
@@ -351,7 +354,7 @@ struct Connections<H> {
     token: Arc<str>,
     limits: Limits,
     door: Door,
-    stop: CancellationToken,
+    stop: Stop,
     bodies: Bodies,
 }
 
@@ -389,6 +392,7 @@ impl<H: Handler> Connections<H> {
         let watchdog = self.server.clock().sleep(self.limits.head_time);
         let mut watchdog = std::pin::pin!(watchdog);
         let mut watched = true;
+        let mut stopped = self.stop.stopped();
         let mut stopping = false;
         loop {
             tokio::select! {
@@ -399,7 +403,7 @@ impl<H: Handler> Connections<H> {
                     }
                     return;
                 }
-                () = self.stop.cancelled(), if !stopping => {
+                () = &mut stopped, if !stopping => {
                     stopping = true;
                     connection.as_mut().graceful_shutdown();
                 }
@@ -471,7 +475,7 @@ impl<H: Handler> Connections<H> {
             return Err(ConnectionReset);
         }
         if let ReplyBody::Stream(events) = reply.body {
-            reply.body = ReplyBody::Stream(Box::pin(events.take_until(self.stop.clone().cancelled_owned())));
+            reply.body = ReplyBody::Stream(Box::pin(events.take_until(self.stop.stopped())));
         }
         Ok(into_response(reply))
     }

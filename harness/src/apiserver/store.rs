@@ -17,6 +17,7 @@ use std::task::{Context, Waker};
 
 mod content;
 mod object;
+mod pages;
 #[cfg(test)]
 mod tests;
 
@@ -93,6 +94,7 @@ impl Default for HistoryLimits {
 pub struct Store {
     inner: Mutex<Inner>,
     parts: Mutex<content::Parts>,
+    pages: pages::Pages,
     limits: HistoryLimits,
 }
 
@@ -181,7 +183,7 @@ impl Store {
     pub fn new(limits: HistoryLimits) -> Self {
         let inner =
             Inner { revision: 1, compacted: 0, resources: BTreeMap::new(), words: BTreeSet::new(), next_watch: 0 };
-        Self { inner: Mutex::new(inner), parts: Mutex::default(), limits }
+        Self { inner: Mutex::new(inner), parts: Mutex::default(), pages: pages::Pages::default(), limits }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -245,8 +247,13 @@ impl Store {
         let past = if at < inner.revision { shelf.past(at, inner.compacted)? } else { BTreeMap::new() };
         let mut objects = if past.is_empty() { shelf.objects(range) } else { shelf.objects_at(range, past) };
         let Some(select) = select else {
-            let page = objects.by_ref().take(limit).cloned().collect();
-            return Ok(Page { objects: page, revision: at, left: objects.count() });
+            let page: Vec<_> = objects.by_ref().take(limit).cloned().collect();
+            let known = self.pages.left(resource, &range, at).map(|left| left.saturating_sub(page.len()));
+            let left = known.unwrap_or_else(|| objects.count());
+            if let Some(last) = page.last() {
+                self.pages.put(resource, &range, at, &last.key, left);
+            }
+            return Ok(Page { objects: page, revision: at, left });
         };
         let mut selected = objects.filter(|stored| select(stored));
         let page = selected.by_ref().take(limit).cloned().collect();
@@ -360,7 +367,8 @@ impl Store {
     pub fn poll_events(&self, cursor: &mut Cursor, limit: usize, context: &Context<'_>) -> Waited {
         let mut inner = self.lock();
         let (compacted, revision) = (inner.compacted, inner.revision);
-        let shelf = inner.resources.entry(cursor.resource.clone()).or_default();
+        // The watch's beginning made the shelf, and none is ever removed.
+        let Some(shelf) = inner.resources.get_mut(&cursor.resource) else { return Waited::Idle { revision } };
         if cursor.position < shelf.dropped {
             return Waited::Compacted(Compacted { oldest: shelf.forgotten.max(compacted) });
         }

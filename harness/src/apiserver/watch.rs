@@ -2,7 +2,7 @@
 //!
 //! The stream reads the log when it is polled and keeps nothing but its place in it, so a slow client costs no memory.
 //! Objects that come into the selection arrive as `ADDED`, those that go out of it as `DELETED`. No task is spawned:
-//! dropping the stream ends the watch.
+//! dropping the stream ends the watch. On wall time events that follow each other closely are sent together.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -30,6 +30,9 @@ const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Events taken from the log at once.
 const BATCH: usize = 256;
+/// After it has sent something a watch looks for more this much later, on wall time: under many writes many watchers
+/// would do nothing else than wake up and make calls into the kernel, for one event each. A first event is sent at once.
+const GATHERING: Duration = Duration::from_millis(1);
 
 /// The state of an object before the first of several events, and the last event.
 type Merged = (Option<Arc<Stored>>, Arc<LogEntry>);
@@ -71,6 +74,8 @@ pub(crate) struct Watch {
     next_bookmark: Option<Timer>,
     last_bookmark: Option<Timer>,
     broken: Option<Timer>,
+    /// Runs while events gather.
+    gathering: Option<Timer>,
     headers_sent: bool,
     over: bool,
 }
@@ -103,6 +108,7 @@ impl Watch {
             last_bookmark: (view.bookmarks && timeout > BOOKMARK_BEFORE_END)
                 .then(|| timer(timeout.saturating_sub(BOOKMARK_BEFORE_END))),
             broken: broken_after.map(timer),
+            gathering: None,
             headers_sent: false,
             over: false,
             view,
@@ -244,9 +250,13 @@ impl Watch {
         if let Some(chunk) = self.ready.pop_front() {
             return Some(Step::Send(chunk));
         }
+        if self.gathering.is_some() && !is_due(&mut self.gathering, context) {
+            return self.timers(context, None);
+        }
         match self.server.store().poll_events(&mut self.cursor, BATCH, context) {
             Waited::Events(entries) => {
                 self.take(&entries);
+                self.gathering = self.gather(entries.len());
                 Some(Step::Again)
             }
             Waited::Compacted(Compacted { oldest }) => {
@@ -256,6 +266,16 @@ impl Watch {
             }
             Waited::Idle { revision } => self.timers(context, Some(revision)),
         }
+    }
+
+    /// How long to wait after `taken` events before looking for more; not at all while there are more.
+    fn gather(&self, taken: usize) -> Option<Timer> {
+        let clock = self.server.clock();
+        if clock.is_virtual() || taken == BATCH {
+            return None;
+        }
+        let clock = clock.clone();
+        Some(Box::pin(async move { clock.sleep(GATHERING).await }))
     }
 
     fn timers(&mut self, context: &mut Context<'_>, revision: Option<u64>) -> Option<Step> {
@@ -313,7 +333,7 @@ impl Stream for Watch {
                     return Poll::Ready(Some(Err(std::io::ErrorKind::ConnectionReset.into())));
                 }
                 None => {
-                    // The timers were polled for the first time after the log was found empty: both will wake us.
+                    // The log was found empty, or events gather, and the timers were polled after that: all will wake us.
                     return Poll::Pending;
                 }
             }

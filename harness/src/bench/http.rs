@@ -10,7 +10,7 @@ use bytes::{Buf as _, BytesMut};
 use kube::client::ConfigExt as _;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -18,6 +18,8 @@ use super::Error;
 
 /// Bytes asked of a socket at once.
 const READ: usize = 256 * 1024;
+/// Bytes asked of the kernel at once under TLS.
+const RECEIVE: usize = 64 * 1024;
 /// Longest head of a reply.
 const HEAD_MAX: usize = 64 * 1024;
 
@@ -68,7 +70,11 @@ impl Endpoint {
         let tcp = TcpStream::connect(&*self.address).await.map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
         let io: Box<dyn Io> = match &self.tls {
-            Some((connector, name)) => Box::new(connector.connect(name.clone(), tcp).await.map_err(failed)?),
+            Some((connector, name)) => {
+                // rustls asks for 4 KiB at a time; unbuffered, each of them is a call into the kernel.
+                let tcp = BufReader::with_capacity(RECEIVE, tcp);
+                Box::new(connector.connect(name.clone(), tcp).await.map_err(failed)?)
+            }
             None => Box::new(tcp),
         };
         let head = self.head.clone();

@@ -138,11 +138,10 @@ struct Events {
 
 impl Events {
     fn read(&mut self, mut piece: &[u8], mut each: impl FnMut(usize)) {
-        use std::io::BufRead as _;
         while !piece.is_empty() {
             let line = piece;
-            // Reading from memory cannot fail.
-            let length = piece.skip_until(b'\n').unwrap_or(line.len());
+            let length = memchr::memchr(b'\n', piece).map_or(piece.len(), |end| end + 1);
+            piece = &piece[length..];
             let room = EVENT_BEGINNING - self.beginning.len();
             self.beginning.extend_from_slice(&line[..length.min(room)]);
             if line[..length].ends_with(b"\n") {

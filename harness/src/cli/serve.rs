@@ -96,6 +96,8 @@ pub(super) fn main(args: &Args) -> Result<Exit, String> {
     logging();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        // Requests are looked for between fewer tasks than usual: the events of many watchers are many tasks.
+        .event_interval(16)
         .build()
         .map_err(|error| format!("unable to start the runtime: {error}"))?;
     runtime.block_on(serve(args))

@@ -10,6 +10,7 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 use ring::rand::{SecureRandom as _, SystemRandom};
+use rustls::CipherSuite;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::ListenError;
@@ -63,13 +64,16 @@ impl Identity {
 
         let chain = vec![certificate.der().clone(), authority.der().clone()];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        let mut provider = rustls::crypto::ring::default_provider();
+        // As kube-apiserver chooses: AES with 128 bits first. It is the fastest, too.
+        provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+        let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(provider))
             .with_safe_default_protocol_versions()
             .map_err(failed)?
             .with_no_client_auth()
             .with_single_cert(chain, key)
             .map_err(failed)?;
+        config.ignore_client_order = true;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { authority_pem: authority.pem(), config: Arc::new(config) })
     }

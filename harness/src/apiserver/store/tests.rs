@@ -98,6 +98,39 @@ fn keys_are_in_etcds_order() {
     assert_eq!(store.list(&pods(), Range { namespace: Some("a"), ..Range::default() }).0.len(), 1);
 }
 
+#[rstest]
+#[case::everywhere(None, &[1, 2], &[9, 7])]
+#[case::namespace(Some("ns"), &[2, 3], &[6, 3])]
+fn each_page_says_how_many_follow(
+    #[case] namespace: Option<&str>,
+    #[case] limits: &[usize],
+    #[case] expected: &[usize],
+) {
+    let store = Store::default();
+    store.create(&pods(), Draft::new(&json!({"metadata": {"name": "x", "namespace": "a"}}), Vec::new())).unwrap();
+    for content in 0..8 {
+        store.create(&pods(), draft(&format!("p{content}"), content)).unwrap();
+    }
+    store.create(&pods(), Draft::new(&json!({"metadata": {"name": "x", "namespace": "z"}}), Vec::new())).unwrap();
+    let revision = store.revision();
+    let (mut after, mut seen) = (None, 0);
+    for (limit, left) in limits.iter().zip(expected) {
+        let range = Range { namespace, after: after.as_deref(), ..Range::default() };
+        let page = store.page(&pods(), range, Some(revision), *limit, None).unwrap();
+        seen += page.objects.len();
+        assert_eq!((page.objects.len(), page.left), (*limit, *left));
+        after = page.objects.last().map(|stored| stored.key().to_string());
+        // What comes later is no part of the list.
+        store.create(&pods(), draft(&format!("q{seen}"), 0)).unwrap();
+    }
+    let now = Range { namespace, after: after.as_deref(), ..Range::default() };
+    let page = store.page(&pods(), now, None, 1, None).unwrap();
+    assert_eq!(page.left, expected[1] + 2 - 1, "at another resourceVersion it is counted anew");
+    let rest = Range { namespace, after: after.as_deref(), ..Range::default() };
+    let rest = store.page(&pods(), rest, Some(revision), usize::MAX, None).unwrap();
+    assert_eq!((rest.objects.len(), rest.left), (expected[1], 0));
+}
+
 #[test]
 fn the_log_is_bounded() {
     let store = Store::new(HistoryLimits { entries: 4, bytes: usize::MAX });

@@ -1,0 +1,82 @@
+//! The end of the server, as its connections and watches hear of it.
+//!
+//! Every event of every watch asks whether the server stops. A `CancellationToken` answers that under a lock that all
+//! share; here it is a look at a flag.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// Tells all who wait that the server stops.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stop {
+    stopped: Arc<AtomicBool>,
+    token: CancellationToken,
+}
+
+impl Stop {
+    /// Ends the waiting of all.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.token.cancel();
+    }
+
+    /// Waits for [`Stop::stop`].
+    pub(super) fn stopped(&self) -> Stopped {
+        let waiting = Box::pin(self.token.clone().cancelled_owned());
+        Stopped { stopped: self.stopped.clone(), waiting, told: None }
+    }
+}
+
+/// Ready when the server stops.
+pub(super) struct Stopped {
+    stopped: Arc<AtomicBool>,
+    waiting: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Who is woken by the token.
+    told: Option<Waker>,
+}
+
+impl Future for Stopped {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.stopped.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        if self.told.as_ref().is_some_and(|told| told.will_wake(context.waker())) {
+            return Poll::Pending;
+        }
+        self.told = None;
+        if self.waiting.as_mut().poll(context).is_pending() {
+            self.told = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_who_wait_hear_of_it_wherever_they_moved() {
+        let stop = Stop::default();
+        let mut moved = stop.stopped();
+        let waiting = tokio::spawn(stop.stopped());
+        assert!(futures::poll!(&mut moved).is_pending());
+        let moved = tokio::spawn(async move {
+            assert!(futures::poll!(&mut moved).is_pending());
+            moved.await;
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished() && !moved.is_finished());
+        stop.stop();
+        waiting.await.unwrap();
+        moved.await.unwrap();
+        stop.stopped().await;
+    }
+}

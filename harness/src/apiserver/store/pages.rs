@@ -1,0 +1,55 @@
+//! How many objects follow a page of a list, remembered for the next page.
+//!
+//! What a list held at a resourceVersion never changes, so the page after one that has `n` objects behind it has `n` less
+//! its own behind it. Counting them anew for every page of a large resource would cost more than the pages themselves.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Range, ResourceId};
+
+/// Lists that are being read page by page at once, at most; others are counted.
+const KEPT: usize = 64;
+
+/// The end of a page.
+#[derive(Debug)]
+struct Mark {
+    resource: ResourceId,
+    namespace: Option<Arc<str>>,
+    revision: u64,
+    last: Arc<str>,
+    left: usize,
+}
+
+/// The ends of the latest pages.
+#[derive(Debug, Default)]
+pub(super) struct Pages(Mutex<VecDeque<Mark>>);
+
+impl Pages {
+    /// Remembers that `left` objects of `range` follow `last` at `revision`.
+    pub(super) fn put(&self, resource: &ResourceId, range: &Range<'_>, revision: u64, last: &Arc<str>, left: usize) {
+        if left == 0 || range.name.is_some() || range.node.is_some() {
+            return;
+        }
+        let namespace = range.namespace.map(Arc::from);
+        let mark = Mark { resource: resource.clone(), namespace, revision, last: last.clone(), left };
+        let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if marks.len() == KEPT {
+            marks.pop_front();
+        }
+        marks.push_back(mark);
+    }
+
+    /// How many objects of `range`, which begins behind a page, there are at `revision`, if that page is remembered.
+    pub(super) fn left(&self, resource: &ResourceId, range: &Range<'_>, revision: u64) -> Option<usize> {
+        let after = range.after.filter(|_| range.name.is_none() && range.node.is_none())?;
+        let marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |mark: &&Mark| {
+            mark.revision == revision
+                && *mark.last == *after
+                && mark.namespace.as_deref() == range.namespace
+                && mark.resource == *resource
+        };
+        marks.iter().rev().find(fits).map(|mark| mark.left)
+    }
+}
