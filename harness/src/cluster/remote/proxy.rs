@@ -26,8 +26,8 @@ use crate::transcript::{Actor, Transcript};
 /// Headers of an answer that are about the connection it came over.
 const HOP_BY_HOP: [header::HeaderName; 4] =
     [header::CONNECTION, header::TRANSFER_ENCODING, header::CONTENT_LENGTH, header::CONTENT_ENCODING];
-/// What clients of proxies are told whose server does not answer.
-const UNREACHABLE: &str = "the API server does not answer";
+/// What hyper says of a connection that ended before the first byte of an answer.
+const CLOSED: &str = "connection closed before message completed";
 
 /// The proxy of one fixture. Clones are handles of the same one.
 #[derive(Clone)]
@@ -168,11 +168,19 @@ impl Proxy {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<http::Response<Body>, String> {
-        let mut request = Request::new(Body::from(body));
-        *request.method_mut() = method;
-        *request.uri_mut() = path.parse().map_err(|error| format!("{path:?} is no path: {error}"))?;
-        *request.headers_mut() = headers;
-        self.0.client.send(request).await.map_err(|error| chain(&error))
+        let uri: http::Uri = path.parse().map_err(|error| format!("{path:?} is no path: {error}"))?;
+        let request = || {
+            let mut request = Request::new(Body::from(body.clone()));
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = uri.clone();
+            *request.headers_mut() = headers.clone();
+            request
+        };
+        match self.0.client.send(request()).await.map_err(|error| chain(&error)) {
+            // The server closed a connection that had been idle just as it was taken from the pool, and read nothing.
+            Err(why) if why.contains(CLOSED) => self.0.client.send(request()).await.map_err(|error| chain(&error)),
+            sent => sent,
+        }
     }
 
     /// Forwards a request and says the reply in the fixture's names. `number` is its entry in the transcript.
@@ -201,7 +209,7 @@ impl Proxy {
             Ok(response) => response,
             Err(why) => {
                 self.mirror().end(number, false, None).await;
-                return self.unreachable(&why);
+                return Self::unreachable(&why);
             }
         };
         let resource = resource.unwrap_or(&NOWHERE);
@@ -212,7 +220,7 @@ impl Proxy {
             Ok(answered) => answered,
             Err(why) => {
                 self.mirror().end(number, false, None).await;
-                return self.unreachable(&why);
+                return Self::unreachable(&why);
             }
         };
         let reply = self.reply(&answered, resource);
@@ -295,16 +303,16 @@ impl Proxy {
         Some(event)
     }
 
-    /// The connection breaks for the subject as it broke for us.
-    fn unreachable(&self, why: &str) -> Reply {
-        self.in_trouble(format!("{UNREACHABLE}: {why}"));
+    /// The connection breaks for the subject as it broke for us. Whether the server is gone is told by those who follow it.
+    fn unreachable(why: &str) -> Reply {
+        tracing::info!(why, "the API server does not answer");
         let mut reply = Reply::text(0, "");
         reply.drop_connection = true;
         reply
     }
 
     /// 410 as a watch or a list gets it.
-    fn gone(&self, request: &ApiRequest) -> Reply {
+    fn gone(request: &ApiRequest) -> Reply {
         let status = Status::expired("The resourceVersion for the provided list is too old.");
         if !Query::parse(&request.query).flag("watch").unwrap_or(false) {
             return status.into();
@@ -326,7 +334,7 @@ impl Handler for Proxy {
         let fault = verdict.fault();
         let number = transcript.request(clock.elapsed(), actor, arrived);
         let serve = |break_after| self.forward(&request, &target, number, break_after);
-        let (reply, lost) = carry_out(verdict, clock, serve, || self.gone(&request)).await;
+        let (reply, lost) = carry_out(verdict, clock, serve, || Self::gone(&request)).await;
         transcript.reply(number, describe_reply(clock.elapsed(), &reply, fault, lost || reply.drop_connection));
         reply
     }
