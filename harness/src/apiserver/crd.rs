@@ -5,8 +5,10 @@
 //! - `schema_rules`: the rules of the schemas in them
 //! - `names`: which names a definition gets, and its conditions
 //! - `strategy`, `defaults`, `validate`: the rules of the custom resources
+//! - `cel`: the expressions in `x-kubernetes-validations`
 //! - `serve`: definitions → registry, status and clean-up
 
+mod cel;
 mod defaults;
 mod definition;
 mod names;
@@ -67,6 +69,8 @@ pub struct CustomKind {
     pub status: bool,
     /// What clients of a deprecated version are told.
     pub deprecation: Option<String>,
+    /// The rules of its schema, if it has any.
+    pub rules: Option<cel::Rules>,
 }
 
 /// Several versions of a definition share their objects: the stored form is that of whichever version was written.
@@ -162,7 +166,8 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
     let printer = Printer::Custom(CustomColumns::parse(version.get("additionalPrinterColumns")));
     let status = subresources.get("status").is_some_and(Value::is_object);
     let deprecation = (version["deprecated"] == json!(true)).then(|| deprecation(&definition["spec"], version));
-    CustomKind { definition: name, schema, types, printer, scale, status, deprecation }
+    let rules = cel::Rules::of(&schema, &name);
+    CustomKind { definition: name, schema, types, printer, scale, status, deprecation, rules }
 }
 
 /// The warning of a deprecated version: its own, or one that names the best version there is instead.

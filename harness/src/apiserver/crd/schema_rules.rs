@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{text, validate};
+use super::{cel, text, validate};
 use crate::apiserver::kinds::field::{BadValue, ErrorList, Path};
 
 /// Deepest schema that is looked at.
@@ -38,8 +38,12 @@ pub(super) fn validate_schema(schema: &Value, path: &str, errors: &mut ErrorList
     }
     let mut structure: Vec<_> = structure.into_iter().collect();
     structure.sort_by_cached_key(ToString::to_string);
+    let sound = structure.is_empty();
     errors.extend(structure);
     supported(schema, path, 0, errors);
+    if sound {
+        cel::check_schema(schema, path, errors);
+    }
 }
 
 fn flag(schema: &Value, field: &str) -> bool {
@@ -437,7 +441,7 @@ fn map_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
     }
 }
 
-/// The form of `x-kubernetes-validations`; expressions are not compiled here.
+/// The form of `x-kubernetes-validations`; their expressions are `cel`'s affair.
 fn rules(schema: &Value, path: &str, errors: &mut ErrorList) {
     const REASONS: &[&str] = &["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
     let none = Map::new();

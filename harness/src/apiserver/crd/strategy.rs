@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{CustomKind, defaults, lookup, text, validate};
-use crate::apiserver::kinds::field::{ErrorList, Path};
+use crate::apiserver::kinds::field::{ErrorList, ErrorType, Path};
 use crate::apiserver::kinds::{Context, NameRule, Strategy, meta};
 
 /// The strategy of one served version of a definition.
@@ -31,6 +31,24 @@ impl Custom {
             }
         }
         errors
+    }
+
+    /// What the rules of the schema say, as long as nothing is wrong that they could stumble over.
+    fn judge(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+        const BLOCKING: [ErrorType; 5] = [
+            ErrorType::NotSupported,
+            ErrorType::Required,
+            ErrorType::TooLong,
+            ErrorType::TooMany,
+            ErrorType::TypeInvalid,
+        ];
+        let Some(rules) = &self.own.rules else { return };
+        if errors.iter().any(|error| BLOCKING.contains(&error.error_type)) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            errors.invalid(&Path::new("<nil>"), None::<&Value>, why);
+            return;
+        }
+        errors.append(rules.judge(new, old));
     }
 
     fn scale_errors(&self, object: &Value, spec: bool, errors: &mut ErrorList) {
@@ -122,6 +140,7 @@ impl Strategy for Custom {
         }
         errors.append(meta::validate(object, self.namespaced, NameRule::Subdomain, &Path::new("metadata")));
         errors.append(validate::validate(&self.own.schema, object, ""));
+        self.judge(object, None, &mut errors);
         self.scale_errors(object, true, &mut errors);
         errors
     }
@@ -134,12 +153,13 @@ impl Strategy for Custom {
         meta::set_generation(new, meta::generation(old) + i64::from(changed));
     }
 
-    fn validate_update(&self, new: &Value, _old: &Value) -> ErrorList {
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.type_errors(new);
         if !errors.is_empty() {
             return errors;
         }
         errors.append(validate::validate(&self.own.schema, new, ""));
+        self.judge(new, Some(old), &mut errors);
         self.scale_errors(new, true, &mut errors);
         errors
     }
@@ -158,11 +178,12 @@ impl Strategy for Custom {
         }
     }
 
-    fn validate_status_update(&self, new: &Value, _old: &Value) -> ErrorList {
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.type_errors(new);
         if let (Some(schema), Some(status)) = (self.own.schema.pointer("/properties/status"), new.get("status")) {
             errors.append(validate::validate(schema, status, "status"));
         }
+        self.judge(new, Some(old), &mut errors);
         self.scale_errors(new, false, &mut errors);
         errors
     }

@@ -106,6 +106,11 @@ impl Quantity {
         Self { nano: self.ceil().saturating_mul(NANO), ..self }
     }
 
+    /// The nearest floating point number.
+    pub fn to_f64(self) -> f64 {
+        self.nano as f64 / NANO as f64
+    }
+
     /// The quantity in a JSON value; nothing when it is malformed.
     pub fn of(value: &serde_json::Value) -> Option<Self> {
         match value {

@@ -17,6 +17,7 @@ pub mod custom;
 mod others;
 mod pod;
 mod quota;
+mod requests;
 mod workloads;
 
 use super::kinds::Kind;
@@ -96,6 +97,7 @@ fn built_in(group: &str, plural: &str) -> &'static [Column] {
         ("", "persistentvolumeclaims") => others::PERSISTENT_VOLUME_CLAIMS,
         ("" | "events.k8s.io", "events") => core::EVENTS,
         ("apps", "deployments") => workloads::DEPLOYMENTS,
+        ("certificates.k8s.io", "certificatesigningrequests") => requests::CERTIFICATE_SIGNING_REQUESTS,
         ("apps", "replicasets") => workloads::REPLICA_SETS,
         ("apps", "statefulsets") => workloads::STATEFUL_SETS,
         ("apps", "daemonsets") => workloads::DAEMON_SETS,

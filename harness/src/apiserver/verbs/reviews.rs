@@ -1,7 +1,7 @@
 //! Kinds that answer a question and are not kept: access reviews, token reviews, bindings.
 //!
-//! Whoever gets in may do everything: the server has no authorization of its own. Questions about others are answered by
-//! the roles and bindings that are stored.
+//! Whoever gets in may do everything: the server has no authorization of its own. Questions about others, and in the name of
+//! others (`kubectl auth can-i --as`), are answered by the roles and bindings that are stored.
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,407 @@
+//! Whether an expression fits the types it is about, before there is any value. PURE.
+//!
+//! What is not known for certain counts as fitting: the checks find names that are not there and operands and arguments of
+//! wrong types, with the words of cel-go.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use cel::Program;
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, SourceInfo};
+
+use super::types::Ty;
+
+/// What an expression turned out to be.
+#[derive(Debug)]
+pub(super) struct Checked {
+    /// Type of its value.
+    pub(super) ty: Ty,
+    /// What is wrong, in the order of the source.
+    pub(super) errors: Vec<String>,
+    /// A function of Kubernetes that this server does not have.
+    pub(super) unsupported: Option<String>,
+    /// Whether `oldSelf` occurs.
+    pub(super) uses_old: bool,
+}
+
+/// The functions that are there: `name receiver arguments result`, with `-` for no receiver or no arguments, `T` for what the
+/// receiver holds.
+const FUNCTIONS: &str = "
+size - string int|size - bytes int|size - list int|size - map int|size string - int|size bytes - int|size list - int|size map - int
+string - dyn string|int - dyn int|uint - dyn uint|double - dyn double|bool - dyn bool|bytes - dyn bytes|dyn - dyn dyn|type - dyn type
+duration - string duration|duration - duration duration|timestamp - string timestamp|timestamp - timestamp timestamp|timestamp - int timestamp
+startsWith string string bool|endsWith string string bool|contains string string bool|matches string string bool|matches - string,string bool
+charAt string int string|indexOf string string int|indexOf string string,int int|lastIndexOf string string int|lastIndexOf string string,int int
+lowerAscii string - string|upperAscii string - string|trim string - string|reverse string - string
+replace string string,string string|replace string string,string,int string|split string string list(string)|split string string,int list(string)
+substring string int string|substring string int,int string|join list - string|join list string string|format string list string|strings.quote - string string
+find string string string|findAll string string list(string)|findAll string string,int list(string)
+isSorted list - bool|sum list - T|min list - T|max list - T|indexOf list dyn int|lastIndexOf list dyn int
+slice list int,int list|flatten list - list|flatten list int list|distinct list - list|reverse list - list|sort list - list|lists.range - int list(int)
+sets.contains - list,list bool|sets.intersects - list,list bool|sets.equivalent - list,list bool
+getFullYear timestamp - int|getMonth timestamp - int|getDate timestamp - int|getDayOfMonth timestamp - int|getDayOfWeek timestamp - int|getDayOfYear timestamp - int
+getHours timestamp - int|getMinutes timestamp - int|getSeconds timestamp - int|getMilliseconds timestamp - int
+getFullYear timestamp string int|getMonth timestamp string int|getDate timestamp string int|getHours timestamp string int|getMinutes timestamp string int
+getHours duration - int|getMinutes duration - int|getSeconds duration - int|getMilliseconds duration - int
+hasValue optional - bool|value optional - T|orValue optional dyn T|or optional dyn dyn|optional.of - dyn dyn|optional.none - - dyn|optional.ofNonZeroValue - dyn dyn
+url - string kubernetes.URL|isURL - string bool|getScheme kubernetes.URL - string|getHost kubernetes.URL - string|getHostname kubernetes.URL - string
+getPort kubernetes.URL - string|getEscapedPath kubernetes.URL - string
+quantity - string kubernetes.Quantity|isQuantity - string bool|sign kubernetes.Quantity - int|isInteger kubernetes.Quantity - bool
+asInteger kubernetes.Quantity - int|asApproximateFloat kubernetes.Quantity - double|isGreaterThan kubernetes.Quantity kubernetes.Quantity bool
+isLessThan kubernetes.Quantity kubernetes.Quantity bool|compareTo kubernetes.Quantity kubernetes.Quantity int
+add kubernetes.Quantity kubernetes.Quantity kubernetes.Quantity|add kubernetes.Quantity int kubernetes.Quantity
+sub kubernetes.Quantity kubernetes.Quantity kubernetes.Quantity|sub kubernetes.Quantity int kubernetes.Quantity
+ip - string net.IP|isIP - string bool|family net.IP - int|cidr - string net.CIDR|isCIDR - string bool|containsIP net.CIDR dyn bool
+math.greatest - dyn dyn|math.least - dyn dyn|math.abs - dyn dyn|math.ceil - double double|math.floor - double double|math.round - double double
+base64.encode - bytes string|base64.decode - string bytes
+";
+
+/// Functions and macros that kube-apiserver has and this server has not.
+const MISSING: [&str; 24] = [
+    "all",
+    "exists",
+    "existsOne",
+    "exists_one",
+    "transformList",
+    "transformMap",
+    "transformMapEntry",
+    "sortBy",
+    "optMap",
+    "optFlatMap",
+    "getQuery",
+    "ip.isCanonical",
+    "isUnspecified",
+    "isLoopback",
+    "isLinkLocalMulticast",
+    "isLinkLocalUnicast",
+    "isGlobalUnicast",
+    "containsCIDR",
+    "masked",
+    "prefixLength",
+    "format.named",
+    "validate",
+    "semver",
+    "isSemver",
+];
+
+#[derive(Debug)]
+struct Overload {
+    receiver: Option<Ty>,
+    arguments: Vec<Ty>,
+    result: &'static str,
+}
+
+static OVERLOADS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
+    let mut overloads: BTreeMap<&'static str, Vec<Overload>> = BTreeMap::new();
+    for entry in FUNCTIONS.split(['|', '\n']).filter(|entry| !entry.is_empty()) {
+        let mut words = entry.split(' ');
+        let (Some(name), Some(receiver), Some(arguments), Some(result)) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let receiver = (receiver != "-").then(|| named(receiver));
+        let arguments = arguments.split(',').filter(|argument| *argument != "-").map(named).collect();
+        overloads.entry(name).or_default().push(Overload { receiver, arguments, result });
+    }
+    overloads
+});
+
+fn named(name: &'static str) -> Ty {
+    match name {
+        "string" => Ty::Text,
+        "bytes" => Ty::Bytes,
+        "int" => Ty::Int,
+        "uint" => Ty::Uint,
+        "double" => Ty::Double,
+        "bool" => Ty::Bool,
+        "timestamp" => Ty::Timestamp,
+        "duration" => Ty::Duration,
+        "type" => Ty::Type,
+        "list" => Ty::Dyn.list(),
+        "list(string)" => Ty::Text.list(),
+        "list(int)" => Ty::Int.list(),
+        "map" => Ty::Map(Box::new(Ty::Dyn), Box::new(Ty::Dyn)),
+        "optional" => Ty::Dyn.optional(),
+        "dyn" => Ty::Dyn,
+        other => Ty::Other(other),
+    }
+}
+
+/// Checks a program whose variables are `self`, of this type, and `oldSelf`, if there is one.
+pub(super) fn check(program: &Program, own: &Ty, old: Option<&Ty>) -> Checked {
+    let mut scope = vec![("self".to_owned(), own.clone())];
+    scope.extend(old.map(|old| ("oldSelf".to_owned(), old.clone())));
+    let mut checker =
+        Checker { source: program.source_info(), scope, errors: Vec::new(), unsupported: None, uses_old: false };
+    let ty = checker.expression(program.expression());
+    let Checker { mut errors, unsupported, uses_old, .. } = checker;
+    errors.sort_by_key(|(offset, _)| *offset);
+    Checked { ty, errors: errors.into_iter().map(|(_, text)| text).collect(), unsupported, uses_old }
+}
+
+struct Checker<'a> {
+    source: &'a SourceInfo,
+    scope: Vec<(String, Ty)>,
+    errors: Vec<(usize, String)>,
+    unsupported: Option<String>,
+    uses_old: bool,
+}
+
+impl Checker<'_> {
+    fn error(&mut self, id: u64, message: &str) -> Ty {
+        let offset = self.source.offset_for(id).map_or(0, |(start, _)| start as usize);
+        self.errors.push((offset, located(&self.source.source, offset, message)));
+        Ty::Dyn
+    }
+
+    fn expression(&mut self, expression: &IdedExpr) -> Ty {
+        match &expression.expr {
+            Expr::Literal(literal) => match literal {
+                LiteralValue::Boolean(_) => Ty::Bool,
+                LiteralValue::Bytes(_) => Ty::Bytes,
+                LiteralValue::Double(_) => Ty::Double,
+                LiteralValue::Int(_) => Ty::Int,
+                LiteralValue::Null => Ty::Null,
+                LiteralValue::String(_) => Ty::Text,
+                LiteralValue::UInt(_) => Ty::Uint,
+            },
+            Expr::Ident(name) => self.variable(expression.id, name),
+            Expr::Select(select) => self.select(expression.id, select),
+            Expr::Call(call) => self.call(expression.id, call),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::List(list) => {
+                let types: Vec<Ty> = list.elements.iter().map(|element| self.expression(element)).collect();
+                let first = types.first().cloned().unwrap_or(Ty::Dyn);
+                if types.iter().all(|ty| *ty == first) { first.list() } else { Ty::Dyn.list() }
+            }
+            Expr::Map(map) => {
+                for entry in &map.entries {
+                    if let EntryExpr::MapEntry(entry) = &entry.expr {
+                        self.expression(&entry.key);
+                        self.expression(&entry.value);
+                    }
+                }
+                Ty::Map(Box::new(Ty::Dyn), Box::new(Ty::Dyn))
+            }
+            Expr::Struct(_) | Expr::Unspecified => Ty::Dyn,
+        }
+    }
+
+    fn variable(&mut self, id: u64, name: &str) -> Ty {
+        self.uses_old |= name == "oldSelf";
+        if let Some((_, ty)) = self.scope.iter().rev().find(|(known, _)| known == name) {
+            return ty.clone();
+        }
+        const TYPES: [&str; 11] =
+            ["bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "uint"];
+        if TYPES.contains(&name) || name == "type" {
+            return Ty::Type;
+        }
+        self.error(id, &format!("undeclared reference to '{name}' (in container '')"))
+    }
+
+    fn select(&mut self, id: u64, select: &SelectExpr) -> Ty {
+        let operand = self.expression(&select.operand);
+        let found = self.field(id, &operand, &select.field);
+        if select.test { Ty::Bool } else { found }
+    }
+
+    fn field(&mut self, id: u64, operand: &Ty, name: &str) -> Ty {
+        match operand {
+            Ty::Object(fields) => match fields.get(name) {
+                Some(field) => field.clone(),
+                None => self.error(id, &format!("undefined field '{name}'")),
+            },
+            Ty::Map(_, value) => (**value).clone(),
+            Ty::Optional(inner) => self.field(id, inner, name).optional(),
+            Ty::Dyn => Ty::Dyn,
+            other => {
+                let message = format!("type '{other}' does not support field selection");
+                self.error(id, &message)
+            }
+        }
+    }
+
+    fn call(&mut self, id: u64, call: &CallExpr) -> Ty {
+        let name = call.func_name.as_str();
+        if let Some(target) = &call.target
+            && let Expr::Ident(namespace) = &target.expr
+            && !self.scope.iter().any(|(known, _)| known == namespace)
+        {
+            let qualified = format!("{namespace}.{name}");
+            let arguments: Vec<Ty> = call.args.iter().map(|argument| self.expression(argument)).collect();
+            if OVERLOADS.contains_key(qualified.as_str()) {
+                return self.function(id, &qualified, None, &arguments);
+            }
+            if MISSING.contains(&qualified.as_str())
+                || matches!(namespace.as_str(), "math" | "cel" | "format" | "authorizer")
+            {
+                self.unsupported.get_or_insert(qualified);
+                return Ty::Dyn;
+            }
+        }
+        let two_variables = call.target.is_some() && call.args.len() > 2 && MISSING.contains(&name);
+        if two_variables || (MISSING.contains(&name) && !OVERLOADS.contains_key(name)) {
+            if let Some(target) = &call.target {
+                self.expression(target);
+            }
+            let suffix = if two_variables { " with two variables" } else { "" };
+            self.unsupported.get_or_insert(format!("{name}{suffix}"));
+            return Ty::Dyn;
+        }
+        let receiver = call.target.as_ref().map(|target| self.expression(target));
+        if name == "_?._" {
+            return self.optional_field(id, call);
+        }
+        let arguments: Vec<Ty> = call.args.iter().map(|argument| self.expression(argument)).collect();
+        if let ("matches", Some(pattern)) = (name, call.args.last())
+            && let Expr::Literal(LiteralValue::String(text)) = &pattern.expr
+            && regex::Regex::new(text.inner()).is_err()
+        {
+            self.error(pattern.id, "invalid matches argument");
+        }
+        match operator(name, &arguments) {
+            Some(Ok(ty)) => ty,
+            Some(Err(())) => self.no_overload(id, name, None, &arguments),
+            None => self.function(id, name, receiver.as_ref(), &arguments),
+        }
+    }
+
+    fn optional_field(&mut self, id: u64, call: &CallExpr) -> Ty {
+        let [operand, field] = call.args.as_slice() else { return Ty::Dyn };
+        let operand = self.expression(operand);
+        let Expr::Literal(LiteralValue::String(field)) = &field.expr else { return Ty::Dyn };
+        match self.field(id, &operand, field.inner()) {
+            Ty::Optional(inner) => Ty::Optional(inner),
+            other => other.optional(),
+        }
+    }
+
+    fn function(&mut self, id: u64, name: &str, receiver: Option<&Ty>, arguments: &[Ty]) -> Ty {
+        let Some(overloads) = OVERLOADS.get(name) else {
+            return if name.starts_with('@') {
+                Ty::Dyn
+            } else {
+                self.error(id, &format!("undeclared reference to '{name}' (in container '')"))
+            };
+        };
+        let known = overloads.iter().find(|overload| {
+            overload.receiver.is_some() == receiver.is_some()
+                && overload.receiver.iter().zip(receiver).all(|(wanted, given)| wanted.takes(given))
+                && (name.starts_with("math.") || overload.arguments.len() == arguments.len())
+                && overload.arguments.iter().zip(arguments).all(|(wanted, given)| wanted.takes(given))
+        });
+        match known {
+            None => self.no_overload(id, name, receiver, arguments),
+            Some(overload) if overload.result == "T" => match receiver {
+                Some(Ty::List(inner) | Ty::Optional(inner)) => (**inner).clone(),
+                _ => Ty::Dyn,
+            },
+            Some(overload) if overload.result == "list" => receiver.cloned().unwrap_or_else(|| Ty::Dyn.list()),
+            Some(overload) => named(overload.result),
+        }
+    }
+
+    fn no_overload(&mut self, id: u64, name: &str, receiver: Option<&Ty>, arguments: &[Ty]) -> Ty {
+        let given = arguments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let receiver = receiver.map(|receiver| format!("{receiver}.")).unwrap_or_default();
+        self.error(id, &format!("found no matching overload for '{name}' applied to '{receiver}({given})'"))
+    }
+
+    fn comprehension(&mut self, parts: &ComprehensionExpr) -> Ty {
+        let item = match self.expression(&parts.iter_range) {
+            Ty::List(item) => *item,
+            Ty::Map(key, _) => *key,
+            _ => Ty::Dyn,
+        };
+        let begin = self.expression(&parts.accu_init);
+        let outer = self.scope.len();
+        let any = begin == Ty::Dyn.list();
+        self.scope.push((parts.accu_var.clone(), begin));
+        self.scope.push((parts.iter_var.clone(), item));
+        self.expression(&parts.loop_cond);
+        let step = self.expression(&parts.loop_step);
+        self.scope.truncate(outer + 1);
+        if any {
+            self.scope[outer].1 = step;
+        }
+        let result = self.expression(&parts.result);
+        self.scope.truncate(outer);
+        result
+    }
+}
+
+/// The type of an operator's result; nothing for what is no operator.
+fn operator(name: &str, arguments: &[Ty]) -> Option<Result<Ty, ()>> {
+    let fits = |ok: bool, ty: Ty| Some(if ok { Ok(ty) } else { Err(()) });
+    match (name, arguments) {
+        ("_==_" | "_!=_", [a, b]) => fits(a.takes(b), Ty::Bool),
+        ("_<_" | "_<=_" | "_>_" | "_>=_", [a, b]) => {
+            let ordered = |ty: &Ty| {
+                ty.is_number() || matches!(ty, Ty::Text | Ty::Bytes | Ty::Bool | Ty::Timestamp | Ty::Duration | Ty::Dyn)
+            };
+            fits(ordered(a) && ordered(b) && (a.takes(b) || (a.is_number() && b.is_number())), Ty::Bool)
+        }
+        ("_&&_" | "_||_", [a, b]) => fits(Ty::Bool.takes(a) && Ty::Bool.takes(b), Ty::Bool),
+        ("!_", [a]) => fits(Ty::Bool.takes(a), Ty::Bool),
+        ("@not_strictly_false", _) => Some(Ok(Ty::Bool)),
+        ("-_", [a]) => fits(matches!(a, Ty::Int | Ty::Double | Ty::Dyn), a.clone()),
+        ("_?_:_", [condition, a, b]) => {
+            let ty = if a == b { a.clone() } else { Ty::Dyn };
+            fits(Ty::Bool.takes(condition) && a.takes(b), ty)
+        }
+        ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [a, b]) => match arithmetic(name, a, b) {
+            Some(ty) => Some(Ok(ty)),
+            None => Some(Err(())),
+        },
+        ("@in", [item, list]) => fits(
+            match list {
+                Ty::List(element) => element.takes(item),
+                Ty::Map(key, _) => key.takes(item),
+                other => *other == Ty::Dyn,
+            },
+            Ty::Bool,
+        ),
+        ("_[_]" | "_[?_]", [list, index]) => {
+            let found = match list {
+                Ty::List(element) => Ty::Int.takes(index).then(|| (**element).clone()),
+                Ty::Map(key, value) => key.takes(index).then(|| (**value).clone()),
+                Ty::Dyn | Ty::Optional(_) => Some(Ty::Dyn),
+                _ => None,
+            };
+            let found = if name == "_[?_]" { found.map(Ty::optional) } else { found };
+            Some(found.ok_or(()))
+        }
+        _ => None,
+    }
+}
+
+fn arithmetic(name: &str, a: &Ty, b: &Ty) -> Option<Ty> {
+    match (name, a, b) {
+        (_, Ty::Dyn, other) | (_, other, Ty::Dyn) => Some(other.clone()),
+        ("_+_", Ty::Text, Ty::Text) => Some(Ty::Text),
+        ("_+_", Ty::Bytes, Ty::Bytes) => Some(Ty::Bytes),
+        ("_+_", Ty::List(x), Ty::List(y)) if x.takes(y) => Some(if **x == Ty::Dyn { b.clone() } else { a.clone() }),
+        ("_+_", Ty::Timestamp, Ty::Duration)
+        | ("_+_", Ty::Duration, Ty::Timestamp)
+        | ("_-_", Ty::Timestamp, Ty::Duration) => Some(Ty::Timestamp),
+        ("_+_" | "_-_", Ty::Duration, Ty::Duration) | ("_-_", Ty::Timestamp, Ty::Timestamp) => Some(Ty::Duration),
+        ("_%_", Ty::Double, _) => None,
+        (_, a, b) if a.is_number() && a == b => Some(a.clone()),
+        _ => None,
+    }
+}
+
+/// An error as cel-go shows it: with the line, and a mark below the place.
+pub(super) fn located(source: &str, offset: usize, message: &str) -> String {
+    let before: String = source.chars().take(offset).collect();
+    let line = before.matches('\n').count();
+    let column = before.rsplit('\n').next().map_or(0, |text| text.chars().count());
+    let mut text = format!("ERROR: <input>:{}:{}: {message}", line + 1, column + 1);
+    if let Some(shown) = source.split('\n').nth(line) {
+        let _ = write!(text, "\n | {shown}\n | {}^", ".".repeat(column));
+    }
+    text
+}
