@@ -252,7 +252,7 @@ impl<'a> World<'a> {
                 pace::calm(&transcript, &self.clock).await;
                 return Ok(());
             }
-            if asked_first.is_none() && transcript.with(|entries| pace::reads(entries)) {
+            if asked_first.is_none() && transcript.with(pace::reads) {
                 asked_first = Some(now);
             }
             if asked_first.is_some_and(|at| now >= at + pace::READERS_LIMIT) || now >= limit {
