@@ -48,7 +48,7 @@ struct Rule {
 /// The rules of a schema and of what is below it.
 #[derive(Debug)]
 pub struct Rules {
-    rules: Vec<Rule>,
+    own: Vec<Rule>,
     schema: Value,
     properties: BTreeMap<String, Self>,
     items: Option<Box<Self>>,
@@ -82,7 +82,7 @@ impl Rules {
             }
         }
         let any = !rules.is_empty() || !properties.is_empty() || items.is_some() || additional.is_some();
-        any.then(|| Self { rules, schema: schema.clone(), properties, items, additional })
+        any.then(|| Self { own: rules, schema: schema.clone(), properties, items, additional })
     }
 
     /// What the rules say about a new object, or one that takes the place of `old`.
@@ -96,7 +96,7 @@ impl Rules {
         if new.is_null() {
             return;
         }
-        for rule in &self.rules {
+        for rule in &self.own {
             rule.ask(&self.schema, (new, old), path, errors);
         }
         match new {

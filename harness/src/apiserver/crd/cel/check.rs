@@ -85,6 +85,10 @@ const MISSING: [&str; 24] = [
     "isSemver",
 ];
 
+/// The names of types, which are values of their own.
+const TYPES: [&str; 12] =
+    ["bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint"];
+
 #[derive(Debug)]
 struct Overload {
     receiver: Option<Ty>,
@@ -194,9 +198,7 @@ impl Checker<'_> {
         if let Some((_, ty)) = self.scope.iter().rev().find(|(known, _)| known == name) {
             return ty.clone();
         }
-        const TYPES: [&str; 11] =
-            ["bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "uint"];
-        if TYPES.contains(&name) || name == "type" {
+        if TYPES.contains(&name) {
             return Ty::Type;
         }
         self.error(id, &format!("undeclared reference to '{name}' (in container '')"))
@@ -384,9 +386,7 @@ fn arithmetic(name: &str, a: &Ty, b: &Ty) -> Option<Ty> {
         ("_+_", Ty::Text, Ty::Text) => Some(Ty::Text),
         ("_+_", Ty::Bytes, Ty::Bytes) => Some(Ty::Bytes),
         ("_+_", Ty::List(x), Ty::List(y)) if x.takes(y) => Some(if **x == Ty::Dyn { b.clone() } else { a.clone() }),
-        ("_+_", Ty::Timestamp, Ty::Duration)
-        | ("_+_", Ty::Duration, Ty::Timestamp)
-        | ("_-_", Ty::Timestamp, Ty::Duration) => Some(Ty::Timestamp),
+        ("_+_" | "_-_", Ty::Timestamp, Ty::Duration) | ("_+_", Ty::Duration, Ty::Timestamp) => Some(Ty::Timestamp),
         ("_+_" | "_-_", Ty::Duration, Ty::Duration) | ("_-_", Ty::Timestamp, Ty::Timestamp) => Some(Ty::Duration),
         ("_%_", Ty::Double, _) => None,
         (_, a, b) if a.is_number() && a == b => Some(a.clone()),

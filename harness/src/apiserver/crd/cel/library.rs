@@ -201,10 +201,12 @@ fn within(args: &[CowVal<'_, '_>], a: usize, b: usize) -> bool {
     items(args, a).iter().all(|item| has(args, b, &**item))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the form of all functions")]
 fn truth<'b, 'v>(value: bool) -> Reply<'b, 'v> {
     Ok(CowVal::owned(CelBool::from(value)))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the form of all functions")]
 fn int_of<'b, 'v>(value: i64) -> Reply<'b, 'v> {
     Ok(CowVal::owned(CelInt::from(value)))
 }
@@ -214,10 +216,12 @@ fn number<'b, 'v>(index: Option<usize>) -> Reply<'b, 'v> {
     int_of(index.and_then(|index| i64::try_from(index).ok()).unwrap_or(-1))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the form of all functions")]
 fn text<'b, 'v>(value: String) -> Reply<'b, 'v> {
     Ok(CowVal::owned(CelString::from(value)))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the form of all functions")]
 fn own<'b, 'v>(value: Own) -> Reply<'b, 'v> {
     Ok(CowVal::owned(value))
 }
@@ -338,13 +342,10 @@ fn cidr(given: &str) -> Option<(IpAddr, u8)> {
 }
 
 fn parse_cidr(given: &str) -> Result<Own, ExecutionError> {
-    match cidr(given) {
-        Some((address, bits)) => Ok(Own::Cidr(address, bits)),
-        None => {
-            let why = format!("netip.ParsePrefix({given:?}): no '/'");
-            Err(failed("cidr", format!("network address parse error during conversion from string: {why}")))
-        }
-    }
+    cidr(given).map(|(address, bits)| Own::Cidr(address, bits)).ok_or_else(|| {
+        let why = format!("netip.ParsePrefix({given:?}): no '/'");
+        failed("cidr", format!("network address parse error during conversion from string: {why}"))
+    })
 }
 
 fn contains_ip<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Reply<'b, 'v> {
