@@ -12,7 +12,7 @@ fn recorded() -> Value {
 
 /// The errors as a Status lists them.
 fn told(errors: &ErrorList) -> Vec<String> {
-    errors.iter().map(|error| error.cause()).map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+    errors.iter().map(Error::cause).map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
 }
 
 #[test]

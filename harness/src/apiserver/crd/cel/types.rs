@@ -79,10 +79,12 @@ impl Ty {
     /// Whether a value of type `other` may stand where this type is wanted, as far as is known.
     pub(super) fn takes(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Dyn, _) | (_, Self::Dyn) | (Self::Object(_), Self::Object(_)) => true,
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.takes(b),
             (Self::Map(k, v), Self::Map(l, w)) => k.takes(l) && v.takes(w),
-            (Self::Object(_) | Self::Timestamp | Self::Duration | Self::Optional(_) | Self::Other(_), Self::Null)
+            (Self::Dyn, _)
+            | (_, Self::Dyn)
+            | (Self::Object(_), Self::Object(_))
+            | (Self::Object(_) | Self::Timestamp | Self::Duration | Self::Optional(_) | Self::Other(_), Self::Null)
             | (Self::Null, Self::Object(_) | Self::Timestamp | Self::Duration | Self::Optional(_) | Self::Other(_)) => {
                 true
             }
