@@ -334,7 +334,7 @@ impl Scope<'_> {
         let now = self.server.clock().now();
         let end = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(now);
         body["spec"]["expirationSeconds"] = seconds.into();
-        if seconds < SHORTEST_SECONDS || seconds > LONGEST_SECONDS {
+        if !(SHORTEST_SECONDS..=LONGEST_SECONDS).contains(&seconds) {
             let mut errors = ErrorList::new();
             let path = Path::new("spec");
             let why = if seconds < SHORTEST_SECONDS {
