@@ -224,19 +224,15 @@ fn check_evictions(entries: &[Entry]) -> usize {
         }
         assert!(ended.insert(uid), "{:?}: {} was ended twice", entry.at, change.name);
         let node = text(old, "/spec/nodeName");
-        let due = match actor {
+        let due = if **actor == Actor::TaintEviction {
             // The taint may have gone while the request was on its way.
-            Actor::TaintEviction => {
-                let tainted = nodes.get(node).is_some_and(is_tainted);
-                let just_now = |times: &BTreeMap<String, Duration>| {
-                    times.get(node).is_some_and(|at| entry.at - *at <= Duration::from_millis(4 * SLOWEST))
-                };
-                tainted || just_now(&untainted) || gone_nodes.contains_key(node)
-            }
-            _ => {
-                let finished = matches!(text(old, "/status/phase"), "Succeeded" | "Failed");
-                finished && (gone_nodes.contains_key(node) || text(old, "/metadata/name").starts_with("job-"))
-            }
+            let tainted = nodes.get(node).is_some_and(is_tainted);
+            let late = Duration::from_millis(4 * SLOWEST);
+            let just_now = untainted.get(node).is_some_and(|at| entry.at.saturating_sub(*at) <= late);
+            tainted || just_now || gone_nodes.contains_key(node)
+        } else {
+            let finished = matches!(text(old, "/status/phase"), "Succeeded" | "Failed");
+            finished && (gone_nodes.contains_key(node) || text(old, "/metadata/name").starts_with("job-"))
         };
         assert!(due, "{:?}: {actor} ended {} on {node} without a reason: {old}", entry.at, change.name);
     }
@@ -259,15 +255,12 @@ fn note_node(
     if change.old.as_deref().is_some_and(is_tainted) && !change.new.as_deref().is_some_and(is_tainted) {
         untainted.insert(change.name.clone(), at);
     }
-    match &change.new {
-        Some(new) => {
-            nodes.insert(change.name.clone(), Value::clone(new));
-            gone.remove(&change.name);
-        }
-        None => {
-            nodes.remove(&change.name);
-            gone.insert(change.name.clone(), at);
-        }
+    if let Some(new) = &change.new {
+        nodes.insert(change.name.clone(), Value::clone(new));
+        gone.remove(&change.name);
+    } else {
+        nodes.remove(&change.name);
+        gone.insert(change.name.clone(), at);
     }
 }
 
@@ -291,7 +284,7 @@ fn two_hundred_leaders_end_and_nothing_is_lost_or_done_twice() {
 /// The checks can fail: a writer without the lease is found.
 #[test]
 fn a_second_writer_would_be_found() {
-    let (server, _) = run_virtual(async {
+    let (server, ()) = run_virtual(async {
         let clock = Clock::virtual_from(epoch());
         let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
         server.seed(world()).unwrap();

@@ -88,13 +88,13 @@ impl Subject for Lied {
         let clock = Clock::simulated(launch.clock.now());
         let app = App::new(&config, clients, clock, Metrics::new(), stop.clone());
         let task = tokio::spawn(async move { app.run().await.map_err(|error| error.to_string()) });
-        Ok(Box::new(Task { task, cut, stop: Some(stop) }))
+        Ok(Box::new(Task { handle: task, cut, stop: Some(stop) }))
     }
 }
 
 /// A subject that is a task.
 pub(crate) struct Task {
-    pub(crate) task: JoinHandle<Result<(), String>>,
+    pub(crate) handle: JoinHandle<Result<(), String>>,
     pub(crate) cut: Cut,
     /// For those that can be asked to end.
     pub(crate) stop: Option<CancellationToken>,
@@ -107,16 +107,16 @@ impl Running for Task {
 
     fn crash(&mut self) {
         self.cut.now();
-        self.task.abort();
+        self.handle.abort();
     }
 
     fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
         async {
             match &self.stop {
                 Some(stop) => stop.cancel(),
-                None => self.task.abort(),
+                None => self.handle.abort(),
             }
-            (&mut self.task).await.unwrap_or(Ok(()))
+            (&mut self.handle).await.unwrap_or(Ok(()))
         }
         .boxed_local()
     }
@@ -126,13 +126,13 @@ impl Running for Task {
     }
 
     fn ended(&mut self) -> Option<String> {
-        self.task.is_finished().then(|| format!("{:?}", (&mut self.task).now_or_never()))
+        self.handle.is_finished().then(|| format!("{:?}", (&mut self.handle).now_or_never()))
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.task.abort();
+        self.handle.abort();
     }
 }
 

@@ -82,7 +82,7 @@ fn launched(task: tokio::task::JoinHandle<Result<(), kube::Error>>, cut: Cut) ->
             Err(error) => Err(error.to_string()),
         }
     });
-    Task { task, cut, stop: None }
+    Task { handle: task, cut, stop: None }
 }
 
 /// Every 20 s it looks for nodes that are missing, and `quarantine` later whether they still are.
@@ -103,7 +103,7 @@ async fn orphans(client: Client, clock: Clock, quarantine: Duration) -> Result<(
         }
         clock.sleep_until_offset(now).await;
         let known: BTreeSet<String> =
-            nodes.list(&ListParams::default()).await?.iter().map(|node| node.name_any()).collect();
+            nodes.list(&ListParams::default()).await?.iter().map(kube::ResourceExt::name_any).collect();
         for pod in pods.list(&ListParams::default()).await? {
             let node = pod.spec.and_then(|spec| spec.node_name).unwrap_or_default();
             if !node.is_empty() && !known.contains(&node) {
@@ -165,7 +165,7 @@ impl Ttl {
     async fn run(mut self) -> Result<(), kube::Error> {
         let list = self.nodes.list(&ListParams::default()).await?;
         let mut version = list.metadata.resource_version.clone().unwrap_or_default();
-        self.known = list.iter().map(|node| node.name_any()).collect();
+        self.known = list.iter().map(kube::ResourceExt::name_any).collect();
         self.count();
         for node in &list {
             self.write(node).await?;

@@ -13,27 +13,27 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 /// Tells all who wait that the server stops.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stop {
-    stopped: Arc<AtomicBool>,
+    flag: Arc<AtomicBool>,
     token: CancellationToken,
 }
 
 impl Stop {
     /// Ends the waiting of all.
     pub(super) fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
+        self.flag.store(true, Ordering::Release);
         self.token.cancel();
     }
 
     /// Waits for [`Stop::stop`].
     pub(super) fn stopped(&self) -> Stopped {
         let waiting = Box::pin(self.token.clone().cancelled_owned());
-        Stopped { stopped: self.stopped.clone(), waiting, told: None }
+        Stopped { flag: self.flag.clone(), waiting, told: None }
     }
 }
 
 /// Ready when the server stops.
 pub(super) struct Stopped {
-    stopped: Arc<AtomicBool>,
+    flag: Arc<AtomicBool>,
     waiting: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Who is woken by the token.
     told: Option<Waker>,
@@ -43,7 +43,7 @@ impl Future for Stopped {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.stopped.load(Ordering::Acquire) {
+        if self.flag.load(Ordering::Acquire) {
             return Poll::Ready(());
         }
         if self.told.as_ref().is_some_and(|told| told.will_wake(context.waker())) {

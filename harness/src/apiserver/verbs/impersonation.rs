@@ -166,7 +166,7 @@ pub(super) fn allowed(server: &ApiServer, user: &User, spec: &Value) -> bool {
     if let Some(asked) = spec.get("nonResourceAttributes").filter(|part| !part.is_null()) {
         let path = asked["path"].as_str().unwrap_or_default();
         let fits = |url: &&str| *url == path || url.strip_suffix('*').is_some_and(|start| path.starts_with(start));
-        let open = PUBLIC.iter().any(|url| fits(url)) || (known && DISCOVERY.iter().any(|url| fits(url)));
+        let open = PUBLIC.iter().any(&fits) || (known && DISCOVERY.iter().any(&fits));
         if open && asked["verb"] == "get" {
             return true;
         }
