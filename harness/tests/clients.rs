@@ -176,7 +176,7 @@ async fn follow(name: &str, strategy: InitialListStrategy) -> Seen {
         }
         assert!(clock.elapsed() < PATIENCE * 2, "{name}: not there yet: {seen:?}");
         // Enough has happened: broken watches, ones that the server closed, and lists from the start.
-        if !stop.is_cancelled() && seen.errors >= 3 && seen.begun >= 2 && clock.elapsed() > Duration::from_secs(5) {
+        if !stop.is_cancelled() && seen.errors >= 2 && seen.begun >= 2 && clock.elapsed() > Duration::from_secs(5) {
             stop.cancel();
         }
         if stop.is_cancelled() && clock.elapsed() > last_check + Duration::from_millis(200) {
