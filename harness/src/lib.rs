@@ -44,6 +44,7 @@ pub mod plan;
 pub mod process;
 pub mod report;
 pub mod runner;
+pub(crate) mod secret;
 pub mod snapshot;
 pub mod subject;
 pub mod time;

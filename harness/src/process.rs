@@ -160,8 +160,12 @@ impl Guarded {
 /// The last `count` lines of a file; none if it cannot be read.
 #[must_use]
 pub fn tail(path: &Path, count: usize) -> Vec<String> {
-    let bytes = std::fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
+    last_lines(&std::fs::read(path).unwrap_or_default(), count)
+}
+
+/// The last `count` lines of what a program wrote.
+pub(crate) fn last_lines(bytes: &[u8], count: usize) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].iter().map(|line| (*line).to_owned()).collect()
 }

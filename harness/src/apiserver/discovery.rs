@@ -108,14 +108,10 @@ fn routed(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply
         return negotiated(request, reply);
     }
     let mut refusal = Reply::from(Status::not_routed(produced));
-    if wants_yaml(accepted) {
+    if accept::wants_yaml(accepted) {
         in_yaml(&mut refusal);
     }
     refusal
-}
-
-fn wants_yaml(accepted: &str) -> bool {
-    accept::negotiate(Some(accepted)).is_some_and(|found| found.media == accept::MediaType::Yaml)
 }
 
 /// A document in the encoding that the client prefers.
@@ -127,7 +123,7 @@ fn negotiated(request: &ApiRequest, mut reply: Reply) -> Reply {
     if accept::negotiate(Some(accepted)).is_none() {
         return Status::not_acceptable(&MEDIA_TYPES).into();
     }
-    if wants_yaml(accepted) {
+    if accept::wants_yaml(accepted) {
         in_yaml(&mut reply);
     }
     reply

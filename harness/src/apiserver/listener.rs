@@ -228,7 +228,7 @@ pub async fn listen<H: Handler>(server: H, options: ListenOptions) -> Result<Lis
             return Err(ListenError::Token);
         }
         Some(token) => token,
-        None => tls::random_token()?,
+        None => crate::secret::token().map_err(tls::failed)?,
     };
     let bind_error = |source| ListenError::Bind { address: wanted, source };
     let listener = TcpListener::bind(wanted).await.map_err(bind_error)?;
@@ -293,7 +293,7 @@ impl<H: Handler> Listening<H> {
     ///
     /// The file or its folder cannot be written.
     pub fn write_kubeconfig(&self, path: &std::path::Path) -> Result<(), ListenError> {
-        tls::write_private(path, &self.kubeconfig())
+        crate::secret::write(path, &self.kubeconfig())
             .map_err(|source| ListenError::Kubeconfig { path: path.to_owned(), source })
     }
 

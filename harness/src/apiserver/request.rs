@@ -176,6 +176,12 @@ fn parse_int(text: &str) -> Result<i64, String> {
     })
 }
 
+/// Percent-encodes everything but unreserved characters.
+pub(crate) fn escape(text: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
 fn unescape(text: &str, plus_is_space: bool) -> Option<String> {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());

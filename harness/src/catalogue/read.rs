@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use super::{Entry, Section};
-use crate::conformance::strict::{self, may, must, words};
 use crate::fixture::Problems;
 use crate::fixture::decode::Cursor;
 use crate::fixture::error::{Fail, Problem};
-use crate::fixture::schema::Record;
+use crate::fixture::schema::{Record, may, must};
+use crate::fixture::strict::{self, words};
 
 /// The list, below the fixtures folder.
 pub const FILE: &str = "catalogue.yaml";

@@ -15,6 +15,7 @@ mod serve;
 mod verify;
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -104,6 +105,13 @@ pub fn main() -> Exit {
     };
     talk(&format!("plumbline: {message}"));
     exit
+}
+
+/// A length of time as flags take it: `250ms`, `5s`, `1m30s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration: jiff::SignedDuration =
+        text.parse().map_err(|error| format!("{error} (write it like 250ms, 5s, 1m30s)"))?;
+    Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())
 }
 
 /// Says something to the user, beside the data.

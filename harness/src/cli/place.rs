@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use regex::Regex;
 
-use super::Error;
+use super::{Error, duration};
 use crate::cluster::provision::{envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, Embedded, Remote, Served};
 use crate::fixture::Controller;
@@ -345,10 +345,4 @@ fn companion(text: &str) -> Result<(Controller, String), String> {
 fn controller(text: &str) -> Result<Controller, String> {
     let known = || Controller::ALL.map(Controller::as_str).join(", ");
     Controller::parse(text).ok_or_else(|| format!("no such controller; there are {}", known()))
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration: jiff::SignedDuration =
-        text.parse().map_err(|error| format!("{error} (write it like 250ms, 5s, 1m30s)"))?;
-    Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::baseline;
+use super::{baseline, duration};
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
 use crate::apiserver::server::Record;
 use crate::apiserver::{ApiServer, ApiServerConfig, faults, gc, kubelet, schema, workloads};
@@ -79,12 +79,6 @@ enum Loop {
     Workloads,
     /// Nothing.
     None,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration: jiff::SignedDuration =
-        text.parse().map_err(|error| format!("{error} (write it like 250ms, 5s, 1m30s)"))?;
-    Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())
 }
 
 /// Serves until SIGTERM or SIGINT.

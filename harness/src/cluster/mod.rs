@@ -207,3 +207,17 @@ pub struct Call {
 pub fn resource_id(resource: &Resource) -> ResourceId {
     ResourceId::new(&resource.group, &resource.plural)
 }
+
+/// An error with its causes, each told once: the outermost alone often says nothing.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

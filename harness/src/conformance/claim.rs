@@ -4,12 +4,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::strict::{self, may, must, words};
 use crate::fixture::Problems;
 use crate::fixture::decode::{Cursor, Fields};
 use crate::fixture::error::Fail;
 use crate::fixture::pattern::glob;
-use crate::fixture::schema::Record;
+use crate::fixture::schema::{Record, may, must};
+use crate::fixture::strict::{self, words};
 use crate::fixture::vocabulary::FEATURES;
 
 /// The file.

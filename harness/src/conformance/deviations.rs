@@ -8,11 +8,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::report::{FixtureResult, Outcome};
-use super::strict::{self, may, must, words};
 use crate::fixture::decode::Cursor;
 use crate::fixture::error::Fail;
 use crate::fixture::pattern::glob;
-use crate::fixture::schema::Record;
+use crate::fixture::schema::{Record, may, must};
+use crate::fixture::strict::{self, words};
 use crate::fixture::{Fixture, Problems};
 
 /// One entry.

@@ -25,5 +25,4 @@ pub mod evidence;
 pub mod profile;
 pub mod record;
 pub mod report;
-pub(crate) mod strict;
 pub mod verify;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::strict::{self, must, words};
 use crate::fixture::decode::Cursor;
 use crate::fixture::error::Fail;
 use crate::fixture::pattern::glob;
-use crate::fixture::schema::Record;
+use crate::fixture::schema::{Record, must};
+use crate::fixture::strict::{self, words};
 use crate::fixture::{Fixture, Problems};
 
 /// The file below the fixtures folder.

@@ -4,6 +4,7 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::apiserver::request::escape;
 use crate::cluster::{Answer, Call, Stage, resource_id};
 use crate::fixture::{Edit, Operation, PatchKind, Target, UserRequest, time_text};
 
@@ -125,12 +126,6 @@ fn path(target: &Target, with_name: bool) -> String {
         }
     }
     path
-}
-
-/// Percent-encodes everything but unreserved characters.
-fn escape(text: &str) -> String {
-    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 #[cfg(test)]

@@ -1,15 +1,12 @@
-//! The server's own certificate authority, its certificate, and files that only their owner reads.
+//! The server's own certificate authority and its certificate.
 
-use std::io::Write as _;
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose, SanType,
 };
-use ring::rand::{SecureRandom as _, SystemRandom};
 use rustls::CipherSuite;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -38,7 +35,7 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> ListenError {
+pub(super) fn failed(error: impl std::fmt::Display) -> ListenError {
     ListenError::Certificate(error.to_string())
 }
 
@@ -76,55 +73,5 @@ impl Identity {
         config.ignore_client_order = true;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { authority_pem: authority.pem(), config: Arc::new(config) })
-    }
-}
-
-/// A token that nobody can guess.
-pub(super) fn random_token() -> Result<String, ListenError> {
-    use std::fmt::Write as _;
-    let mut bytes = [0_u8; 16];
-    SystemRandom::new().fill(&mut bytes).map_err(failed)?;
-    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
-}
-
-/// Writes a file with mode 0600 beside `path` and moves it there.
-pub(super) fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
-    let mut name = path.file_name().ok_or(std::io::ErrorKind::InvalidInput)?.to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let beside = path.with_file_name(name);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(&beside).and_then(|mut file| file.write_all(content.as_bytes()));
-    written.and_then(|()| std::fs::rename(&beside, path)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&beside);
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[cfg(unix)]
-    #[test]
-    fn private_files_are_private_and_replaced() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let folder = std::env::temp_dir().join(format!("plumbline-tls-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("kubeconfig");
-        std::fs::write(&path, "old").unwrap();
-        write_private(&path, "new").unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn tokens_differ() {
-        assert_ne!(random_token().unwrap(), random_token().unwrap());
     }
 }

@@ -104,6 +104,11 @@ pub fn negotiate(accept: Option<&str>) -> Option<Negotiated> {
     clauses(accept).iter().find_map(choose)
 }
 
+/// Whether an `Accept` header prefers YAML. The word is looked for first: every request comes here.
+pub(crate) fn wants_yaml(accept: &str) -> bool {
+    accept.contains("yaml") && negotiate(Some(accept)).is_some_and(|negotiated| negotiated.media == MediaType::Yaml)
+}
+
 fn choose(clause: &Clause<'_>) -> Option<Negotiated> {
     let served = [(MediaType::Json, "json"), (MediaType::Yaml, "yaml"), (MediaType::Json, "vnd.kubernetes.protobuf")];
     let (media, subtype) = served.into_iter().find(|(_, subtype)| clause.allows("application", subtype))?;

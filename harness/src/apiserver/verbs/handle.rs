@@ -54,8 +54,8 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     let yaml = wants_yaml(&request);
     let serve = |break_after| serve(server, &request, &target, caller.clone(), break_after);
     let (mut reply, lost) = carry_out(verdict, server.clock(), serve, || gone(server, &request)).await;
-    if yaml {
-        as_yaml(&mut reply);
+    if yaml && reply.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json") {
+        super::in_yaml(&mut reply);
     }
     if let Some(number) = number {
         server.transcript().reply(number, describe_reply(server.clock().elapsed(), &reply, fault, lost));
@@ -68,20 +68,7 @@ fn wants_yaml(request: &ApiRequest) -> bool {
     let is_api = ["/api", "/apis"]
         .iter()
         .any(|root| request.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
-    let accepted = request.header(http::header::ACCEPT);
-    is_api
-        && accepted.contains("yaml")
-        && accept::negotiate(Some(accepted)).is_some_and(|negotiated| negotiated.media == accept::MediaType::Yaml)
-}
-
-fn as_yaml(reply: &mut Reply) {
-    let json = reply.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
-    if let (true, ReplyBody::Full(bytes)) = (json, &reply.body)
-        && let Ok(value) = serde_json::from_slice::<Value>(bytes)
-    {
-        reply.body = ReplyBody::Full(super::yaml::to_string(&value).into());
-        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
-    }
+    is_api && accept::wants_yaml(request.header(http::header::ACCEPT))
 }
 
 /// Puts a protobuf body into JSON, for everything that follows; one that cannot be read is refused later.

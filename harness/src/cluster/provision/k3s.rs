@@ -268,9 +268,7 @@ impl K3s {
         let Some(container) = &self.container else { return Vec::new() };
         let mut bytes = container.stdout_to_vec().await.unwrap_or_default();
         bytes.extend(container.stderr_to_vec().await.unwrap_or_default());
-        let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(EVIDENCE_LINES)..].iter().map(|line| (*line).to_owned()).collect()
+        crate::process::last_lines(&bytes, EVIDENCE_LINES)
     }
 }
 

@@ -22,12 +22,10 @@ mod owner;
 mod probe;
 
 use std::fmt;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::fixture::Controller;
 
@@ -177,11 +175,7 @@ fn log_folder(folder: &Path) -> Result<PathBuf, EnvironmentError> {
 
 /// Writes a file that only its owner reads.
 fn write_private(path: &Path, content: &str) -> Result<(), EnvironmentError> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).and_then(|mut file| file.write_all(content.as_bytes())).map_err(|error| {
+    crate::secret::write(path, content).map_err(|error| {
         let what = format!("unable to write {}: {error}", path.display());
         EnvironmentError::new(Kind::Failed, what, "free some space there, or set TMPDIR to another folder")
     })
@@ -189,11 +183,9 @@ fn write_private(path: &Path, content: &str) -> Result<(), EnvironmentError> {
 
 /// 128 bits that nobody can guess, in hexadecimal digits.
 pub(crate) fn random_token() -> Result<String, EnvironmentError> {
-    let mut bytes = [0_u8; 16];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| {
+    crate::secret::token().map_err(|_| {
         EnvironmentError::new(Kind::Failed, "the system has no random numbers", "look at its /dev/urandom")
-    })?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+    })
 }
 
 /// The value of kube-controller-manager's `--controllers` that leaves out the ones under test and those that would act on
@@ -255,23 +247,5 @@ mod tests {
              -cronjob-controller,-daemonset-controller,-deployment-controller,-garbage-collector-controller,-job-controller,\
              -node-lifecycle-controller,-replicaset-controller,-replicationcontroller-controller,-statefulset-controller"
         );
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn secrets_are_for_their_owner_alone() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let folder = temporary_folder().unwrap();
-        let path = folder.path().join("secret");
-        write_private(&path, "x").unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(write_private(&folder.path().join("no/folder"), "x").unwrap_err().kind, Kind::Failed);
-    }
-
-    #[test]
-    fn tokens_differ() {
-        let (one, two) = (random_token().unwrap(), random_token().unwrap());
-        assert_eq!(one.len(), 32);
-        assert_ne!(one, two);
     }
 }

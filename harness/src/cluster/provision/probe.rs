@@ -9,6 +9,7 @@ use kube::{Client, Config};
 use serde_json::Value;
 
 use super::{EnvironmentError, Kind, PAUSE};
+use crate::cluster::chain;
 use crate::time::Clock;
 
 /// How long one question may take.
@@ -49,20 +50,6 @@ async fn get(client: &Client, path: &str) -> Result<String, String> {
 fn checks(text: &str) -> String {
     let failed: Vec<&str> = text.lines().filter(|line| line.starts_with("[-]")).collect();
     if failed.is_empty() { text.trim().to_owned() } else { failed.join(", ") }
-}
-
-/// An error with its causes: the outermost alone often says nothing.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// The server's version, such as `v1.36.1`.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::apiserver::request::{Query, ResourcePath};
+use crate::apiserver::request::{Query, ResourcePath, escape};
 
 /// Length of a uid.
 const UID: usize = 36;
@@ -218,12 +218,6 @@ fn replace_uids(value: &mut Value, by: &BTreeMap<String, String>) {
         }
         _ => {}
     }
-}
-
-/// Percent-encodes everything but unreserved characters.
-pub(super) fn escape(text: &str) -> String {
-    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 /// `?a=b&c=d`, or nothing.

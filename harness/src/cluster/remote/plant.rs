@@ -5,9 +5,8 @@ use futures::stream;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::names::escape;
 use super::proxy::{Answered, Proxy};
-use crate::apiserver::request::ResourcePath;
+use crate::apiserver::request::{ResourcePath, escape};
 use crate::cluster::Unplanted;
 use crate::expect::world::Key;
 use crate::fixture::Resource;

@@ -20,6 +20,7 @@ use crate::apiserver::listener::Handler;
 use crate::apiserver::request::{Query, ResourcePath, Target};
 use crate::apiserver::verbs::{describe, describe_reply, read_protobuf};
 use crate::apiserver::{ApiRequest, Reply, ReplyBody, ResourceId, Status};
+use crate::cluster::chain;
 use crate::time::Clock;
 use crate::transcript::{Actor, Transcript};
 
@@ -398,20 +399,6 @@ async fn collect(response: http::Response<Body>) -> Result<Answered, String> {
 
 fn pieces(body: Body) -> Pieces {
     Box::pin(body.into_data_stream().map(|piece| piece.map_err(|error| chain(&error))))
-}
-
-/// An error with its causes: the outermost alone often says nothing.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]
