@@ -82,7 +82,7 @@ fn conform(name: &str, subject: impl Subject + 'static, globs: &[&str]) -> Confo
         features: vec!["*".to_owned()],
     };
     let suite = Suite { version: "test".to_owned(), digest: digest::suite(&fixtures()).expect("a digest") };
-    let arena = Arena { cluster: Arc::new(Embedded), subject: Arc::new(subject) };
+    let arena = Arena { cluster: Arc::new(Embedded::default()), subject: Arc::new(subject) };
     let scope = Scope {
         implementation: &implementation,
         profile: "part",

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use plumbline::cluster::{Embedded, Role};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, Arena, Options};
@@ -68,12 +70,22 @@ fn asked(entry: &Entry) -> Option<Right> {
     Some((request.group.clone(), request.resource_path(), request.verb.clone()))
 }
 
+fn role() -> Role {
+    Role::read(&root().join("controllers/deploy/rbac.yaml")).expect("a role")
+}
+
+/// Our controllers on servers that enforce `role`.
+fn confined(role: Role) -> Arena {
+    Arena { cluster: Arc::new(Embedded { role: Some(role) }), ..Arena::embedded() }
+}
+
 #[test]
 fn the_role_is_what_the_suite_needs() {
     let fixtures = parse::load(&root().join("fixtures")).expect("good fixtures");
     let mut needed: BTreeMap<Right, String> = BTreeMap::new();
     let options = Options { jobs: 2, ..Options::one_by_one() };
-    suite::run_all(&fixtures, &Arena::embedded(), options, |_, judged| {
+    // The server enforces the role: what it does not grant is refused, and the fixture fails.
+    suite::run_all(&fixtures, &confined(role()), options, |_, judged| {
         assert!(matches!(judged.report.outcome, Outcome::Pass | Outcome::Skip), "{:?}", judged.report.id);
         for right in judged.entries.iter().filter_map(asked) {
             needed.entry(right).or_insert_with(|| judged.report.id.clone());
@@ -87,6 +99,29 @@ fn the_role_is_what_the_suite_needs() {
     assert!(missing.is_empty(), "asked for, by the first fixture that does, but not granted: {missing:#?}");
     let unused: Vec<_> = granted.iter().filter(|right| !needed.keys().any(|asked| covers(right, asked))).collect();
     assert!(unused.is_empty(), "granted, but no fixture needs it: {unused:#?}");
+}
+
+/// Upstream's #113580: without `pods/status` no orphan is marked, and none is deleted.
+#[test]
+fn a_smaller_role_is_noticed() {
+    let text = std::fs::read_to_string(root().join("controllers/deploy/rbac.yaml")).expect("rbac.yaml");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rbac.yaml");
+    std::fs::write(&file, text.replace("[pods/status]", "[pods/status-not]")).expect("written");
+    let mut fixtures = parse::load(&root().join("fixtures")).expect("good fixtures");
+    fixtures.retain(|fixture| fixture.id == "podgc/orphaned-quarantine-40s");
+    let mut outcomes = Vec::new();
+    suite::run_all(&fixtures, &confined(Role::read(&file).expect("a role")), Options::one_by_one(), |_, judged| {
+        let refused = judged.entries.iter().filter_map(|entry| match &entry.what {
+            Happening::Request(exchange) if exchange.request.resource_path() == "pods/status" => {
+                exchange.reply.as_ref()
+            }
+            _ => None,
+        });
+        outcomes.push((judged.report.outcome, refused.map(|reply| reply.status).collect::<BTreeSet<_>>()));
+        true
+    });
+    assert_eq!(outcomes, [(Outcome::Fail, BTreeSet::from([403]))]);
 }
 
 /// No fixture elects a leader: `failover.rs` does. What that takes is written down here.

@@ -27,6 +27,9 @@ pub struct ApiServerConfig {
     pub history: HistoryLimits,
     /// How much is written down of what happens.
     pub record: Record,
+    /// In whose name requests of subjects are made, whatever their token, so that stored roles apply to them; all are the
+    /// administrator's without one.
+    pub subject_user: Option<String>,
 }
 
 /// How much a server writes down of what happens.
@@ -46,7 +49,7 @@ pub enum Record {
 impl ApiServerConfig {
     /// The usual set-up on `clock`.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, seed: 0, history: HistoryLimits::default(), record: Record::Everything }
+        Self { clock, seed: 0, history: HistoryLimits::default(), record: Record::Everything, subject_user: None }
     }
 }
 

@@ -10,7 +10,7 @@ use regex::Regex;
 
 use super::{Error, duration};
 use crate::cluster::provision::{envtest, k3s, kind, kubeconfig};
-use crate::cluster::{Cluster, Embedded, Remote, Served};
+use crate::cluster::{Cluster, Embedded, Remote, Role, Served};
 use crate::fixture::Controller;
 use crate::runner::suite::{self, Arena, Options};
 use crate::subject::Subject;
@@ -43,6 +43,11 @@ pub(super) struct PlaceArgs {
     /// Name of the subject in reports [default: the program's name, or `external`]
     #[arg(long, value_name = "NAME")]
     subject_name: Option<String>,
+
+    /// Roles and bindings (YAML, such as controllers/deploy/rbac.yaml) of the subject's service account. The fake server
+    /// refuses what they do not grant
+    #[arg(long, value_name = "FILE")]
+    subject_role: Option<PathBuf>,
 
     /// Controllers that the command, or what runs in the cluster, has [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = controller)]
@@ -225,9 +230,10 @@ impl PlaceArgs {
             let next = "nothing runs in a fake cluster: --subject external goes with the real ones";
             return Err(Error::Usage(next.to_owned()));
         }
+        let role = self.role()?;
         let cluster: Arc<dyn Cluster> = match self.cluster {
-            ClusterKind::Fake if subject.is_virtual() && !self.wall_clock => Arc::new(Embedded),
-            ClusterKind::Fake => Arc::new(Served),
+            ClusterKind::Fake if subject.is_virtual() && !self.wall_clock => Arc::new(Embedded { role }),
+            ClusterKind::Fake => Arc::new(Served { role }),
             _ => self.remote(&logs, external)?,
         };
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -255,6 +261,18 @@ impl PlaceArgs {
             )));
         }
         Ok(Place { arena, options, _temporary: temporary })
+    }
+
+    /// What the subject may do on a fake server.
+    fn role(&self) -> Result<Option<Role>, Error> {
+        match &self.subject_role {
+            Some(_) if self.cluster != ClusterKind::Fake => {
+                let next = "--subject-role is enforced by the fake server alone: a real one has roles of its own";
+                Err(Error::Usage(next.to_owned()))
+            }
+            Some(file) => Role::read(file).map(Some).map_err(Error::Usage),
+            None => Ok(None),
+        }
     }
 
     /// Starts, or finds, a real API server.

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use super::{Access, Answer, Call, Cluster, Stage, Unplanted};
+use super::{Access, Answer, Call, Cluster, Role, Stage, Unplanted};
 use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{Door, Handler};
@@ -19,8 +19,11 @@ use crate::time::Clock;
 use crate::transcript::Transcript;
 
 /// A server in this process for each fixture, in virtual time. It can do everything.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Embedded;
+#[derive(Clone, Debug, Default)]
+pub struct Embedded {
+    /// What the subject may do; everything without one.
+    pub role: Option<Role>,
+}
 
 impl Cluster for Embedded {
     fn name(&self) -> &'static str {
@@ -36,8 +39,13 @@ impl Cluster for Embedded {
     }
 
     fn stage<'a>(&'a self, _: &'a Fixture, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
-        let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
-        async { Ok(Box::new(EmbeddedStage { server }) as Box<dyn Stage>) }.boxed_local()
+        let server = ApiServer::new(Role::enforced(self.role.as_ref(), ApiServerConfig::new(clock.clone())));
+        let planted = server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects));
+        async {
+            planted?;
+            Ok(Box::new(EmbeddedStage { server }) as Box<dyn Stage>)
+        }
+        .boxed_local()
     }
 }
 

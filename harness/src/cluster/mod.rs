@@ -13,6 +13,7 @@ pub mod client;
 pub mod embedded;
 pub mod provision;
 pub mod remote;
+mod role;
 pub mod served;
 
 use std::collections::BTreeSet;
@@ -31,6 +32,7 @@ use crate::transcript::Transcript;
 
 pub use embedded::Embedded;
 pub use remote::Remote;
+pub use role::Role;
 pub use served::Served;
 
 /// Where fixtures run. Lives as long as the run; whatever it started ends when it is dropped.

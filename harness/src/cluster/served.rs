@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::embedded::{seed, send};
-use super::{Access, Answer, Call, Cluster, Stage, Unplanted};
+use super::{Access, Answer, Call, Cluster, Role, Stage, Unplanted};
 use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{Door, ListenOptions, listen};
@@ -24,8 +24,11 @@ use crate::time::Clock;
 use crate::transcript::Transcript;
 
 /// A fake server over HTTPS for each fixture, in wall time. It can do everything but make time stand still.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Served;
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    /// What the subject may do; everything without one.
+    pub role: Option<Role>,
+}
 
 impl Cluster for Served {
     fn name(&self) -> &'static str {
@@ -42,7 +45,8 @@ impl Cluster for Served {
 
     fn stage<'a>(&'a self, _: &'a Fixture, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
         async {
-            let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
+            let server = ApiServer::new(Role::enforced(self.role.as_ref(), ApiServerConfig::new(clock.clone())));
+            server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects))?;
             let listening =
                 listen(server.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
             let folder = tempfile::Builder::new()

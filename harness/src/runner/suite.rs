@@ -56,7 +56,7 @@ impl Arena {
     /// Our own controllers in virtual time.
     #[must_use]
     pub fn embedded() -> Self {
-        Self { cluster: Arc::new(Embedded), subject: Arc::new(InProcess) }
+        Self { cluster: Arc::new(Embedded::default()), subject: Arc::new(InProcess) }
     }
 
     /// What the two offer together.
