@@ -52,11 +52,6 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
             reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(KEY_SET));
             reply
         })),
-        ["metrics"] if request.method == Method::DELETE => {
-            // Upstream's counters begin again; there are none here.
-            Some(Reply::text(200, "metrics reset\n"))
-        }
-        ["metrics"] => Some(metrics()),
         _ => {
             tracing::info!(
                 path = request.path,
@@ -83,13 +78,6 @@ fn openid(request: &ApiRequest) -> Value {
 
 fn issuer(mut reply: Reply) -> Reply {
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
-    reply
-}
-
-fn metrics() -> Reply {
-    let mut reply = Reply::text(200, "");
-    let kind = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
-    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     reply
 }
 

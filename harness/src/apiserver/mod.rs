@@ -6,11 +6,12 @@
 //! | state | [`store`], [`watch`] |
 //! | what a request does | [`verbs`], [`lifecycle`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
 //! | kinds | [`kinds`], [`schema`], [`crd`] |
-//! | about itself | [`discovery`], [`openapi`], [`table`] |
+//! | about itself | [`discovery`], [`openapi`], [`table`], `counters` |
 //! | transports | [`service`] (in process, virtual time), [`listener`] (sockets, wall time) |
 //! | optional loops | [`gc`], [`kubelet`] |
 //! | trouble on demand | [`faults`] |
 
+pub(crate) mod counters;
 pub mod crd;
 pub mod discovery;
 pub mod faults;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use serde_json::Value;
 
+use super::counters::Counters;
 use super::crd;
 use super::faults::Faults;
 use super::identity::{Claims, Tokens, User};
@@ -68,6 +69,7 @@ struct Shared {
     ids: Mutex<Ids>,
     faults: Faults,
     recent: Recent,
+    counters: Counters,
     tokens: Tokens,
 }
 
@@ -84,6 +86,7 @@ impl ApiServer {
             ids: Mutex::new(Ids::new(config.seed)),
             faults: Faults::new(config.seed),
             recent: Recent::default(),
+            counters: Counters::default(),
             tokens: Tokens::new(&config.seed.to_be_bytes()),
             config,
         };
@@ -117,6 +120,11 @@ impl ApiServer {
     /// Rules of what goes wrong.
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
+    }
+
+    /// How many requests there were.
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.shared.counters
     }
 
     /// The tokens of service accounts.

@@ -1,38 +1,80 @@
-//! What the load is made of: objects as a real cluster holds them, encoded.
+//! What a load is made of: objects as a real cluster holds them, encoded. [`World`] says how many there are and how they hang
+//! together.
 //!
 //! An application is a replica set with its pods and a budget over them. A pod is what the replica set controller sends for
 //! a template with one container, about 1 KB, with its node already chosen (the server's admission adds tolerations and
 //! priority); its status is what a kubelet reports, about 1.3 KB.
 
-use super::Shape;
-
-/// Applications live in so many namespaces.
-pub(super) const NAMESPACES: usize = 100;
 /// Where the objects of the watch stage are.
-pub(super) const WATCHED: &str = "bench-watched";
+pub(crate) const WATCHED: &str = "bench-watched";
 
-/// Namespace of an application.
-pub(super) fn namespace(app: usize) -> String {
-    format!("team-{:03}", app % NAMESPACES)
+/// How many of everything, and where it belongs. Everything is known by its number: the same world comes out every time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct World {
+    /// Nodes.
+    pub(crate) nodes: usize,
+    /// Applications: a replica set, its pods, a budget each. At least 1.
+    pub(crate) apps: usize,
+    /// Pods of all applications together.
+    pub(crate) pods: usize,
+    /// Namespaces of the applications.
+    pub(crate) namespaces: usize,
+    /// What budgets say about their pods, as a member of their spec.
+    pub(crate) budget: &'static str,
+    /// Whether nodes have the annotation of the ttl controller already.
+    pub(crate) annotated: bool,
+}
+
+impl World {
+    /// Number of the application and of the node of a pod.
+    pub(crate) fn place(&self, pod: usize) -> (usize, usize) {
+        // Consecutive pods go to different namespaces and nodes, as they do where many controllers work at once.
+        (pod % self.apps.max(1), pod % self.nodes.max(1))
+    }
+
+    /// How many pods an application has.
+    pub(crate) fn pods_of(&self, app: usize) -> usize {
+        (self.pods + self.apps.max(1)).saturating_sub(app + 1) / self.apps.max(1)
+    }
+
+    /// Namespace of an application.
+    pub(crate) fn namespace(&self, app: usize) -> String {
+        namespace(app % self.namespaces.max(1))
+    }
+}
+
+/// Name of a namespace.
+pub(crate) fn namespace(number: usize) -> String {
+    format!("team-{number:03}")
 }
 
 /// Name of an application, of its replica set and of its budget.
-pub(super) fn app(app: usize) -> String {
+pub(crate) fn app(app: usize) -> String {
     format!("shop-{app:05}")
 }
 
 /// Name of a node.
-pub(super) fn node_name(node: usize) -> String {
+pub(crate) fn node_name(node: usize) -> String {
     format!("node-{node:05}.cluster.example")
 }
 
+/// The number of the application with this name.
+pub(crate) fn app_number(name: &str) -> Option<usize> {
+    name.strip_prefix("shop-")?.parse().ok()
+}
+
+/// The number of the node with this name.
+pub(crate) fn node_number(name: &str) -> Option<usize> {
+    name.strip_prefix("node-")?.strip_suffix(".cluster.example")?.parse().ok()
+}
+
 /// Body of a namespace.
-pub(super) fn namespace_body(name: &str) -> String {
+pub(crate) fn namespace_body(name: &str) -> String {
     format!(r#"{{"kind":"Namespace","apiVersion":"v1","metadata":{{"name":"{name}"}}}}"#)
 }
 
-/// Body of a node, as a kubelet registers it.
-pub(super) fn node(number: usize) -> String {
+/// Body of a node, as a kubelet registers it; `annotated` with what the ttl controller adds.
+pub(crate) fn node(number: usize, annotated: bool) -> String {
     let (name, zone) = (node_name(number), number % 3);
     let conditions: Vec<String> = [
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -47,10 +89,11 @@ pub(super) fn node(number: usize) -> String {
         )
     })
     .collect();
+    let ttl = if annotated { r#""node.alpha.kubernetes.io/ttl":"0","# } else { "" };
     let resources =
         r#"{"cpu":"16","ephemeral-storage":"101430960Ki","hugepages-2Mi":"0","memory":"65535172Ki","pods":"110"}"#;
     format!(
-        r#"{{"kind":"Node","apiVersion":"v1","metadata":{{"name":"{name}","labels":{{"beta.kubernetes.io/arch":"amd64","beta.kubernetes.io/os":"linux","kubernetes.io/arch":"amd64","kubernetes.io/hostname":"{name}","kubernetes.io/os":"linux","node.kubernetes.io/instance-type":"m6i.4xlarge","topology.kubernetes.io/region":"eu-1","topology.kubernetes.io/zone":"eu-1{zone}"}},"annotations":{{"node.alpha.kubernetes.io/ttl":"0","volumes.kubernetes.io/controller-managed-attach-detach":"true"}}}},"spec":{{"podCIDR":"10.{}.{}.0/24","podCIDRs":["10.{}.{}.0/24"],"providerID":"cloud://eu-1{zone}/{name}"}},"status":{{"capacity":{resources},"allocatable":{resources},"conditions":[{}],"addresses":[{{"type":"InternalIP","address":"{}"}},{{"type":"Hostname","address":"{name}"}}],"daemonEndpoints":{{"kubeletEndpoint":{{"Port":10250}}}},"nodeInfo":{{"machineID":"{number:032x}","systemUUID":"{number:032x}","bootID":"{number:032x}","kernelVersion":"6.8.0","osImage":"Debian GNU/Linux 13","containerRuntimeVersion":"containerd://2.1.0","kubeletVersion":"v1.36.0","kubeProxyVersion":"","operatingSystem":"linux","architecture":"amd64"}}}}}}"#,
+        r#"{{"kind":"Node","apiVersion":"v1","metadata":{{"name":"{name}","labels":{{"beta.kubernetes.io/arch":"amd64","beta.kubernetes.io/os":"linux","kubernetes.io/arch":"amd64","kubernetes.io/hostname":"{name}","kubernetes.io/os":"linux","node.kubernetes.io/instance-type":"m6i.4xlarge","topology.kubernetes.io/region":"eu-1","topology.kubernetes.io/zone":"eu-1{zone}"}},"annotations":{{{ttl}"volumes.kubernetes.io/controller-managed-attach-detach":"true"}}}},"spec":{{"podCIDR":"10.{}.{}.0/24","podCIDRs":["10.{}.{}.0/24"],"providerID":"cloud://eu-1{zone}/{name}"}},"status":{{"capacity":{resources},"allocatable":{resources},"conditions":[{}],"addresses":[{{"type":"InternalIP","address":"{}"}},{{"type":"Hostname","address":"{name}"}}],"daemonEndpoints":{{"kubeletEndpoint":{{"Port":10250}}}},"nodeInfo":{{"machineID":"{number:032x}","systemUUID":"{number:032x}","bootID":"{number:032x}","kernelVersion":"6.8.0","osImage":"Debian GNU/Linux 13","containerRuntimeVersion":"containerd://2.1.0","kubeletVersion":"v1.36.0","kubeProxyVersion":"","operatingSystem":"linux","architecture":"amd64"}}}}}}"#,
         number / 256 % 256,
         number % 256,
         number / 256 % 256,
@@ -61,8 +104,8 @@ pub(super) fn node(number: usize) -> String {
 }
 
 /// Body of an application's replica set.
-pub(super) fn replica_set(number: usize, replicas: usize) -> String {
-    let (name, namespace) = (app(number), namespace(number));
+pub(crate) fn replica_set(world: &World, number: usize) -> String {
+    let (name, namespace, replicas) = (app(number), world.namespace(number), world.pods_of(number));
     format!(
         r#"{{"kind":"ReplicaSet","apiVersion":"apps/v1","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{}}},"spec":{{"replicas":{replicas},"selector":{{"matchLabels":{}}},"template":{{"metadata":{{"labels":{}}},"spec":{{"containers":[{{"name":"shop","image":"registry.example.com/shop/backend:1.24.3"}}]}}}}}}}}"#,
         labels(&name),
@@ -72,10 +115,10 @@ pub(super) fn replica_set(number: usize, replicas: usize) -> String {
 }
 
 /// Body of an application's budget.
-pub(super) fn budget(number: usize) -> String {
-    let (name, namespace) = (app(number), namespace(number));
+pub(crate) fn budget(world: &World, number: usize) -> String {
+    let (name, namespace, budget) = (app(number), world.namespace(number), world.budget);
     format!(
-        r#"{{"kind":"PodDisruptionBudget","apiVersion":"policy/v1","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{{"app.kubernetes.io/name":"{name}"}}}},"spec":{{"minAvailable":"80%","selector":{{"matchLabels":{}}},"unhealthyPodEvictionPolicy":"AlwaysAllow"}}}}"#,
+        r#"{{"kind":"PodDisruptionBudget","apiVersion":"policy/v1","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{{"app.kubernetes.io/name":"{name}"}}}},"spec":{{{budget},"selector":{{"matchLabels":{}}},"unhealthyPodEvictionPolicy":"AlwaysAllow"}}}}"#,
         selector(&name),
     )
 }
@@ -95,32 +138,41 @@ fn host_ip(node: usize) -> String {
 }
 
 /// A pod of the load.
-pub(super) struct Pod<'a> {
+pub(crate) struct Pod<'a> {
     /// Its namespace.
-    pub(super) namespace: &'a str,
+    pub(crate) namespace: &'a str,
     /// Its name.
-    pub(super) name: &'a str,
+    pub(crate) name: &'a str,
     /// Its application's name.
-    pub(super) app: &'a str,
+    pub(crate) app: &'a str,
     /// uid of its replica set, if it has one.
-    pub(super) owner: Option<&'a str>,
+    pub(crate) owner: Option<&'a str>,
     /// Number of its node.
-    pub(super) node: usize,
+    pub(crate) node: usize,
 }
 
-/// Number of the application and of the node of a pod.
-pub(super) fn place(pod: usize, shape: &Shape) -> (usize, usize) {
-    // Consecutive pods go to different namespaces and nodes, as they do where many controllers work at once.
-    (pod % shape.apps(), pod % shape.nodes.max(1))
-}
+/// Pods have numbers below this.
+pub(crate) const PODS_MAX: usize = 1 << 20;
+/// Odd, so that no two pods have the same digits.
+const SCATTER: usize = 7919;
 
 /// Name of a pod of an application.
-pub(super) fn pod_name(app: &str, pod: usize) -> String {
-    format!("{app}-{:05x}", (pod.wrapping_mul(7919)) & 0xf_ffff)
+pub(crate) fn pod_name(app: &str, pod: usize) -> String {
+    format!("{app}-{:05x}", pod.wrapping_mul(SCATTER) % PODS_MAX)
+}
+
+/// The number of the pod with this name.
+pub(crate) fn pod_number(name: &str) -> Option<usize> {
+    // What SCATTER has to be multiplied with to give 1 more than a multiple of PODS_MAX.
+    const BACK: usize = 315_407;
+    const { assert!(BACK * SCATTER % PODS_MAX == 1) };
+    let digits = name.rsplit_once('-')?.1;
+    let scattered = usize::from_str_radix(digits, 16).ok().filter(|number| *number < PODS_MAX)?;
+    Some(scattered * BACK % PODS_MAX)
 }
 
 /// Body of a pod as its replica set's controller sends it, but for its node.
-pub(super) fn pod(pod: &Pod<'_>) -> String {
+pub(crate) fn pod(pod: &Pod<'_>) -> String {
     let Pod { namespace, name, app, owner, .. } = pod;
     let owners = owner.map_or_else(String::new, |uid| {
         format!(
@@ -135,7 +187,7 @@ pub(super) fn pod(pod: &Pod<'_>) -> String {
 }
 
 /// The status that the kubelet of node number `node` reports for pod number `pod`, and the object's end.
-pub(super) fn status(pod: usize, node: usize) -> String {
+pub(crate) fn status(pod: usize, node: usize) -> String {
     let host = host_ip(node);
     let ip = format!("10.{}.{}.{}", 128 + pod / 65_536 % 64, pod / 256 % 256, pod % 256);
     let conditions: Vec<String> = [
@@ -172,14 +224,51 @@ mod tests {
         assert!((900..1100).contains(&body.len()), "{}", body.len());
         let status: serde_json::Value = serde_json::from_str(&format!("{{{}", status(70_000, 300))).unwrap();
         assert_eq!(status["status"]["podIP"], "10.129.17.112");
-        for body in [node(300), replica_set(4, 50), budget(4), namespace_body("x")] {
-            serde_json::from_str::<serde_json::Value>(&body).unwrap();
-        }
+        let world = World {
+            nodes: 10,
+            apps: 6,
+            pods: 20,
+            namespaces: 2,
+            budget: r#""maxUnavailable":"10%""#,
+            annotated: false,
+        };
+        let bodies =
+            [node(300, true), node(300, false), replica_set(&world, 4), budget(&world, 4), namespace_body("x")];
+        let values = bodies.map(|body| serde_json::from_str::<serde_json::Value>(&body).unwrap());
+        let annotation = |value: &serde_json::Value| value["metadata"]["annotations"].as_object().unwrap().len();
+        assert_eq!(
+            values.each_ref().map(|value| &value["kind"]),
+            ["Node", "Node", "ReplicaSet", "PodDisruptionBudget", "Namespace"]
+        );
+        assert_eq!((annotation(&values[0]), annotation(&values[1])), (2, 1));
+        assert_eq!((&values[2]["spec"]["replicas"], &values[3]["spec"]["maxUnavailable"]), (&3.into(), &"10%".into()));
     }
 
     #[test]
     fn pods_of_an_application_have_names_of_their_own() {
-        let names: std::collections::BTreeSet<String> = (0..150_000).map(|pod| pod_name("a", pod)).collect();
-        assert_eq!(names.len(), 150_000);
+        for pod in 0..PODS_MAX {
+            assert_eq!(pod_number(&pod_name("a-1", pod)), Some(pod));
+        }
+        for other in ["a", "a-", "a-100000", "a-xyz"] {
+            assert_eq!(pod_number(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn names_lead_back_to_numbers() {
+        assert_eq!((app_number(&app(7)), app_number("other-00007"), app_number("shop-x")), (Some(7), None, None));
+        assert_eq!((node_number(&node_name(123_456)), node_number("node-00001")), (Some(123_456), None));
+    }
+
+    #[test]
+    fn every_pod_has_its_application_and_its_node() {
+        let world = World { nodes: 4, apps: 3, pods: 11, namespaces: 2, budget: "", annotated: true };
+        let mut counted = [0; 3];
+        for pod in 0..world.pods {
+            counted[world.place(pod).0] += 1;
+            assert_eq!(world.place(pod).1, pod % 4);
+        }
+        assert_eq!(counted, [world.pods_of(0), world.pods_of(1), world.pods_of(2)]);
+        assert_eq!((0..3).map(|app| world.namespace(app)).collect::<Vec<_>>(), ["team-000", "team-001", "team-000"]);
     }
 }

@@ -15,6 +15,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::Error;
+use crate::apiserver::counters::Counters;
+use crate::apiserver::request::Target;
 
 /// Bytes asked of a socket at once.
 const READ: usize = 256 * 1024;
@@ -28,15 +30,21 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
 /// Where requests go, and who asks.
 #[derive(Clone)]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     address: Arc<str>,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     head: Arc<str>,
+    counters: Option<Arc<Counters>>,
 }
 
 impl Endpoint {
+    /// The same, whose requests are counted in `counters` as the server counts them.
+    pub(crate) fn counted(self, counters: Arc<Counters>) -> Self {
+        Self { counters: Some(counters), ..self }
+    }
+
     /// The current context of a kubeconfig; requests say that they come from `user_agent`.
-    pub(super) async fn from_kubeconfig(path: &std::path::Path, user_agent: &str) -> Result<Self, Error> {
+    pub(crate) async fn from_kubeconfig(path: &std::path::Path, user_agent: &str) -> Result<Self, Error> {
         let wrong = |why: &dyn std::fmt::Display| Error::Kubeconfig { path: path.to_owned(), why: why.to_string() };
         let file = Kubeconfig::read_from(path).map_err(|error| wrong(&error))?;
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
@@ -61,11 +69,11 @@ impl Endpoint {
         };
         let head =
             format!("Host: {address}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n{authorization}");
-        Ok(Self { address: address.into(), tls, head: head.into() })
+        Ok(Self { address: address.into(), tls, head: head.into(), counters: None })
     }
 
     /// Opens a connection.
-    pub(super) async fn connect(&self) -> Result<Connection, Error> {
+    pub(crate) async fn connect(&self) -> Result<Connection, Error> {
         let failed = |source| Error::Io { doing: format!("connecting to {}", self.address), source };
         let tcp = TcpStream::connect(&*self.address).await.map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
@@ -77,8 +85,14 @@ impl Endpoint {
             }
             None => Box::new(tcp),
         };
-        let head = self.head.clone();
-        Ok(Connection { io, head, out: Vec::new(), buffer: BytesMut::with_capacity(READ), body: Vec::new() })
+        Ok(Connection {
+            io,
+            head: self.head.clone(),
+            counters: self.counters.clone(),
+            out: Vec::new(),
+            buffer: BytesMut::with_capacity(READ),
+            body: Vec::new(),
+        })
     }
 }
 
@@ -90,9 +104,10 @@ enum Framing {
 }
 
 /// One connection; one request at a time.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     io: Box<dyn Io>,
     head: Arc<str>,
+    counters: Option<Arc<Counters>>,
     out: Vec<u8>,
     buffer: BytesMut,
     body: Vec<u8>,
@@ -100,13 +115,21 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Sends a request and reads the reply, which must have status `expected`.
-    pub(super) async fn exchange(
+    pub(crate) async fn exchange(
         &mut self,
         method: &str,
         path: &str,
         body: &[&[u8]],
         expected: u16,
     ) -> Result<&[u8], Error> {
+        match self.ask(method, path, body).await? {
+            (found, body) if found == expected => Ok(body),
+            (found, body) => Err(refused(method, path, found, body)),
+        }
+    }
+
+    /// Sends a request and reads the reply, whatever its status.
+    pub(crate) async fn ask(&mut self, method: &str, path: &str, body: &[&[u8]]) -> Result<(u16, &[u8]), Error> {
         let mut kept = std::mem::take(&mut self.body);
         kept.clear();
         let status = self
@@ -116,15 +139,12 @@ impl Connection {
             })
             .await;
         self.body = kept;
-        match status? {
-            found if found == expected => Ok(&self.body),
-            found => Err(refused(method, path, found, &self.body)),
-        }
+        Ok((status?, &self.body))
     }
 
     /// Sends a request and gives the reply's body to `each` as it arrives, until its end or until `each` says `false`
     /// (after that the connection is of no more use). Returns the status.
-    pub(super) async fn stream(
+    pub(crate) async fn stream(
         &mut self,
         method: &str,
         path: &str,
@@ -134,12 +154,13 @@ impl Connection {
         let failed = |source| Error::Io { doing: format!("{method} {path}"), source };
         self.send(method, path, body).await.map_err(failed)?;
         let (status, framing) = self.read_head().await.map_err(failed)?;
+        self.count(method, path, status);
         self.read_body(framing, each).await.map_err(failed)?;
         Ok(status)
     }
 
     /// Sends a request and gives, when the reply was a success, the body to `each`, as [`Connection::stream`].
-    pub(super) async fn watch(
+    pub(crate) async fn watch(
         &mut self,
         path: &str,
         opened: impl FnOnce() + Send,
@@ -148,11 +169,20 @@ impl Connection {
         let failed = |source| Error::Io { doing: format!("GET {path}"), source };
         self.send("GET", path, &[]).await.map_err(failed)?;
         let (status, framing) = self.read_head().await.map_err(failed)?;
+        self.count("GET", path, status);
         if status != 200 {
             return Err(refused("GET", path, status, &[]));
         }
         opened();
         self.read_body(framing, each).await.map_err(failed)
+    }
+
+    fn count(&self, method: &str, path: &str, status: u16) {
+        let Some(counters) = &self.counters else { return };
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        if let (Target::Resource(path), Ok(method)) = (Target::parse(path), method.parse()) {
+            counters.count(&method, &path, query, status);
+        }
     }
 
     async fn send(&mut self, method: &str, path: &str, body: &[&[u8]]) -> io::Result<()> {
@@ -161,7 +191,8 @@ impl Connection {
         self.out.clear();
         write!(self.out, "{method} {path} HTTP/1.1\r\n{}", self.head)?;
         if length > 0 {
-            write!(self.out, "Content-Type: application/json\r\nContent-Length: {length}\r\n")?;
+            let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+            write!(self.out, "Content-Type: {kind}\r\nContent-Length: {length}\r\n")?;
         }
         self.out.extend_from_slice(b"\r\n");
         for part in body {
@@ -258,7 +289,7 @@ fn refused(method: &str, path: &str, status: u16, body: &[u8]) -> Error {
 }
 
 /// Where `wanted` begins in `text`.
-pub(super) fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+pub(crate) fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     text.windows(wanted.len()).position(|window| window == wanted)
 }
 
@@ -285,7 +316,7 @@ mod tests {
         let (mut server, client) = tokio::io::duplex(3);
         tokio::spawn(async move { server.write_all(reply).await });
         let io = Box::new(tokio::io::join(client, tokio::io::sink()));
-        Connection { io, head: "".into(), out: Vec::new(), buffer: BytesMut::new(), body: Vec::new() }
+        Connection { io, head: "".into(), counters: None, out: Vec::new(), buffer: BytesMut::new(), body: Vec::new() }
     }
 
     #[tokio::test]

@@ -6,41 +6,41 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::bodies::{self, Pod};
+use super::Error;
+use super::bodies::{self, Pod, World};
 use super::http::{Connection, Endpoint};
-use super::{Error, Shape};
 use crate::time::Clock;
 
 /// One piece of the load per number.
-pub(super) trait Work: Send + Sync + 'static {
+pub(crate) trait Work: Send + Sync + 'static {
     /// Does piece `number`, one or more requests.
     fn piece(&self, connection: &mut Connection, number: usize) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
 /// How long pieces of work took.
 #[derive(Debug, Default)]
-pub(super) struct Took {
+pub(crate) struct Took {
     /// From the first piece's beginning to the last one's end.
-    pub(super) all: Duration,
+    pub(crate) all: Duration,
     /// Each piece, shortest first.
-    pub(super) each: Vec<Duration>,
+    pub(crate) each: Vec<Duration>,
 }
 
 impl Took {
     /// Pieces per second.
-    pub(super) fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.each.len() as f64 / self.all.as_secs_f64()
     }
 
     /// The time that so many percent of the pieces did not exceed.
-    pub(super) fn percentile(&self, percent: usize) -> Duration {
+    pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let rank = (self.each.len() * percent).div_ceil(100);
         self.each.get(rank.saturating_sub(1)).copied().unwrap_or_default()
     }
 }
 
 /// Does pieces 0 to `count` of `work` over `connections` connections; each takes the next piece when it has done one.
-pub(super) async fn run<W: Work>(
+pub(crate) async fn run<W: Work>(
     clock: &Clock,
     endpoint: &Endpoint,
     connections: usize,
@@ -78,39 +78,39 @@ pub(super) async fn run<W: Work>(
     Ok(took)
 }
 
-/// Creates namespaces.
-pub(super) struct Namespaces;
+/// Creates namespaces with these names.
+pub(crate) struct Namespaces(pub(crate) Vec<String>);
 
 impl Work for Namespaces {
     async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
-        let name = if number == bodies::NAMESPACES { bodies::WATCHED.to_owned() } else { bodies::namespace(number) };
-        let body = bodies::namespace_body(&name);
+        let Some(name) = self.0.get(number) else { return Ok(()) };
+        let body = bodies::namespace_body(name);
         connection.exchange("POST", "/api/v1/namespaces", &[body.as_bytes()], 201).await.map(|_| ())
     }
 }
 
-/// Creates nodes.
-pub(super) struct Nodes;
+/// Creates the nodes of a world.
+pub(crate) struct Nodes(pub(crate) World);
 
 impl Work for Nodes {
     async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
-        let body = bodies::node(number);
+        let body = bodies::node(number, self.0.annotated);
         connection.exchange("POST", "/api/v1/nodes", &[body.as_bytes()], 201).await.map(|_| ())
     }
 }
 
 /// Creates the replica sets of applications and keeps their uids.
-pub(super) struct ReplicaSets {
-    /// Pods of each.
-    pub(super) replicas: usize,
+pub(crate) struct ReplicaSets {
+    /// Where they are.
+    pub(crate) world: World,
     /// uid by application.
-    pub(super) uids: std::sync::Mutex<Vec<Arc<str>>>,
+    pub(crate) uids: std::sync::Mutex<Vec<Arc<str>>>,
 }
 
 impl Work for ReplicaSets {
     async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
-        let body = bodies::replica_set(number, self.replicas);
-        let path = format!("/apis/apps/v1/namespaces/{}/replicasets", bodies::namespace(number));
+        let body = bodies::replica_set(&self.world, number);
+        let path = format!("/apis/apps/v1/namespaces/{}/replicasets", self.world.namespace(number));
         let reply = connection.exchange("POST", &path, &[body.as_bytes()], 201).await?;
         let uid = text_member(reply, "uid").ok_or_else(|| Error::Reply(format!("no uid after POST {path}")))?;
         let mut uids = self.uids.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -121,41 +121,65 @@ impl Work for ReplicaSets {
     }
 }
 
-/// Creates budgets.
-pub(super) struct Budgets;
+/// Creates the budgets of a world, one per application.
+pub(crate) struct Budgets(pub(crate) World);
 
 impl Work for Budgets {
     async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
-        let body = bodies::budget(number);
-        let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", bodies::namespace(number));
+        let body = bodies::budget(&self.0, number);
+        let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", self.0.namespace(number));
         connection.exchange("POST", &path, &[body.as_bytes()], 201).await.map(|_| ())
     }
 }
 
 /// Creates pods and then, as a kubelet would, updates the status of what came back.
-pub(super) struct Pods {
-    /// How many of everything there is.
-    pub(super) shape: Shape,
+pub(crate) struct Pods {
+    /// Where they are.
+    pub(crate) world: World,
     /// uid of each application's replica set.
-    pub(super) owners: Vec<Arc<str>>,
+    pub(crate) owners: Vec<Arc<str>>,
 }
 
 impl Work for Pods {
     async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
-        let (app, node) = bodies::place(number, &self.shape);
-        let (namespace, app_name) = (bodies::namespace(app), bodies::app(app));
+        let created = self.create(connection, number).await?;
+        self.report_ready(connection, number, &created).await
+    }
+}
+
+impl Pods {
+    /// Creates a pod, as its replica set's controller and the scheduler do; returns the server's answer up to the status.
+    pub(crate) async fn create(&self, connection: &mut Connection, number: usize) -> Result<Vec<u8>, Error> {
+        let (app, node) = self.world.place(number);
+        let (namespace, app_name) = (self.world.namespace(app), bodies::app(app));
         let name = bodies::pod_name(&app_name, number);
         let owner = self.owners.get(app).map(|uid| &**uid);
         let body = bodies::pod(&Pod { namespace: &namespace, name: &name, app: &app_name, owner, node });
         let path = format!("/api/v1/namespaces/{namespace}/pods");
         let created = connection.exchange("POST", &path, &[body.as_bytes()], 201).await?;
-        // The status is the last member of what the server answers; all before it goes back as it came.
+        // The status is the last member of what the server answers.
         let end =
             last(created, br#""status":{"#).ok_or_else(|| Error::Reply(format!("no status after POST {path}")))?;
-        let kept = created[..end].to_vec();
+        Ok(created[..end].to_vec())
+    }
+
+    /// Reports the pod as ready, as its kubelet does; `created` is from [`Pods::create`] and goes back as it came.
+    pub(crate) async fn report_ready(
+        &self,
+        connection: &mut Connection,
+        number: usize,
+        created: &[u8],
+    ) -> Result<(), Error> {
+        let (app, node) = self.world.place(number);
+        let path = format!("{}/status", self.path(app, number));
         let status = bodies::status(number, node);
-        let path = format!("{path}/{name}/status");
-        connection.exchange("PUT", &path, &[&kept, status.as_bytes()], 200).await.map(|_| ())
+        connection.exchange("PUT", &path, &[created, status.as_bytes()], 200).await.map(|_| ())
+    }
+
+    /// Path of a pod.
+    pub(crate) fn path(&self, app: usize, number: usize) -> String {
+        let name = bodies::pod_name(&bodies::app(app), number);
+        format!("/api/v1/namespaces/{}/pods/{name}", self.world.namespace(app))
     }
 }
 
@@ -164,11 +188,19 @@ fn last(text: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 /// The text of the first member `name` of encoded JSON, wherever it is.
-pub(super) fn text_member<'a>(json: &'a [u8], name: &str) -> Option<&'a str> {
+pub(crate) fn text_member<'a>(json: &'a [u8], name: &str) -> Option<&'a str> {
     let begin = format!("\"{name}\":\"");
     let from = super::http::find(json, begin.as_bytes())? + begin.len();
     let length = json[from..].iter().position(|byte| *byte == b'"')?;
     std::str::from_utf8(&json[from..from + length]).ok()
+}
+
+/// The whole number that is the first member `name` of encoded JSON, wherever it is.
+pub(crate) fn number_member(json: &[u8], name: &str) -> Option<i64> {
+    let begin = format!("\"{name}\":");
+    let from = super::http::find(json, begin.as_bytes())? + begin.len();
+    let length = json[from..].iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(&json[from..from + length]).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -180,6 +212,10 @@ mod tests {
         let json = br#"{"metadata":{"uid":"u-1","continue":"abc"},"status":{"x":1},"status":{"phase":"Pending"}}"#;
         assert_eq!(text_member(json, "continue"), Some("abc"));
         assert_eq!(text_member(json, "resourceVersion"), None);
+        assert_eq!(
+            (number_member(json, "x"), number_member(json, "uid"), number_member(json, "y")),
+            (Some(1), None, None)
+        );
         assert!(json[last(json, br#""status":{"#).unwrap()..].starts_with(br#""status":{"phase""#));
     }
 

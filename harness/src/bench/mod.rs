@@ -11,11 +11,11 @@
 //!
 //! Clients and server share the machine, so [`http`] does as little as it can. The load is the same on every run.
 
-mod bodies;
-mod http;
+pub(crate) mod bodies;
+pub(crate) mod http;
 mod lists;
-mod load;
-mod process;
+pub(crate) mod load;
+pub(crate) mod process;
 pub mod report;
 mod watchers;
 
@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use self::bodies::World;
 use self::http::Endpoint;
 use self::load::Took;
 use self::process::{Server, Usage};
@@ -60,8 +61,10 @@ impl Default for Shape {
 }
 
 impl Shape {
-    fn apps(&self) -> usize {
-        self.budgets.max(1)
+    fn world(&self) -> World {
+        let Self { nodes, pods, budgets, .. } = *self;
+        let budget = r#""minAvailable":"80%""#;
+        World { nodes, apps: budgets.max(1), pods, namespaces: NAMESPACES, budget, annotated: true }
     }
 }
 
@@ -134,6 +137,8 @@ pub enum Error {
     Task(String),
 }
 
+/// Applications live in so many namespaces.
+const NAMESPACES: usize = 100;
 /// Servers that are started to measure the start.
 const STARTS: usize = 9;
 /// Objects per page of the paged list.
@@ -297,20 +302,22 @@ impl Bench<'_> {
 
     async fn write(&self, rows: &mut Vec<Row>) -> Result<(), Error> {
         let Shape { pods, nodes, budgets, connections, .. } = self.shape;
-        let (clock, apps) = (&self.clock, self.shape.apps());
+        let (clock, world) = (&self.clock, self.shape.world());
+        let apps = world.apps;
         let endpoint = self.endpoint("controllers").await?;
         self.say(format!("write: {nodes} nodes, {apps} replica sets, {budgets} budgets"));
-        load::run(clock, &endpoint, connections, bodies::NAMESPACES + 1, Arc::new(load::Namespaces)).await?;
-        load::run(clock, &endpoint, connections, nodes, Arc::new(load::Nodes)).await?;
+        let mut names: Vec<String> = (0..world.namespaces).map(bodies::namespace).collect();
+        names.push(bodies::WATCHED.to_owned());
+        load::run(clock, &endpoint, connections, world.namespaces + 1, Arc::new(load::Namespaces(names))).await?;
+        load::run(clock, &endpoint, connections, nodes, Arc::new(load::Nodes(world))).await?;
         let uids = Mutex::new(vec!["".into(); apps]);
-        let sets = Arc::new(load::ReplicaSets { replicas: pods / apps, uids });
+        let sets = Arc::new(load::ReplicaSets { world, uids });
         load::run(clock, &endpoint, connections, apps, sets.clone()).await?;
-        load::run(clock, &endpoint, connections, budgets, Arc::new(load::Budgets)).await?;
+        load::run(clock, &endpoint, connections, budgets, Arc::new(load::Budgets(world))).await?;
         self.say(format!("write: {pods} pods over {connections} connections"));
         let owners = sets.uids.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let before = self.usage();
-        let took =
-            load::run(clock, &endpoint, connections, pods, Arc::new(load::Pods { shape: self.shape, owners })).await?;
+        let took = load::run(clock, &endpoint, connections, pods, Arc::new(load::Pods { world, owners })).await?;
         let rate = Row::new("pods created and their status updated", Unit::PerSecond, took.rate());
         rows.push(rate.wanted(figures::PODS).beside(figures::PODS_REFERENCE));
         self.cpu("pod", before, pods, rows);
@@ -342,8 +349,9 @@ impl Bench<'_> {
             let listed = lists::list(&self.clock, connection, PODS, query, limit, true).await?;
             complete(&format!("{PODS}?{query}&limit={limit}"), listed.items, pods)?;
         }
-        let on_node = (0..pods).filter(|pod| bodies::place(*pod, &self.shape).1 == 0).count();
-        let of_app = (0..pods).filter(|pod| bodies::place(*pod, &self.shape).0 == 0).count();
+        let world = self.shape.world();
+        let on_node = (0..pods).filter(|pod| world.place(*pod).1 == 0).count();
+        let of_app = (0..pods).filter(|pod| world.place(*pod).0 == 0).count();
         let app = bodies::app(0);
         for (name, query, expected) in [
             ("list of the pods of a node", format!("fieldSelector=spec.nodeName%3D{}", bodies::node_name(0)), on_node),

@@ -15,14 +15,14 @@ use crate::time::Clock;
 const TICK: Duration = Duration::from_millis(10);
 
 /// A server that we started; dropping it ends it.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
     folder: PathBuf,
 }
 
 impl Server {
     /// Starts `plumbline serve` with `arguments` and waits until it says that it is ready.
-    pub(super) async fn start(program: &Path, arguments: &[&str], number: usize) -> Result<Self, Error> {
+    pub(crate) async fn start(program: &Path, arguments: &[&str], number: usize) -> Result<Self, Error> {
         let failed = |source| Error::Io { doing: format!("starting {} serve", program.display()), source };
         let folder = std::env::temp_dir().join(format!("plumbline-bench-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(failed)?;
@@ -40,17 +40,17 @@ impl Server {
     }
 
     /// How a client reaches it.
-    pub(super) fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
     }
 
     /// Its process.
-    pub(super) fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
     /// Ends it.
-    pub(super) async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         // It holds nothing worth a graceful end; an error says that it has ended already.
         let _ = self.child.kill().await;
     }
@@ -63,7 +63,7 @@ impl Drop for Server {
 }
 
 /// Time from starting the program until its ready line, and until it has answered a first request over HTTPS.
-pub(super) async fn time_to_ready(
+pub(crate) async fn time_to_ready(
     clock: &Clock,
     program: &Path,
     arguments: &[&str],
@@ -81,18 +81,18 @@ pub(super) async fn time_to_ready(
 
 /// What processes have used.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// Processor time, of the programs and of the kernel for them.
-    pub(super) cpu: Duration,
+    pub(crate) cpu: Duration,
     /// Resident memory in bytes.
-    pub(super) resident: u64,
+    pub(crate) resident: u64,
     /// Most resident memory so far in bytes.
-    pub(super) peak: u64,
+    pub(crate) peak: u64,
 }
 
 impl Usage {
     /// The sum over `pids`; `None` where the system has no `/proc`, or a process is gone, or none is asked for.
-    pub(super) fn of(pids: &[u32]) -> Option<Self> {
+    pub(crate) fn of(pids: &[u32]) -> Option<Self> {
         let mut sum = Self::default();
         for pid in pids {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -142,7 +142,8 @@ impl Report {
     }
 }
 
-fn tell(value: f64, unit: Unit) -> String {
+/// A number with its unit, for people.
+pub(crate) fn tell(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds if value < 0.001 => format!("{:.0} µs", value * 1e6),
         Unit::Seconds if value < 0.1 => format!("{:.2} ms", value * 1e3),

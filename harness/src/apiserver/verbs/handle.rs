@@ -54,6 +54,9 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     let yaml = wants_yaml(&request);
     let serve = |break_after| serve(server, &request, &target, caller.clone(), break_after);
     let (mut reply, lost) = carry_out(verdict, server.clock(), serve, || gone(server, &request)).await;
+    if let Target::Resource(path) = &target {
+        server.counters().count(&request.method, path, &request.query, reply.status);
+    }
     if yaml && reply.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json") {
         super::in_yaml(&mut reply);
     }
@@ -218,8 +221,11 @@ fn deprecation(kind: &Kind) -> Option<Cow<'static, str>> {
     Some(Cow::Borrowed(text))
 }
 
-/// Paths under `/plumbline`: what only this server has.
+/// `/metrics`, and the paths under `/plumbline`: what only this server has.
 fn own_paths(server: &ApiServer, request: &ApiRequest) -> Option<Reply> {
+    if request.path == "/metrics" {
+        return Some(metrics(server, &request.method));
+    }
     let path = request.path.strip_prefix("/plumbline/")?;
     Some(match (path, &request.method) {
         ("compact", &Method::POST) => {
@@ -240,6 +246,18 @@ fn own_paths(server: &ApiServer, request: &ApiRequest) -> Option<Reply> {
             discovery::page_not_found()
         }
     })
+}
+
+/// The counters; DELETE lets them begin at 0 again, as upstream's do.
+fn metrics(server: &ApiServer, method: &Method) -> Reply {
+    if method == Method::DELETE {
+        server.counters().reset();
+        return Reply::text(200, "metrics reset\n");
+    }
+    let mut reply = Reply::text(200, server.counters().text());
+    let kind = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    reply
 }
 
 /// The transcript, one JSON object per line.
