@@ -40,6 +40,10 @@ serve *ARGS:
 bench *ARGS:
     cargo run --release -- bench server {{ARGS}}
 
+# speed and size of our controllers, or of --command's, in a large cluster; beside --vs's
+scale *ARGS:
+    cargo build --release -p plumbline-controllers && cargo run --release -- scale {{ARGS}}
+
 # the crate documentation
 docs:
     cargo doc --workspace --no-deps --open

@@ -24,6 +24,7 @@
 //! | [`catalogue`] | which fixture shows which rule of Kubernetes, and what is missing |
 //! | [`conformance`] | who was tested against what, in a document that cannot disagree with itself |
 //! | [`bench`] | how fast and how small the API server is |
+//! | [`scale`] | how fast and how small controllers are in a large cluster |
 //! | [`cli`], [`exit`] | the program |
 //!
 //! Absences that matter: the judge (`expect`, `invariants`, `apiserver`) shares no code with the judged, only
@@ -44,6 +45,7 @@ pub mod plan;
 pub mod process;
 pub mod report;
 pub mod runner;
+pub mod scale;
 pub(crate) mod secret;
 pub mod snapshot;
 pub mod subject;

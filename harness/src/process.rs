@@ -104,6 +104,14 @@ impl Guarded {
         }
     }
 
+    /// Its process id, where the system tells (`/proc`): soon after the start, until its end.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        let guard = self.guard.id()?;
+        let children = std::fs::read_to_string(format!("/proc/{guard}/task/{guard}/children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
+    }
+
     /// Ends it and its children where they stand; returns at once.
     pub fn kill(&mut self) {
         if let Some(orders) = self.orders.take() {

@@ -10,6 +10,7 @@ mod lint;
 mod list;
 mod place;
 mod run;
+mod scale;
 mod select;
 mod serve;
 mod verify;
@@ -55,6 +56,8 @@ enum Verb {
     Serve(serve::Args),
     /// Measure the fake API server
     Bench(bench::Args),
+    /// Measure controllers in a large cluster
+    Scale(Box<scale::Args>),
 }
 
 /// Why a verb could not do its work.
@@ -93,6 +96,7 @@ pub fn main() -> Exit {
         Some(Verb::Catalogue(args)) => catalogue::main(&args),
         Some(Verb::Compare(args)) => compare::main(&args),
         Some(Verb::Bench(args)) => bench::main(&args),
+        Some(Verb::Scale(args)) => scale::main(&args),
         Some(Verb::Serve(args)) => serve::main(&args).map_err(Error::Environment),
     };
     let (exit, message) = match result {

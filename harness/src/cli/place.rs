@@ -113,7 +113,7 @@ pub(super) struct PlaceArgs {
 
 /// A kind of cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ClusterKind {
+pub(super) enum ClusterKind {
     /// The embedded API server: in virtual time if the subject is in-process, over HTTPS otherwise
     Fake,
     /// etcd and kube-apiserver as processes
@@ -350,7 +350,7 @@ impl PlaceArgs {
     }
 }
 
-fn variable(text: &str) -> Result<(String, String), String> {
+pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     if name.is_empty() { Err("the name is missing".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
 }
@@ -360,7 +360,7 @@ fn companion(text: &str) -> Result<(Controller, String), String> {
     Ok((controller(&of)?, name))
 }
 
-fn controller(text: &str) -> Result<Controller, String> {
+pub(super) fn controller(text: &str) -> Result<Controller, String> {
     let known = || Controller::ALL.map(Controller::as_str).join(", ");
     Controller::parse(text).ok_or_else(|| format!("no such controller; there are {}", known()))
 }

@@ -246,6 +246,10 @@ impl Running for Launched {
         .boxed_local()
     }
 
+    fn pid(&self) -> Option<u32> {
+        self.process.pid()
+    }
+
     fn crash(&mut self) {
         self.cut.now();
         self.process.kill();

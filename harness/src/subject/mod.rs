@@ -114,6 +114,11 @@ pub trait Running {
         true
     }
 
+    /// Its process, if it is one of its own and runs.
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+
     /// Ends it where it stands, without a chance to tidy up.
     fn crash(&mut self);
 

@@ -1,0 +1,329 @@
+//! `plumbline scale`: how fast and how small controllers are in a large cluster.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget};
+
+use super::place::{ClusterKind, controller, variable};
+use super::{Error, duration, talk};
+use crate::cluster::provision::{envtest, k3s, kind, kubeconfig};
+use crate::exit::Exit;
+use crate::fixture::Controller;
+use crate::scale::{self, Cluster, Options, Report, Scenario, Shape, Told, subject::Command};
+use crate::subject::command;
+
+/// Our own controllers, as they are measured when nobody names others.
+const OURS: &str = "plumbline-controllers";
+/// Alone, without a port, as fast as the server answers.
+const OUR_FLAGS: [&str; 3] = ["--leader-elect=false", "--secure-port=0", "--kube-api-qps=0"];
+
+/// Flags of `scale`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Nodes
+    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().nodes, value_parser = count)]
+    nodes: usize,
+    /// Pods, all ready, spread over replica sets and nodes
+    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().pods, value_parser = count)]
+    pods: usize,
+    /// Replica sets, each with a budget of `maxUnavailable: 10%`
+    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().budgets, value_parser = count)]
+    budgets: usize,
+    /// Namespaces
+    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().namespaces, value_parser = count)]
+    namespaces: usize,
+    /// Per cent of nodes, or of replica sets, that a scenario is about; a tenth of that is drained
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=40))]
+    share: u8,
+
+    /// What happens, in this order, on one cluster; `start` comes first in any case
+    #[arg(long, value_name = "SCENARIOS", value_enum, value_delimiter = ',', default_value = "start")]
+    scenario: Vec<Scenario>,
+    /// Also measure what a budget's sync costs in one namespace with 1,000, 10,000 and 50,000 pods
+    #[arg(long)]
+    curve: bool,
+    /// Measure the curve alone
+    #[arg(long, conflicts_with = "scenario")]
+    curve_only: bool,
+    /// How long a scenario may take
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "15m")]
+    limit: Duration,
+    /// Connections of the load
+    #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = count)]
+    connections: usize,
+
+    /// How to print
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// End with 100 when a target is missed
+    #[arg(long)]
+    enforce: bool,
+    /// Folder for the logs of whatever is started [default: a temporary one, removed at the end unless something went wrong]
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+
+    #[command(flatten, next_help_heading = "Subject")]
+    subject: SubjectArgs,
+
+    #[command(flatten, next_help_heading = "Cluster")]
+    cluster: ClusterArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct SubjectArgs {
+    /// Command line of the subject, quoted as for a shell. `{kubeconfig}`, `{port}` and `{controllers}` are filled in; without any of
+    /// them it is taken for a drop-in for kube-controller-manager and gets its flags at the end [default: the
+    /// plumbline-controllers beside this program, with --leader-elect=false --secure-port=0 --kube-api-qps=0]
+    #[arg(long, value_name = "COMMAND", alias = "subject")]
+    command: Option<String>,
+    /// Command line of a second subject: on a fresh cluster of the same kind, after the first
+    #[arg(long, value_name = "COMMAND")]
+    vs: Option<String>,
+    /// Variable for the environment of the commands; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    command_env: Vec<(String, String)>,
+    /// Name of the subject in the report [default: the program's name]
+    #[arg(long, value_name = "NAME")]
+    subject_name: Option<String>,
+    /// Name of the second subject in the report [default: the program's name]
+    #[arg(long, value_name = "NAME", requires = "vs")]
+    vs_name: Option<String>,
+    /// Controllers to start
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = controller,
+        default_value = "disruption,podgc,taint-eviction,ttl")]
+    subject_controllers: Vec<Controller>,
+}
+
+#[derive(Debug, clap::Args)]
+struct ClusterArgs {
+    /// Where: the fake server runs over HTTPS, as a process of its own
+    #[arg(long, value_enum, default_value_t = ClusterKind::Fake)]
+    cluster: ClusterKind,
+
+    #[command(flatten, next_help_heading = "Cluster envtest")]
+    envtest: envtest::Options,
+
+    #[command(flatten, next_help_heading = "Cluster k3s")]
+    k3s: k3s::Options,
+
+    #[command(flatten, next_help_heading = "Cluster kind")]
+    kind: kind::Options,
+
+    #[command(flatten, next_help_heading = "Cluster kubeconfig")]
+    found: kubeconfig::Options,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A table for people.
+    Text,
+    /// One document for programs.
+    Json,
+}
+
+/// A number of things.
+fn count(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|count| (1..=1_000_000).contains(count))
+        .ok_or_else(|| "1 to 1000000 can be had".to_owned())
+}
+
+/// Runs the verb.
+pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+    let environment =
+        |what: &str, error: &dyn std::fmt::Display| Error::Environment(format!("unable to {what}: {error}"));
+    let temporary = tempfile::Builder::new().prefix("plumbline-").tempdir();
+    let temporary = temporary.map_err(|error| environment("make a temporary folder", &error))?;
+    let options = options(args, temporary.path())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| environment("start the runtime", &error))?;
+    let progress = Progress::new();
+    let report = runtime.block_on(scale::run(&options, &|told| progress.tell(told)));
+    progress.end();
+    // What was logged is evidence when something goes wrong.
+    let logs = || match &args.logs {
+        Some(logs) => logs.display().to_string(),
+        None => temporary.keep().display().to_string(),
+    };
+    let report = match report {
+        Ok(report) => report,
+        Err(scale::Error::Usage(why)) => return Err(Error::Usage(why)),
+        Err(error) => return Err(Error::Environment(format!("{error}\n  Logs are in {}", logs()))),
+    };
+    print(&report, args.format)?;
+    let unfinished: Vec<String> = report
+        .unfinished()
+        .map(|(subject, measured)| {
+            let left = measured.left.as_deref().unwrap_or_default();
+            format!("plumbline: {}, {}: not at its end: {left}", subject.name, measured.scenario.as_str())
+        })
+        .collect();
+    let mut failed = !unfinished.is_empty();
+    if failed {
+        talk(&format!("{}\n  Logs are in {}", unfinished.join("\n"), logs()));
+    }
+    for missed in report.missed() {
+        let (scenario, measure) = (missed.scenario.as_str(), missed.measure);
+        talk(&format!("plumbline: target missed: {scenario}, {measure:?}: {:.3}", missed.ratio));
+        failed |= args.enforce;
+    }
+    Ok(if failed { Exit::FixturesFailed } else { Exit::Ok })
+}
+
+fn options(args: &Args, temporary: &Path) -> Result<Options, Error> {
+    let Args { nodes, pods, budgets, namespaces, share, .. } = *args;
+    let share = usize::from(share);
+    if pods < budgets {
+        return Err(Error::Usage("--pods: every replica set has one at least".to_owned()));
+    }
+    let mut subjects = vec![command(args.subject.command.as_deref(), args.subject.subject_name.clone(), args)?];
+    if let Some(vs) = &args.subject.vs {
+        subjects.push(command(Some(vs), args.subject.vs_name.clone(), args)?);
+    }
+    let cluster = &args.cluster;
+    let cluster = match cluster.cluster {
+        ClusterKind::Fake => Cluster::Fake,
+        ClusterKind::Envtest => Cluster::Envtest(cluster.envtest.clone()),
+        ClusterKind::K3s => Cluster::K3s(cluster.k3s.clone()),
+        ClusterKind::Kind => Cluster::Kind(cluster.kind.clone()),
+        ClusterKind::Kubeconfig => Cluster::Kubeconfig(cluster.found.clone()),
+    };
+    let mut scenarios = args.scenario.clone();
+    scenarios.dedup();
+    Ok(Options {
+        shape: Shape { nodes, pods, budgets, namespaces, share },
+        scenarios: if args.curve_only { Vec::new() } else { scenarios },
+        curve: args.curve || args.curve_only,
+        cluster,
+        subjects,
+        controllers: args.subject.subject_controllers.clone(),
+        connections: args.connections,
+        limit: args.limit,
+        logs: args.logs.clone().unwrap_or_else(|| temporary.to_owned()),
+    })
+}
+
+/// The subject of a command line, or our own controllers.
+fn command(line: Option<&str>, name: Option<String>, args: &Args) -> Result<Command, Error> {
+    let argv = match line {
+        Some(line) => shell_words::split(line).map_err(|error| Error::Usage(format!("{line:?}: {error}")))?,
+        None => ours()?,
+    };
+    let program = argv.first().ok_or_else(|| Error::Usage("the command line is empty".to_owned()))?;
+    let usual = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+    Ok(Command(command::Command {
+        name: name.or(usual).unwrap_or_else(|| program.clone()),
+        env: args.subject.command_env.clone(),
+        argv,
+        ..command::Command::default()
+    }))
+}
+
+/// Our controllers beside this program.
+fn ours() -> Result<Vec<String>, Error> {
+    let program = std::env::current_exe().ok().map(|program| program.with_file_name(OURS));
+    let Some(program) = program.filter(|program| program.is_file()) else {
+        let next = "build it (cargo build --release -p plumbline-controllers), or name another one with --command";
+        return Err(Error::Environment(format!("{OURS} is not beside this program: {next}")));
+    };
+    let mut argv = vec![program.to_string_lossy().into_owned()];
+    argv.extend(OUR_FLAGS.map(str::to_owned));
+    Ok(argv)
+}
+
+fn print(report: &Report, format: Format) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match format {
+        Format::Text => report.table(&mut out)?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, report)?;
+            writeln!(out)?;
+        }
+    }
+    out.flush()
+}
+
+/// Phases as lines, and below them, on a terminal, a line that changes.
+struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let on = io::stderr().is_terminal();
+        Self { bar: on.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4))) }
+    }
+
+    fn tell(&self, told: Told) {
+        match (&self.bar, told) {
+            (Some(bar), Told::Phase(text)) => bar.println(text),
+            (Some(bar), Told::Progress(text)) => bar.set_message(text),
+            (None, Told::Phase(text)) => talk(&text),
+            (None, Told::Progress(_)) => {}
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+    use rstest::rstest;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parsed(words: &[&str]) -> Result<Options, String> {
+        let line = std::iter::once(&"scale").chain(words);
+        let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
+        options(&line.args, Path::new("/logs")).map_err(|error| format!("{error:?}"))
+    }
+
+    #[test]
+    fn the_issues_numbers_are_the_usual_ones() {
+        let options = parsed(&["--command", "kcm --a='b c'"]).unwrap();
+        assert_eq!(options.shape, Shape { nodes: 5_000, pods: 150_000, budgets: 3_000, namespaces: 10, share: 10 });
+        assert_eq!((options.scenarios, options.curve), (vec![Scenario::Start], false));
+        assert_eq!((options.subjects[0].name(), options.subjects[0].0.argv.len()), ("kcm", 2));
+        assert_eq!(options.controllers, Controller::ALL);
+    }
+
+    #[test]
+    fn two_subjects_have_names() {
+        let words = ["--subject", "/a/one", "--vs", "/b/two -x", "--vs-name", "upstream", "--curve-only"];
+        let options = parsed(&words).unwrap();
+        let names: Vec<_> = options.subjects.iter().map(Command::name).collect();
+        assert_eq!(names, ["one", "upstream"]);
+        assert_eq!((options.scenarios, options.curve), (vec![], true));
+    }
+
+    #[rstest]
+    #[case(&["--nodes", "0"], "1 to 1000000")]
+    #[case(&["--pods", "2", "--budgets", "3"], "every replica set")]
+    #[case(&["--share", "41"], "41 is not in 1..=40")]
+    #[case(&["--scenario", "flood"], "taint-storm")]
+    #[case(&["--command", "'"], "missing closing quote")]
+    #[case(&["--command", " "], "empty")]
+    #[case(&["--command", "a", "--vs-name", "b"], "--vs")]
+    fn nonsense_is_refused(#[case] words: &[&str], #[case] expected: &str) {
+        let mut all = vec!["--command", "a"];
+        if words.contains(&"--command") {
+            all.clear();
+        }
+        all.extend(words);
+        let error = parsed(&all).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -1,0 +1,89 @@
+//! What a budget's sync costs in namespaces of several sizes: the same, if it looks at its own pods alone.
+//!
+//! All pods are in one namespace, and every budget has as many. Budgets are changed one after the other, between two ways to
+//! write the same limit: a new generation, one sync, one status, no other event.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::report::Point;
+use super::run::{BUDGET, Bench, LOOK};
+use super::subject::{Command, Live};
+use super::{Error, Options, Say};
+use crate::bench::bodies::{self, World};
+use crate::bench::load::number_member;
+
+/// Pods of the namespace.
+const SIZES: [usize; 3] = [1_000, 10_000, 50_000];
+/// Pods of a budget.
+const OWN: usize = 50;
+/// Pods of a node.
+const PODS_OF_NODE: usize = 30;
+/// Budgets that are changed, in turn.
+const BUDGETS: usize = 20;
+/// Changes of each.
+const ROUNDS: usize = 50;
+/// The same limit of [`OWN`] pods, as a number and as a share.
+const LIMITS: [&str; 2] = [r#"{"spec":{"maxUnavailable":5}}"#, r#"{"spec":{"maxUnavailable":"10%"}}"#];
+
+/// Measures `command`, on a fresh cluster for each size.
+pub(super) async fn measure(
+    options: &Options,
+    command: &Command,
+    folder: &Path,
+    say: Say<'_>,
+) -> Result<Vec<Point>, Error> {
+    let mut points = Vec::new();
+    for pods in SIZES {
+        let world = World {
+            nodes: pods / PODS_OF_NODE,
+            apps: pods / OWN,
+            pods,
+            namespaces: 1,
+            budget: BUDGET,
+            annotated: false,
+        };
+        let folder = folder.join(format!("curve-{pods}"));
+        let mut bench = Bench::start(options, world, &folder, say).await?;
+        let point = point(&mut bench, command).await;
+        points.push(bench.end(point).await?);
+    }
+    Ok(points)
+}
+
+async fn point(bench: &mut Bench<'_>, command: &Command) -> Result<Point, Error> {
+    let pods = bench.model.world.pods;
+    let first = bench.first(command).await?;
+    if let Some(left) = first.left {
+        return Err(Error::Environment(format!("{pods} pods in one namespace: {left}")));
+    }
+    bench.say(format!("{pods} pods in one namespace: {} syncs", BUDGETS * ROUNDS));
+    let processor = |bench: &Bench<'_>| bench.live.as_ref().and_then(Live::usage).map(|usage| usage.cpu);
+    let before = processor(bench).unwrap_or_default();
+    let mut connection = bench.endpoint.connect().await?;
+    let mut times = Vec::new();
+    for round in 0..ROUNDS {
+        for app in 0..BUDGETS {
+            let namespace = bench.model.world.namespace(app);
+            let path = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{}", bodies::app(app));
+            let begin = bench.clock.elapsed();
+            let changed = connection.exchange("PATCH", &path, &[LIMITS[round % 2].as_bytes()], 200).await?;
+            let generation = number_member(changed, "generation")
+                .ok_or_else(|| crate::bench::Error::Reply(format!("no generation after PATCH {path}")))?;
+            bench.follower.held().expect_generation(app, generation);
+            if let Some(left) = bench.until("curve", |left| left.budgets == 0).await? {
+                return Err(Error::Environment(format!("{pods} pods in one namespace, {path}: {left}")));
+            }
+            let end = bench.follower.held().right_since(app).unwrap_or_default();
+            times.push(end.saturating_sub(begin));
+        }
+    }
+    // The system counts processor time in ticks; what is still being tidied up belongs to it.
+    bench.clock.sleep(LOOK).await;
+    let spent = processor(bench).unwrap_or_default().saturating_sub(before);
+    times.sort_unstable();
+    let middle = times.get(times.len() / 2).copied().unwrap_or_default();
+    let syncs = times.len();
+    let each = |time: Duration| time.as_secs_f64() / syncs.max(1) as f64;
+    Ok(Point { pods, pods_of_budget: OWN, syncs, cpu_seconds: each(spent), seconds: middle.as_secs_f64() })
+}

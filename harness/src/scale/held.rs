@@ -1,0 +1,280 @@
+//! What the server holds, as its watches tell, beside what it should hold. PURE.
+//!
+//! Every event changes a few counters; whoever waits looks at those alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::event::{Event, Kind, Status};
+use crate::bench::bodies;
+
+/// What the status of an application's budget has to say. Source: the API's description of `PodDisruptionBudgetStatus`, for
+/// `maxUnavailable: 10%`, which rounds up.
+pub(super) fn right_status(expected: i64, healthy: i64) -> Status {
+    let unavailable = (expected + 9) / 10;
+    let desired = (expected - unavailable).max(0);
+    let allowed = if expected == 0 { 0 } else { (healthy - desired).max(0) };
+    Status {
+        expected_pods: Some(expected),
+        current_healthy: Some(healthy),
+        desired_healthy: Some(desired),
+        disruptions_allowed: Some(allowed),
+        observed_generation: None,
+    }
+}
+
+/// How a pod is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Going {
+    /// It is enough that its deletion has begun.
+    Begun,
+    /// It has to be gone.
+    Gone,
+}
+
+/// How much is not as it should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Left {
+    /// Budgets whose status is wrong, or is about another generation.
+    pub(super) budgets: usize,
+    /// Nodes without the annotation of the ttl controller.
+    pub(super) nodes: usize,
+    /// Pods that are still to go.
+    pub(super) pods: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Budget {
+    wanted: Status,
+    wanted_generation: i64,
+    seen: Status,
+    generation: i64,
+    right: bool,
+    /// When its status last changed.
+    at: Duration,
+}
+
+impl Budget {
+    fn judge(&mut self) {
+        let observed =
+            self.seen.observed_generation == Some(self.generation) && self.generation >= self.wanted_generation;
+        self.right = observed && Status { observed_generation: None, ..self.seen } == self.wanted;
+    }
+}
+
+/// What is held.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    budgets: Vec<Budget>,
+    annotated: Vec<bool>,
+    going: BTreeMap<usize, Going>,
+    left: Left,
+    /// When the last pod went that was to go.
+    pods_gone: Duration,
+    /// When `left` last became less.
+    progress: Duration,
+}
+
+impl Held {
+    /// Nothing yet of so many budgets and nodes.
+    pub(super) fn new(budgets: usize, nodes: usize) -> Self {
+        Self {
+            budgets: vec![Budget::default(); budgets],
+            annotated: vec![false; nodes],
+            left: Left { budgets, nodes, pods: 0 },
+            ..Self::default()
+        }
+    }
+
+    /// How much is left.
+    pub(super) fn left(&self) -> Left {
+        self.left
+    }
+
+    /// When something last became right.
+    pub(super) fn progress(&self) -> Duration {
+        self.progress
+    }
+
+    /// When the last pod went that was to go.
+    pub(super) fn pods_gone(&self) -> Duration {
+        self.pods_gone
+    }
+
+    /// From now on an application's budget has to be about this generation, or a later one.
+    pub(super) fn expect_generation(&mut self, app: usize, generation: i64) {
+        self.change(app, |budget| budget.wanted_generation = generation);
+    }
+
+    /// When the status of an application's budget last changed, if it is right.
+    pub(super) fn right_since(&self, app: usize) -> Option<Duration> {
+        self.budgets.get(app).filter(|budget| budget.right).map(|budget| budget.at)
+    }
+
+    /// From now on an application's budget is to speak of so many pods, so many of them healthy.
+    pub(super) fn expect(&mut self, app: usize, expected: i64, healthy: i64) {
+        self.change(app, |budget| budget.wanted = right_status(expected, healthy));
+    }
+
+    /// From now on these pods are to go.
+    pub(super) fn expect_to_go(&mut self, pods: impl IntoIterator<Item = usize>, how: Going) {
+        self.going.extend(pods.into_iter().map(|pod| (pod, how)));
+        self.left.pods = self.going.len();
+    }
+
+    /// From now on a node does not count: it is gone.
+    pub(super) fn forget_node(&mut self, node: usize) {
+        self.annotate(node);
+    }
+
+    /// Takes an event that arrived at `now`.
+    pub(super) fn take(&mut self, kind: Kind, event: &Event<'_>, now: Duration) {
+        let before = self.left;
+        let metadata = &event.object.metadata;
+        match kind {
+            Kind::Budgets => {
+                let Some(app) = bodies::app_number(&metadata.name) else { return };
+                let status = event.object.status.unwrap_or_default();
+                let generation = metadata.generation.unwrap_or_default();
+                self.change(app, |budget| {
+                    if budget.seen != status {
+                        budget.at = now;
+                    }
+                    budget.seen = status;
+                    budget.generation = generation;
+                });
+            }
+            Kind::Nodes => {
+                if metadata.annotations.as_ref().is_some_and(|annotations| annotations.ttl.is_some())
+                    && let Some(node) = bodies::node_number(&metadata.name)
+                {
+                    self.annotate(node);
+                }
+            }
+            Kind::Pods => {
+                let Some(pod) = bodies::pod_number(&metadata.name) else { return };
+                let gone = event.kind == "DELETED";
+                let begun = gone || metadata.deletion_timestamp.is_some();
+                let done = self.going.get(&pod).is_some_and(|how| if *how == Going::Gone { gone } else { begun });
+                if done {
+                    self.going.remove(&pod);
+                    self.left.pods = self.going.len();
+                    self.pods_gone = now;
+                }
+            }
+        }
+        let Left { budgets, nodes, pods } = self.left;
+        if budgets < before.budgets || nodes < before.nodes || pods < before.pods {
+            self.progress = now;
+        }
+    }
+
+    fn annotate(&mut self, node: usize) {
+        if let Some(annotated) = self.annotated.get_mut(node)
+            && !std::mem::replace(annotated, true)
+        {
+            self.left.nodes -= 1;
+        }
+    }
+
+    fn change(&mut self, app: usize, change: impl FnOnce(&mut Budget)) {
+        let Some(budget) = self.budgets.get_mut(app) else { return };
+        let before = budget.right;
+        change(budget);
+        budget.judge();
+        match (before, budget.right) {
+            (false, true) => self.left.budgets -= 1,
+            (true, false) => self.left.budgets += 1,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case::issue(50, 50, (45, 5))]
+    #[case::rounded_up(3, 3, (2, 1))]
+    #[case::one_is_missing(50, 49, (45, 4))]
+    #[case::too_many_are_missing(50, 44, (45, 0))]
+    #[case::none(0, 0, (0, 0))]
+    fn statuses(#[case] expected: i64, #[case] healthy: i64, #[case] wanted: (i64, i64)) {
+        let status = right_status(expected, healthy);
+        assert_eq!((status.desired_healthy, status.disruptions_allowed), (Some(wanted.0), Some(wanted.1)));
+        assert_eq!((status.expected_pods, status.current_healthy), (Some(expected), Some(healthy)));
+    }
+
+    fn take(held: &mut Held, kind: Kind, at: u64, line: &str) -> Left {
+        held.take(kind, &serde_json::from_str(line).unwrap(), Duration::from_secs(at));
+        held.left()
+    }
+
+    fn budget(generation: i64, observed: i64, healthy: i64) -> String {
+        format!(
+            r#"{{"type":"MODIFIED","object":{{"metadata":{{"name":"shop-00001","generation":{generation}}},"status":{{"observedGeneration":{observed},"currentHealthy":{healthy},"desiredHealthy":2,"expectedPods":3,"disruptionsAllowed":{},"conditions":[]}}}}}}"#,
+            (healthy - 2).max(0)
+        )
+    }
+
+    #[test]
+    fn budgets_are_right_when_numbers_and_generation_are() {
+        let mut held = Held::new(2, 0);
+        held.expect(1, 3, 3);
+        assert_eq!(held.left().budgets, 2);
+        assert_eq!(take(&mut held, Kind::Budgets, 1, &budget(2, 1, 3)).budgets, 2, "about an older generation");
+        assert_eq!(take(&mut held, Kind::Budgets, 2, &budget(2, 2, 2)).budgets, 2, "another number");
+        assert_eq!(take(&mut held, Kind::Budgets, 3, &budget(2, 2, 3)).budgets, 1);
+        assert_eq!(
+            (held.progress(), held.right_since(1), held.right_since(0)),
+            (Duration::from_secs(3), Some(Duration::from_secs(3)), None)
+        );
+        held.expect_generation(1, 3);
+        assert_eq!(held.left().budgets, 2, "generation 3 is on its way");
+        assert_eq!(take(&mut held, Kind::Budgets, 3, &budget(3, 3, 3)).budgets, 1);
+        held.expect(1, 3, 2);
+        assert_eq!((held.left().budgets, held.right_since(1)), (2, None), "what was right is not any more");
+        assert_eq!(take(&mut held, Kind::Budgets, 4, &budget(3, 3, 2)).budgets, 1);
+        assert_eq!(
+            take(&mut held, Kind::Budgets, 5, r#"{"type":"ADDED","object":{"metadata":{"name":"foreign"}}}"#).budgets,
+            1
+        );
+    }
+
+    #[test]
+    fn nodes_count_once() {
+        let mut held = Held::new(0, 3);
+        let node = |ttl: &str| {
+            format!(
+                r#"{{"type":"MODIFIED","object":{{"metadata":{{"name":"{}","annotations":{{"a":"b"{ttl}}}}},"status":{{}}}}}}"#,
+                bodies::node_name(1)
+            )
+        };
+        assert_eq!(take(&mut held, Kind::Nodes, 1, &node("")).nodes, 3);
+        for at in 2..4 {
+            assert_eq!(take(&mut held, Kind::Nodes, at, &node(r#","node.alpha.kubernetes.io/ttl":"300""#)).nodes, 2);
+        }
+        assert_eq!(held.progress(), Duration::from_secs(2));
+        held.forget_node(0);
+        assert_eq!(held.left().nodes, 1);
+    }
+
+    #[rstest]
+    #[case(Going::Begun, [2, 1, 1])]
+    #[case(Going::Gone, [2, 2, 1])]
+    fn pods_go(#[case] how: Going, #[case] left: [usize; 3]) {
+        let mut held = Held::new(0, 0);
+        held.expect_to_go([7, 8], how);
+        let event = |kind: &str, more: &str| {
+            format!(
+                r#"{{"type":"{kind}","object":{{"metadata":{{"name":"{}"{more}}}}}}}"#,
+                bodies::pod_name("shop-00000", 7)
+            )
+        };
+        let deleted = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
+        let told = [event("MODIFIED", ""), event("MODIFIED", deleted), event("DELETED", deleted)];
+        assert_eq!([0, 1, 2].map(|at| take(&mut held, Kind::Pods, 1, &told[at]).pods), left);
+    }
+}

@@ -1,0 +1,401 @@
+//! What was measured: as a table, and as a versioned JSON document. PURE.
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::bench::report::{Unit, tell};
+
+/// Version of [`Report`] in JSON. Fields may be added within a version; none changes its meaning.
+pub const API_VERSION: &str = "plumbline/v1";
+/// `kind` of [`Report`].
+pub const KIND: &str = "ScaleReport";
+
+/// A measurement of one subject, or of two in turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Report {
+    /// [`API_VERSION`].
+    pub api_version: String,
+    /// [`KIND`].
+    pub kind: String,
+    /// Where it ran: `fake`, `envtest`, …
+    pub cluster: String,
+    /// The version of Kubernetes that its API server is, or behaves as.
+    pub kubernetes_version: String,
+    /// Processors of the machine, shared by subject, server and load.
+    pub processors: usize,
+    /// How much of everything.
+    pub shape: Shape,
+    /// What was measured, the first subject first.
+    pub subjects: Vec<Subject>,
+    /// The first subject beside the second, or beside the reference.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// How much of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Shape {
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods, all ready, each with a replica set.
+    pub pods: usize,
+    /// Replica sets, each with a budget of `maxUnavailable: 10%`.
+    pub budgets: usize,
+    /// Namespaces.
+    pub namespaces: usize,
+    /// Per cent of the nodes, or of the replica sets, that a scenario is about; of nodes to drain a tenth of that.
+    pub share: usize,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { nodes: 5_000, pods: 150_000, budgets: 3_000, namespaces: 10, share: 10 }
+    }
+}
+
+/// What is done to a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scenario {
+    /// The subject starts: until every budget has its status and every node its annotation. Always comes first
+    Start,
+    /// Pods of a share of the replica sets are replaced: until every budget has its status again
+    RollingRestart,
+    /// Nodes are drained one after the other through the budgets: until the last pod is evicted
+    Drain,
+    /// A share of the nodes gets a `NoExecute` taint: until the last pod's deletion has begun
+    TaintStorm,
+    /// A share of the nodes is deleted: until the last of their pods is gone, quarantine included
+    NodeLoss,
+}
+
+impl Scenario {
+    /// Its name, as the flag has it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::RollingRestart => "rolling-restart",
+            Self::Drain => "drain",
+            Self::TaintStorm => "taint-storm",
+            Self::NodeLoss => "node-loss",
+        }
+    }
+}
+
+/// What was measured of one subject.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Subject {
+    /// Its name.
+    pub name: String,
+    /// Its command line.
+    pub command: String,
+    /// The scenarios, in the order in which they ran, in one life of the subject.
+    pub scenarios: Vec<Measured>,
+    /// What a budget's sync costs in namespaces of several sizes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<Point>,
+}
+
+/// What was measured of one scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Measured {
+    /// Which.
+    pub scenario: Scenario,
+    /// Why it did not come to its end in time, if it did not: what was left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+    /// Seconds until its end.
+    pub seconds: f64,
+    /// Seconds of processor time that the subject used, its own and the kernel's for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<f64>,
+    /// Bytes of memory that the subject had resident at most, during the scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_bytes: Option<u64>,
+    /// Bytes of memory that the subject had resident at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_bytes: Option<u64>,
+    /// Seconds of processor time that the server used, where it is a process of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu_seconds: Option<f64>,
+    /// Requests of others than the load, which is the subject, as the server counted them.
+    pub calls: Vec<Calls>,
+    /// Why `calls` is empty or does not tell all, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_unknown: Option<String>,
+    /// What else is worth telling.
+    pub details: Vec<Detail>,
+}
+
+/// Requests of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Calls {
+    /// As the server's metrics have it: `GET`, `LIST`, `WATCH`, `POST`, `PUT`, `PATCH`, `DELETE`, …
+    pub verb: String,
+    /// Plural, with subresource.
+    pub resource: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// A number beside the main ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Detail {
+    /// What it is.
+    pub name: String,
+    /// What `value` counts.
+    pub unit: Unit,
+    /// The number.
+    pub value: f64,
+}
+
+/// What a budget's sync costs in a namespace of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Point {
+    /// Pods of the namespace.
+    pub pods: usize,
+    /// Pods of each budget.
+    pub pods_of_budget: usize,
+    /// Syncs that were made.
+    pub syncs: usize,
+    /// Seconds of the subject's processor time per sync.
+    pub cpu_seconds: f64,
+    /// Seconds from a pod's change until the budget's status, in the middle.
+    pub seconds: f64,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// Seconds until the end.
+    Time,
+    /// Seconds of processor time.
+    Cpu,
+    /// Highest resident memory, in bytes.
+    Memory,
+}
+
+/// The first subject beside another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Comparison {
+    /// Of which scenario.
+    pub scenario: Scenario,
+    /// Of what.
+    pub measure: Measure,
+    /// What the first subject came to.
+    pub measured: f64,
+    /// What it is held against.
+    pub other: f64,
+    /// `measured / other`.
+    pub ratio: f64,
+    /// What `ratio` is to be at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<f64>,
+    /// Whose number `other` is: the second subject's name, or [`REFERENCE`].
+    pub beside: String,
+}
+
+impl Comparison {
+    /// Whether the target is missed.
+    #[must_use]
+    pub fn is_missed(&self) -> bool {
+        self.target.is_some_and(|target| self.ratio > target)
+    }
+}
+
+/// Whose numbers are the reference, where there is no second subject: they were taken on two cores beside kube-apiserver and
+/// etcd, not beside the fake server.
+pub const REFERENCE: &str = "kube-controller-manager 1.36 on 2 cores, beside kube-apiserver and etcd";
+
+/// What is wanted at most, as parts of what kube-controller-manager needs in the same run. Source: issue 5.
+const TARGETS: [(Scenario, Measure, f64); 4] = [
+    (Scenario::Start, Measure::Memory, 0.1),
+    (Scenario::Start, Measure::Time, 0.5),
+    (Scenario::Start, Measure::Cpu, 0.25),
+    (Scenario::TaintStorm, Measure::Time, 0.5),
+];
+
+/// What kube-controller-manager needed for [`Shape::default`]. Source: issue 5.
+const REFERENCES: [(Scenario, Measure, f64); 5] = [
+    (Scenario::Start, Measure::Time, 33.0),
+    (Scenario::Start, Measure::Cpu, 46.0),
+    (Scenario::Start, Measure::Memory, 2.11e9),
+    (Scenario::TaintStorm, Measure::Time, 65.0),
+    (Scenario::TaintStorm, Measure::Memory, 2.8e9),
+];
+
+const MEASURES: [Measure; 3] = [Measure::Time, Measure::Cpu, Measure::Memory];
+
+impl Measured {
+    fn value(&self, measure: Measure) -> Option<f64> {
+        match measure {
+            Measure::Time => self.left.is_none().then_some(self.seconds),
+            Measure::Cpu => self.cpu_seconds,
+            Measure::Memory => self.peak_bytes.map(|bytes| bytes as f64),
+        }
+    }
+}
+
+impl Subject {
+    fn value(&self, scenario: Scenario, measure: Measure) -> Option<f64> {
+        self.scenarios.iter().find(|measured| measured.scenario == scenario)?.value(measure)
+    }
+}
+
+/// Holds the first of `subjects` against the second, or against the reference if it is the only one and `shape` is what the
+/// reference was taken with.
+#[must_use]
+pub fn compare(shape: Shape, subjects: &[Subject]) -> Vec<Comparison> {
+    let Some((first, others)) = subjects.split_first() else { return Vec::new() };
+    let second = others.first();
+    let reference = |scenario, measure| {
+        let found = REFERENCES.iter().find(|(s, m, _)| *s == scenario && *m == measure);
+        found.map(|(_, _, value)| *value).filter(|_| shape == Shape::default())
+    };
+    let mut comparisons = Vec::new();
+    for measured in &first.scenarios {
+        let scenario = measured.scenario;
+        for measure in MEASURES {
+            let (other, beside) = match second {
+                Some(second) => (second.value(scenario, measure), second.name.as_str()),
+                None => (reference(scenario, measure), REFERENCE),
+            };
+            let (Some(measured), Some(other)) = (measured.value(measure), other) else { continue };
+            let target = TARGETS.iter().find(|(s, m, _)| *s == scenario && *m == measure).map(|(_, _, target)| *target);
+            let ratio = measured / other.max(f64::MIN_POSITIVE);
+            let beside = beside.to_owned();
+            comparisons.push(Comparison { scenario, measure, measured, other, ratio, target, beside });
+        }
+    }
+    comparisons
+}
+
+impl Report {
+    /// The targets that were missed.
+    pub fn missed(&self) -> impl Iterator<Item = &Comparison> {
+        self.comparisons.iter().filter(|comparison| comparison.is_missed())
+    }
+
+    /// What did not come to its end: subject, scenario and what was left.
+    pub fn unfinished(&self) -> impl Iterator<Item = (&Subject, &Measured)> {
+        let of = |subject| move |measured| (subject, measured);
+        self.subjects
+            .iter()
+            .flat_map(move |subject: &Subject| subject.scenarios.iter().map(of(subject)))
+            .filter(|(_, measured): &(&Subject, &Measured)| measured.left.is_some())
+    }
+
+    /// For people.
+    ///
+    /// # Errors
+    ///
+    /// `out` cannot be written.
+    pub fn table(&self, out: &mut impl Write) -> io::Result<()> {
+        let Shape { nodes, pods, budgets, namespaces, .. } = self.shape;
+        writeln!(
+            out,
+            "{nodes} nodes, {pods} pods, {budgets} budgets in {namespaces} namespaces · {} {} · {} processors for all",
+            self.cluster, self.kubernetes_version, self.processors
+        )?;
+        for subject in &self.subjects {
+            writeln!(out, "\n{}  ({})", subject.name, subject.command)?;
+            let head = ["", "time", "processor", "peak memory", "at the end", "server's processor"];
+            line(out, head.map(str::to_owned))?;
+            for measured in &subject.scenarios {
+                row(out, measured)?;
+            }
+            curve(out, &subject.curve)?;
+        }
+        self.comparison(out)
+    }
+
+    fn comparison(&self, out: &mut impl Write) -> io::Result<()> {
+        let Some(first) = self.comparisons.first() else { return Ok(()) };
+        writeln!(out, "\nbeside {}", first.beside)?;
+        for comparison in &self.comparisons {
+            let Comparison { scenario, measure, measured, other, ratio, target, .. } = comparison;
+            let (what, unit) = match measure {
+                Measure::Time => ("time", Unit::Seconds),
+                Measure::Cpu => ("processor", Unit::Seconds),
+                Measure::Memory => ("peak memory", Unit::Bytes),
+            };
+            let verdict = match target {
+                Some(target) if comparison.is_missed() => format!("target {target:.2} missed"),
+                Some(target) => format!("target {target:.2} reached"),
+                None => String::new(),
+            };
+            let cells = [tell(*measured, unit), tell(*other, unit), format!("{ratio:.3}")];
+            let [measured, other, ratio] = cells;
+            let name = format!("{} {what}", scenario.as_str());
+            let text = format!("{name:<30} {measured:>12} {other:>12} {ratio:>8}  {verdict}");
+            writeln!(out, "{}", text.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+fn line(out: &mut impl Write, cells: [String; 6]) -> io::Result<()> {
+    let [name, a, b, c, d, e] = cells;
+    let text = format!("{name:<16} {a:>18} {b:>18} {c:>18} {d:>18} {e:>18}");
+    writeln!(out, "{}", text.trim_end())
+}
+
+fn row(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
+    let seconds = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), |value| tell(value, Unit::Seconds));
+    let bytes = |value: Option<u64>| value.map_or_else(|| "?".to_owned(), |value| tell(value as f64, Unit::Bytes));
+    line(
+        out,
+        [
+            measured.scenario.as_str().to_owned(),
+            tell(measured.seconds, Unit::Seconds),
+            seconds(measured.cpu_seconds),
+            bytes(measured.peak_bytes),
+            bytes(measured.resident_bytes),
+            seconds(measured.server_cpu_seconds),
+        ],
+    )?;
+    if let Some(left) = &measured.left {
+        writeln!(out, "    did not come to its end: {left}")?;
+    }
+    for Detail { name, unit, value } in &measured.details {
+        writeln!(out, "    {name}: {}", tell(*value, *unit))?;
+    }
+    let calls = measured.calls.iter().map(|Calls { verb, resource, count }| format!("{count} {verb} {resource}"));
+    let calls = calls.collect::<Vec<_>>().join(", ");
+    if !calls.is_empty() {
+        writeln!(out, "    calls: {calls}")?;
+    }
+    if let Some(why) = &measured.calls_unknown {
+        writeln!(out, "    calls: {why}")?;
+    }
+    Ok(())
+}
+
+fn curve(out: &mut impl Write, points: &[Point]) -> io::Result<()> {
+    if points.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "a budget's sync in one namespace:")?;
+    for Point { pods, pods_of_budget, syncs, cpu_seconds, seconds } in points {
+        let (cpu, time) = (tell(*cpu_seconds, Unit::Seconds), tell(*seconds, Unit::Seconds));
+        let name = format!("{pods} pods");
+        writeln!(
+            out,
+            "    {name:<12} {pods_of_budget} a budget: {cpu} of processor, {time} until the status ({syncs} syncs)"
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

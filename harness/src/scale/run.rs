@@ -1,0 +1,329 @@
+//! A measurement from the empty cluster to the report.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::calls::{Counted, Own};
+use super::follow::Follower;
+use super::held::{Held, Left};
+use super::model::Model;
+use super::place::Place;
+use super::report::{self, Detail, Measured, Report, Scenario};
+use super::subject::{Command, Live};
+use super::{Error, Options, Say, Told, curve};
+use crate::apiserver::counters::Counters;
+use crate::bench::bodies::{self, World};
+use crate::bench::http::Endpoint;
+use crate::bench::load;
+use crate::bench::process::Usage;
+use crate::bench::report::Unit;
+use crate::time::Clock;
+
+/// How often processes are looked at, and progress is told.
+pub(super) const LOOK: Duration = Duration::from_millis(500);
+
+/// Measures what `options` say and tells `say` how far it is.
+///
+/// # Errors
+///
+/// The cluster or a subject does not start or ends early, or the server refuses the load. What does not converge is no error but
+/// [`Measured::left`].
+pub async fn run(options: &Options, say: Say<'_>) -> Result<Report, Error> {
+    let mut subjects = Vec::new();
+    let (mut cluster, mut version) = (String::new(), String::new());
+    for (number, command) in options.subjects.iter().enumerate() {
+        say(Told::Phase(format!("{}: {}", command.name(), command.line())));
+        let folder = options.logs.join(format!("subject-{}", number + 1));
+        let mut scenarios = Vec::new();
+        if !options.scenarios.is_empty() {
+            let mut bench = Bench::start(options, world(options), &folder, say).await?;
+            (cluster, version) = (bench.place.name.to_owned(), bench.place.version.clone());
+            let measured = bench.scenarios(command).await;
+            scenarios = bench.end(measured).await?;
+        }
+        let mut points = Vec::new();
+        if options.curve {
+            points = curve::measure(options, command, &folder, say).await?;
+        }
+        let (name, command) = (command.name().to_owned(), command.line());
+        subjects.push(report::Subject { name, command, scenarios, curve: points });
+    }
+    Ok(Report {
+        api_version: report::API_VERSION.to_owned(),
+        kind: report::KIND.to_owned(),
+        cluster,
+        kubernetes_version: version,
+        processors: std::thread::available_parallelism().map_or(1, usize::from),
+        shape: options.shape,
+        comparisons: report::compare(options.shape, &subjects),
+        subjects,
+    })
+}
+
+/// What the budgets of the measurement say.
+pub(super) const BUDGET: &str = r#""maxUnavailable":"10%""#;
+
+fn world(options: &Options) -> World {
+    let report::Shape { nodes, pods, budgets, namespaces, .. } = options.shape;
+    World { nodes, apps: budgets, pods, namespaces, budget: BUDGET, annotated: false }
+}
+
+/// A cluster with a world in it, and perhaps a subject.
+pub(super) struct Bench<'a> {
+    pub(super) options: &'a Options,
+    pub(super) clock: Clock,
+    pub(super) endpoint: Endpoint,
+    pub(super) follower: Follower,
+    pub(super) model: Model,
+    /// uid of each application's replica set.
+    pub(super) owners: Vec<Arc<str>>,
+    pub(super) live: Option<Live>,
+    pub(super) place: Place,
+    say: Say<'a>,
+    counters: Arc<Counters>,
+    folder: PathBuf,
+}
+
+/// The moment at which something begins.
+pub(super) struct Begun {
+    at: Duration,
+    subject: Option<Usage>,
+    server: Option<Usage>,
+    /// Or why nobody knows.
+    calls: Result<Counted, String>,
+    own: Counted,
+}
+
+impl<'a> Bench<'a> {
+    /// Starts the cluster and fills it with `world`.
+    pub(super) async fn start(
+        options: &'a Options,
+        world: World,
+        folder: &Path,
+        say: Say<'a>,
+    ) -> Result<Bench<'a>, Error> {
+        say(Told::Phase("starting the cluster".to_owned()));
+        let clock = Clock::wall();
+        let place = Place::start(&options.cluster, folder).await?;
+        let counters = Arc::new(Counters::default());
+        let endpoint = Endpoint::from_kubeconfig(&place.kubeconfig, "plumbline-scale/1 load").await?;
+        let endpoint = endpoint.counted(counters.clone());
+        let owners = seed(&clock, &endpoint, world, options.connections, (say, &counters)).await?;
+        let mut held = Held::new(world.apps, world.nodes);
+        let model = Model::new(world);
+        for app in 0..world.apps {
+            let (expected, healthy) = model.counts(app);
+            held.expect(app, expected, healthy);
+        }
+        let follower = Follower::start(&clock, &endpoint, held).await?;
+        let folder = folder.to_owned();
+        Ok(Self { options, clock, endpoint, follower, model, owners, live: None, place, say, counters, folder })
+    }
+
+    pub(super) fn say(&self, text: impl Into<String>) {
+        (self.say)(Told::Phase(text.into()));
+    }
+
+    /// Starts the subject and lets everything happen to it, one scenario after the other.
+    async fn scenarios(&mut self, command: &Command) -> Result<Vec<Measured>, Error> {
+        let mut measured = vec![self.first(command).await?];
+        for scenario in &self.options.scenarios {
+            if *scenario == Scenario::Start {
+                continue;
+            }
+            if measured.last().is_some_and(|last| last.left.is_some()) {
+                self.say(format!("{}: left out, what came before did not come to its end", scenario.as_str()));
+                continue;
+            }
+            measured.push(self.scenario(*scenario).await?);
+        }
+        Ok(measured)
+    }
+
+    /// Starts the subject: until every budget has its status and every node its annotation.
+    pub(super) async fn first(&mut self, command: &Command) -> Result<Measured, Error> {
+        self.say("start");
+        let begun = self.begin().await?;
+        let logs = &self.folder;
+        let live = Live::start(command, &self.options.controllers, &self.place.kubeconfig, logs, &self.clock).await?;
+        self.live = Some(live);
+        let left = self.until("start", |left| left.budgets == 0 && left.nodes == 0).await?;
+        let end = self.follower.held().progress();
+        self.end_of(Scenario::Start, begun, left, end).await
+    }
+
+    /// Ends subject and cluster. The first trouble is the one to tell.
+    pub(super) async fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
+        let stopped = match self.live {
+            Some(live) => live.stop().await,
+            None => Ok(()),
+        };
+        drop(self.follower);
+        let ended = self.place.stop().await;
+        let result = result?;
+        stopped?;
+        ended?;
+        Ok(result)
+    }
+
+    /// A scenario begins now.
+    pub(super) async fn begin(&self) -> Result<Begun, Error> {
+        let calls = self.calls().await?;
+        if let Some(live) = &self.live {
+            live.forget_peak();
+        }
+        Ok(Begun {
+            calls,
+            own: Counted::read(&self.counters.text()),
+            subject: self.live.as_ref().and_then(Live::usage),
+            server: self.server(),
+            at: self.clock.elapsed(),
+        })
+    }
+
+    /// What came out of a scenario that ended at `end`; `left` says why it did not, if so.
+    pub(super) async fn end_of(
+        &self,
+        scenario: Scenario,
+        begun: Begun,
+        left: Option<String>,
+        end: Duration,
+    ) -> Result<Measured, Error> {
+        let usage = self.live.as_ref().and_then(Live::usage);
+        let server = self.server();
+        let spent = |now: Option<Usage>, before: Option<Usage>| {
+            now.map(|now| now.cpu.saturating_sub(before.unwrap_or_default().cpu).as_secs_f64())
+        };
+        let end = if left.is_some() { self.clock.elapsed() } else { end };
+        let calls = self.calls().await?;
+        let own = Own::between(&begun.own, &Counted::read(&self.counters.text()));
+        let (calls, unknown) = match (begun.calls, calls) {
+            (Ok(before), Ok(after)) => (after.since(&before, &own), None),
+            (Err(why), _) | (_, Err(why)) => (Vec::new(), Some(why)),
+        };
+        Ok(Measured {
+            scenario,
+            left,
+            seconds: end.saturating_sub(begun.at).as_secs_f64(),
+            cpu_seconds: spent(usage, begun.subject),
+            peak_bytes: usage.map(|usage| usage.peak),
+            resident_bytes: usage.map(|usage| usage.resident),
+            server_cpu_seconds: server.and_then(|server| spent(Some(server), begun.server)),
+            calls,
+            calls_unknown: unknown,
+            details: Vec::new(),
+        })
+    }
+
+    fn server(&self) -> Option<Usage> {
+        Usage::of(&[self.place.pid()?])
+    }
+
+    /// What the server counted up to now, or why nobody knows: on a real cluster metrics are not for everybody.
+    async fn calls(&self) -> Result<Result<Counted, String>, Error> {
+        let mut connection = self.endpoint.connect().await?;
+        let (status, body) = connection.ask("GET", "/metrics", &[]).await?;
+        let known = || Counted::read(&String::from_utf8_lossy(body));
+        Ok(if status == 200 { Ok(known()) } else { Err(format!("unknown: GET /metrics is answered with {status}")) })
+    }
+
+    /// Waits until `done`; returns what was left when the time was over.
+    pub(super) async fn until(&mut self, what: &str, done: impl Fn(Left) -> bool) -> Result<Option<String>, Error> {
+        let begin = self.clock.elapsed();
+        let mut looked = begin;
+        loop {
+            let left = self.follower.held().left();
+            if done(left) {
+                return Ok(None);
+            }
+            let now = self.clock.elapsed();
+            if now.saturating_sub(looked) >= LOOK {
+                looked = now;
+                self.look().await?;
+                let seconds = now.saturating_sub(begin).as_secs();
+                (self.say)(Told::Progress(format!("{what}: {seconds} s, {}", describe(left))));
+            }
+            if now.saturating_sub(begin) > self.options.limit {
+                return Ok(Some(format!("{} after {} s", describe(left), self.options.limit.as_secs())));
+            }
+            if let Some(changed) = self.clock.timeout(LOOK, self.follower.changed()).await {
+                changed?;
+            }
+        }
+    }
+
+    /// Tells how far it is, and looks whether everybody is still there.
+    pub(super) async fn progress(&mut self, text: &str) -> Result<(), Error> {
+        (self.say)(Told::Progress(text.to_owned()));
+        self.look().await
+    }
+
+    /// Whether subject and server are still there.
+    async fn look(&mut self) -> Result<(), Error> {
+        let ended = self.live.as_mut().and_then(Live::ended);
+        if let Some(why) = ended.or(self.place.ended().await.map(|end| format!("the server: {end}"))) {
+            return Err(Error::Environment(why));
+        }
+        Ok(())
+    }
+}
+
+fn describe(left: Left) -> String {
+    let Left { budgets, nodes, pods } = left;
+    let parts = [
+        (budgets, "budgets without their status"),
+        (nodes, "nodes without their annotation"),
+        (pods, "pods still to go"),
+    ];
+    let told: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if told.is_empty() { "nothing left".to_owned() } else { told.join(", ") }
+}
+
+/// A number of seconds beside the main ones.
+pub(super) fn seconds(name: &str, value: Duration) -> Detail {
+    Detail { name: name.to_owned(), unit: Unit::Seconds, value: value.as_secs_f64() }
+}
+
+impl Begun {
+    /// When.
+    pub(super) fn at(&self) -> Duration {
+        self.at
+    }
+}
+
+/// Fills the cluster; returns the uid of each application's replica set.
+async fn seed(
+    clock: &Clock,
+    endpoint: &Endpoint,
+    world: World,
+    connections: usize,
+    (say, counters): (Say<'_>, &Counters),
+) -> Result<Vec<Arc<str>>, Error> {
+    let World { nodes, apps, pods, namespaces, .. } = world;
+    let all = (namespaces + nodes + 2 * apps + 2 * pods) as u64;
+    say(Told::Phase(format!("seeding {nodes} nodes, {apps} replica sets and budgets, {pods} pods")));
+    let work = async {
+        let names: Vec<String> = (0..namespaces).map(bodies::namespace).collect();
+        load::run(clock, endpoint, connections, namespaces, Arc::new(load::Namespaces(names))).await?;
+        load::run(clock, endpoint, connections, nodes, Arc::new(load::Nodes(world))).await?;
+        let uids = Mutex::new(vec!["".into(); apps]);
+        let sets = Arc::new(load::ReplicaSets { world, uids });
+        load::run(clock, endpoint, connections, apps, sets.clone()).await?;
+        load::run(clock, endpoint, connections, apps, Arc::new(load::Budgets(world))).await?;
+        let owners = sets.uids.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let work = Arc::new(load::Pods { world, owners: owners.clone() });
+        load::run(clock, endpoint, connections, pods, work).await?;
+        Ok(owners)
+    };
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = clock.sleep(LOOK) => {}
+        }
+        say(Told::Progress(format!("seeding: {} % of {all} requests", counters.total() * 100 / all.max(1))));
+    }
+}

@@ -1,0 +1,92 @@
+//! The program that is measured.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Error;
+use crate::bench::process::Usage;
+use crate::cluster::Access;
+use crate::fixture::Controller;
+use crate::subject::{Launch, Running, Subject as _, command};
+use crate::time::Clock;
+
+/// How long its process may take to appear.
+const PROCESS_LIMIT: Duration = Duration::from_secs(5);
+/// How often it is looked for.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A program, by its command line.
+#[derive(Clone, Debug)]
+pub struct Command(pub command::Command);
+
+impl Command {
+    /// Its name in the report.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its command line, as given.
+    #[must_use]
+    pub fn line(&self) -> String {
+        shell_words::join(&self.0.argv)
+    }
+}
+
+/// A subject that runs. Dropping it ends it.
+pub(super) struct Live {
+    running: Box<dyn Running>,
+    pid: u32,
+    name: String,
+}
+
+impl Live {
+    /// Starts it; its log goes to `logs`.
+    pub(super) async fn start(
+        command: &Command,
+        controllers: &[Controller],
+        kubeconfig: &Path,
+        logs: &Path,
+        clock: &Clock,
+    ) -> Result<Self, Error> {
+        let command = command::Command { log_folder: logs.to_owned(), ..command.0.clone() };
+        let flags = std::collections::BTreeMap::new();
+        let launch = Launch { controllers, flags: &flags, access: Access::Kubeconfig(kubeconfig), clock };
+        let mut running = command.launch(&launch).map_err(Error::Environment)?;
+        let begin = clock.elapsed();
+        loop {
+            if let Some(pid) = running.pid() {
+                return Ok(Self { running, pid, name: command.name.clone() });
+            }
+            if let Some(end) = running.ended() {
+                return Err(Error::Environment(format!("{} does not start: {end}", command.name)));
+            }
+            if clock.elapsed().saturating_sub(begin) > PROCESS_LIMIT {
+                let why = "its process is not found in /proc: processor time and memory cannot be measured here";
+                return Err(Error::Environment(format!("{}: {why}", command.name)));
+            }
+            clock.sleep(PAUSE).await;
+        }
+    }
+
+    /// Why it ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        self.running.ended().map(|end| format!("{} ended in mid-run: {end}", self.name))
+    }
+
+    /// What it has used.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        Usage::of(&[self.pid])
+    }
+
+    /// Lets the highest memory count from now. Where the system does not allow it, it goes on counting from the start.
+    pub(super) fn forget_peak(&self) {
+        // 5: proc(5), clear_refs.
+        let _ = std::fs::write(format!("/proc/{}/clear_refs", self.pid), "5");
+    }
+
+    /// Asks it to end.
+    pub(super) async fn stop(mut self) -> Result<(), Error> {
+        self.running.stop().await.map_err(Error::Environment)
+    }
+}
