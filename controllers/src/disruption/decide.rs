@@ -136,11 +136,11 @@ fn verdict(status: &PdbStatus) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether writing `new` would change neither a number, nor a claim, nor what the condition says.
+/// Whether writing `new`, whose conditions are still the present ones, would change neither a number, nor a claim, nor what
+/// the condition says.
 fn is_up_to_date(pdb: &PdbView, new: &PdbStatus) -> bool {
     let present = &pdb.status;
-    let numbers = PdbStatus { conditions: present.conditions.clone(), ..new.clone() };
     let condition = present.conditions.iter().find(|condition| condition.kind == types::DISRUPTION_ALLOWED);
-    *present == numbers
+    present == new
         && condition.is_some_and(|condition| (condition.status.as_str(), condition.reason.as_str()) == verdict(new))
 }

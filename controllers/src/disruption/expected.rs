@@ -63,7 +63,7 @@ pub fn expected(
 /// The sum of `scales`, and whether it had to be cut to fit.
 fn total(scales: impl IntoIterator<Item = i32>) -> (i32, bool) {
     let sum = scales.into_iter().fold(0_i64, |sum, scale| sum.saturating_add(i64::from(scale)));
-    (clamp(sum), sum > i64::from(i32::MAX))
+    i32::try_from(sum.max(0)).map_or((i32::MAX, true), |sum| (sum, false))
 }
 
 /// A count: never negative (D-102), never beyond 32 bits.

@@ -44,11 +44,11 @@ impl Reason {
 /// A threshold of 0 switches the pass off (G-002). Only Pending, Running and Unknown are not finished:
 /// an empty phase is (G-009).
 pub fn terminated(pods: &[Arc<PodView>], threshold: usize) -> Vec<Arc<PodView>> {
-    let mut finished: Vec<_> = pods.iter().filter(|pod| is_finished(pod)).cloned().collect();
-    if threshold == 0 || finished.len() <= threshold {
+    if threshold == 0 {
         return Vec::new();
     }
-    let excess = finished.len() - threshold;
+    let mut finished: Vec<_> = pods.iter().filter(|pod| is_finished(pod)).cloned().collect();
+    let excess = finished.len().saturating_sub(threshold);
     finished.sort_by(|a, b| by_eviction_and_age(a, b));
     finished.truncate(excess);
     finished

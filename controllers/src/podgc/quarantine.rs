@@ -23,10 +23,9 @@ use super::QUARANTINE_TIME;
 /// Names in quarantine.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Quarantine {
-    /// Deadline and rank by name; the rank keeps names of one deadline in the order they came.
-    waiting: BTreeMap<String, (Timestamp, u64)>,
+    /// Deadlines by name.
+    waiting: BTreeMap<String, Timestamp>,
     released: Vec<String>,
-    next_rank: u64,
 }
 
 impl Quarantine {
@@ -36,14 +35,13 @@ impl Quarantine {
             return;
         }
         let deadline = now.checked_add(QUARANTINE_TIME).unwrap_or(Timestamp::MAX);
-        self.waiting.insert(name.to_owned(), (deadline, self.next_rank));
-        self.next_rank += 1;
+        self.waiting.insert(name.to_owned(), deadline);
     }
 
-    /// Releases the names whose time is over.
+    /// Releases the names whose time is over, oldest deadline first, names of one deadline in their order.
     pub fn release(&mut self, now: Timestamp) {
-        let mut due: Vec<_> = self.waiting.extract_if(.., |_, (deadline, _)| *deadline <= now).collect();
-        due.sort_by_key(|(_, order)| *order);
+        let mut due: Vec<_> = self.waiting.extract_if(.., |_, deadline| *deadline <= now).collect();
+        due.sort_by_key(|(_, deadline)| *deadline);
         for (name, _) in due {
             if !self.released.contains(&name) {
                 self.released.push(name);
@@ -56,15 +54,5 @@ impl Quarantine {
         let mut released = std::mem::take(&mut self.released);
         released.retain(|name| !known.contains(name));
         released
-    }
-
-    /// How many names wait.
-    pub fn len(&self) -> usize {
-        self.waiting.len() + self.released.len()
-    }
-
-    /// Whether none does.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }

@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(failed(&observer.live()), Vec::<String>::new());
         clock.sleep(s(1)).await;
         assert_eq!(failed(&observer.live()), ["queue q has 1 keys and hands out none for 1801 s"]);
-        let key = queue.get().await.unwrap();
+        let key = queue.get().await;
         assert_eq!(failed(&observer.live()), Vec::<String>::new());
         queue.done(&key);
     }
@@ -234,10 +234,10 @@ mod tests {
         let Setup { clock, queue, observer, .. } = setup();
         observer.running();
         queue.add("a");
-        queue.get().await.unwrap();
+        queue.get().await;
         clock.sleep(s(100)).await;
         queue.add("b");
-        queue.get().await.unwrap();
+        queue.get().await;
         clock.sleep(s(10)).await;
         let metrics = observer.metrics();
         assert!(metrics.contains("workqueue_unfinished_work_seconds{name=\"q\"} 120.0"), "{metrics}");

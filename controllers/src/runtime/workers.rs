@@ -25,7 +25,7 @@ pub enum Outcome {
     Handled,
 }
 
-/// Runs `workers` workers that feed the keys of `queue` to `sync`, until `stop` is cancelled or the queue is shut down.
+/// Runs `workers` workers that feed the keys of `queue` to `sync`, until `stop` is cancelled.
 ///
 /// The workers run concurrently inside the returned future, never two on the same key; dropping the future drops them.
 /// On `stop` a sync in progress is finished first. A panic in a sync is logged and counts as a failure of its key only.
@@ -50,7 +50,6 @@ where
             () = stop.cancelled() => return,
             key = queue.get() => key,
         };
-        let Some(key) = key else { return };
         let span = tracing::info_span!("sync", queue = name, ?key);
         let outcome = AssertUnwindSafe(async { sync(key.clone()).await }).catch_unwind().instrument(span).await;
         let outcome = outcome.unwrap_or_else(|panic| {

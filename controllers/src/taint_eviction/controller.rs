@@ -198,7 +198,7 @@ async fn dispatch<T: Ord + Clone>(
 ) {
     loop {
         let next = async {
-            let item = queue.get().await?;
+            let item = queue.get().await;
             shards[shard_of(&item)].send(item).await.ok()
         };
         tokio::select! {

@@ -87,7 +87,7 @@ impl Evictor {
 
     /// Brings the eviction of `pod` in line with `plan`.
     pub(super) fn follow(&self, pod: &PodRef, plan: EvictionPlan, now: Timestamp) {
-        let step = self.schedule().follow(pod, plan, now);
+        let step = self.schedule().follow(pod, plan);
         if step.cancelled {
             self.event(&pod.key, "Cancelling deletion of Pod");
         }

@@ -57,8 +57,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Brings the entry of `pod` in line with `plan`.
-    pub fn follow(&mut self, pod: &PodRef, plan: EvictionPlan, now: Timestamp) -> Step {
+    /// Brings the entry of `pod` in line with `plan`. A deadline that has come already is [`Self::due`] at once.
+    pub fn follow(&mut self, pod: &PodRef, plan: EvictionPlan) -> Step {
         match plan {
             EvictionPlan::Keep => Step { cancelled: self.cancel(&pod.uid), fire: false },
             EvictionPlan::Now => {
@@ -70,10 +70,6 @@ impl Schedule {
                 Step { cancelled, fire: true }
             }
             EvictionPlan::At(_) if self.has(&pod.uid) => Step::default(),
-            EvictionPlan::At(fire_at) if fire_at <= now => {
-                self.running.insert(Arc::clone(&pod.uid));
-                Step { cancelled: false, fire: true }
-            }
             EvictionPlan::At(fire_at) => {
                 self.deadlines.insert((fire_at, Arc::clone(&pod.uid)));
                 self.waiting.insert(Arc::clone(&pod.uid), Due { pod: pod.clone(), fire_at });
@@ -117,15 +113,5 @@ impl Schedule {
 
     fn has(&self, uid: &str) -> bool {
         self.waiting.contains_key(uid) || self.running.contains(uid)
-    }
-
-    /// How many evictions wait.
-    pub fn waiting_len(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// How many evictions run.
-    pub fn running_len(&self) -> usize {
-        self.running.len()
     }
 }

@@ -17,7 +17,7 @@ pub const BOUNDARIES: [Boundary; 5] = [
     Boundary { min: 90, max: 500, ttl_seconds: 15 },
     Boundary { min: 450, max: 1000, ttl_seconds: 30 },
     Boundary { min: 900, max: 2000, ttl_seconds: 60 },
-    Boundary { min: 1800, max: i32::MAX as usize, ttl_seconds: 300 },
+    Boundary { min: 1800, max: usize::MAX, ttl_seconds: 300 },
 ];
 
 /// The number of nodes and the step it has led to.
@@ -33,7 +33,7 @@ impl ClusterSize {
     /// A node came: up by at most one step.
     pub fn add(&mut self) {
         self.nodes += 1;
-        if self.nodes > BOUNDARIES[self.step].max && self.step + 1 < BOUNDARIES.len() {
+        if self.nodes > BOUNDARIES[self.step].max {
             self.step += 1;
         }
     }
@@ -44,11 +44,6 @@ impl ClusterSize {
         if self.nodes < BOUNDARIES[self.step].min {
             self.step -= 1;
         }
-    }
-
-    /// The number of nodes.
-    pub fn nodes(self) -> usize {
-        self.nodes
     }
 
     /// The value every node should carry.

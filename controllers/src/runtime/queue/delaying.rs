@@ -51,11 +51,6 @@ impl<K: Ord + Clone> Waiting<K> {
     pub(super) fn len(&self) -> usize {
         self.by_key.len()
     }
-
-    pub(super) fn clear(&mut self) {
-        self.by_deadline.clear();
-        self.by_key.clear();
-    }
 }
 
 #[cfg(test)]

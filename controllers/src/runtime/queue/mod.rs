@@ -37,7 +37,7 @@ struct Shared<K> {
     clock: Clock,
     metrics: QueueMetrics,
     state: Mutex<State<K>>,
-    /// Wakes one waiting `get` for a ready key; each woken `get` passes the wake-up on while keys are left.
+    /// Wakes one waiting `get`, for a ready key or a deadline; each that takes a key passes the wake-up on.
     ready: Notify,
 }
 
@@ -51,7 +51,6 @@ struct State<K> {
     processing: BTreeMap<K, Duration>,
     waiting: Waiting<K>,
     limiter: RateLimiter<K>,
-    shutting_down: bool,
     /// When a key was last handed out, or the queue was last empty.
     moved: Duration,
 }
@@ -78,7 +77,8 @@ pub struct QueueStatus {
 impl<K: Ord + Clone + Send + Sync> WatchedQueue for WorkQueue<K> {
     fn status(&self) -> QueueStatus {
         let now = self.shared.clock.monotonic();
-        let state = self.lock();
+        let mut state = self.lock();
+        state.promote_due(now, &self.shared.metrics);
         let running: Vec<Duration> = state.processing.values().map(|since| now.saturating_sub(*since)).collect();
         QueueStatus {
             name: self.shared.metrics.name().to_owned(),
@@ -101,7 +101,6 @@ impl<K: Ord + Clone> WorkQueue<K> {
             processing: BTreeMap::new(),
             waiting: Waiting::default(),
             limiter: RateLimiter::default(),
-            shutting_down: false,
             moved: Duration::ZERO,
         };
         Self { shared: Arc::new(Shared { clock, metrics, state: Mutex::new(state), ready: Notify::new() }) }
@@ -141,8 +140,8 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// Waits for a key and marks it as being processed; the caller must call [`Self::done`] with it.
     ///
-    /// Returns `None` once the queue is shut down and empty. Dropping the future loses no key.
-    pub async fn get(&self) -> Option<K> {
+    /// Dropping the future loses no key.
+    pub async fn get(&self) -> K {
         loop {
             let notified = self.shared.ready.notified();
             let deadline = {
@@ -150,14 +149,9 @@ impl<K: Ord + Clone> WorkQueue<K> {
                 let now = self.shared.clock.monotonic();
                 state.promote_due(now, &self.shared.metrics);
                 if let Some(key) = state.take(now, &self.shared.metrics) {
-                    if !state.queue.is_empty() || state.waiting.len() > 0 {
-                        self.shared.ready.notify_one();
-                    }
-                    return Some(key);
-                }
-                if state.shutting_down {
+                    // This one may have been the one that knew of the next deadline.
                     self.shared.ready.notify_one();
-                    return None;
+                    return key;
                 }
                 state.waiting.next_deadline()
             };
@@ -187,36 +181,6 @@ impl<K: Ord + Clone> WorkQueue<K> {
         });
     }
 
-    /// Refuses new keys and drops the delayed ones; [`Self::get`] still hands out what is ready, then `None`.
-    pub fn shut_down(&self) {
-        self.with_state(|state, _, _| {
-            state.shutting_down = true;
-            state.waiting.clear();
-        });
-    }
-
-    /// Keys that are ready to be handed out.
-    pub fn len(&self) -> usize {
-        let mut state = self.lock();
-        state.promote_due(self.shared.clock.monotonic(), &self.shared.metrics);
-        state.queue.len()
-    }
-
-    /// Whether no key is ready.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Keys whose delay has not passed yet.
-    pub fn num_waiting(&self) -> usize {
-        self.lock().waiting.len()
-    }
-
-    /// Keys handed out and not yet done.
-    pub fn num_processing(&self) -> usize {
-        self.lock().processing.len()
-    }
-
     fn with_state(&self, change: impl FnOnce(&mut State<K>, Duration, &QueueMetrics)) {
         let mut state = self.lock();
         let now = self.shared.clock.monotonic();
@@ -234,7 +198,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
 impl<K: Ord + Clone> State<K> {
     fn add(&mut self, key: K, now: Duration, metrics: &QueueMetrics) {
-        if self.shutting_down || !self.dirty.insert(key.clone()) {
+        if !self.dirty.insert(key.clone()) {
             return;
         }
         metrics.added();
@@ -252,9 +216,6 @@ impl<K: Ord + Clone> State<K> {
     }
 
     fn add_after(&mut self, key: K, now: Duration, delay: Duration, metrics: &QueueMetrics) {
-        if self.shutting_down {
-            return;
-        }
         if delay.is_zero() { self.add(key, now, metrics) } else { self.waiting.insert(key, now.saturating_add(delay)) }
     }
 

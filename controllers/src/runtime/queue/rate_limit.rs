@@ -72,7 +72,7 @@ impl TokenBucket {
     pub fn reserve(&mut self, now: Duration) -> Duration {
         self.refill(now);
         self.tokens -= 1.0;
-        if self.tokens >= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(-self.tokens / self.qps) }
+        Duration::from_secs_f64((-self.tokens / self.qps).max(0.0))
     }
 
     /// Takes a token at monotonic time `now` if there is one.

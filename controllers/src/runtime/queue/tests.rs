@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::WorkQueue;
 use crate::runtime::clock::Clock;
 use crate::runtime::metrics::Metrics;
+use crate::runtime::observer::WatchedQueue as _;
 
 fn queue<K: Ord + Clone>() -> WorkQueue<K> {
     let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
@@ -29,9 +30,9 @@ async fn a_waiting_key_is_there_once() {
     queue.add("a");
     queue.add("b");
     queue.add("a");
-    assert_eq!(queue.len(), 2);
-    assert_eq!(queue.get().await, Some("a"));
-    assert_eq!(queue.get().await, Some("b"));
+    assert_eq!(queue.status().ready, 2);
+    assert_eq!(queue.get().await, "a");
+    assert_eq!(queue.get().await, "b");
     assert!(queue.get().now_or_never().is_none(), "empty: get waits");
 }
 
@@ -39,12 +40,12 @@ async fn a_waiting_key_is_there_once() {
 async fn a_key_in_work_is_not_handed_out_until_done() {
     let queue = queue();
     queue.add("a");
-    assert_eq!(queue.get().await, Some("a"));
+    assert_eq!(queue.get().await, "a");
     queue.add("a");
-    assert_eq!((queue.len(), queue.num_processing()), (0, 1));
+    assert_eq!((queue.status().ready, queue.status().in_work), (0, 1));
     assert!(queue.get().now_or_never().is_none());
     queue.done(&"a");
-    assert_eq!(queue.get().await, Some("a"), "added again while in work");
+    assert_eq!(queue.get().await, "a", "added again while in work");
     queue.done(&"a");
     assert!(queue.get().now_or_never().is_none(), "not added again");
 }
@@ -56,13 +57,13 @@ async fn the_earliest_deadline_counts_and_fires_once() {
     queue.add_after("a", ms(100));
     queue.add_after("a", ms(900));
     pass(ms(99)).await;
-    assert!(queue.is_empty());
+    assert!(queue.status().ready == 0);
     pass(ms(1)).await;
-    assert_eq!(queue.len(), 1);
-    assert_eq!(queue.get().await, Some("a"));
+    assert_eq!(queue.status().ready, 1);
+    assert_eq!(queue.get().await, "a");
     queue.done(&"a");
     pass(ms(2000)).await;
-    assert!(queue.is_empty() && queue.num_waiting() == 0);
+    assert!(queue.status().ready == 0 && queue.status().delayed == 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,9 +71,9 @@ async fn an_add_does_not_cancel_the_delay() {
     let queue = queue();
     queue.add_after("a", ms(100));
     queue.add("a");
-    assert_eq!(queue.get().await, Some("a"));
+    assert_eq!(queue.get().await, "a");
     queue.done(&"a");
-    assert_eq!(queue.get().await, Some("a"), "the delayed one comes too");
+    assert_eq!(queue.get().await, "a", "the delayed one comes too");
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,7 +87,7 @@ async fn get_wakes_at_the_deadline_even_for_an_earlier_one_set_later() {
     });
     tokio::task::yield_now().await;
     queue.add_after("soon", ms(10));
-    assert_eq!(getter.await.unwrap(), Some("soon"));
+    assert_eq!(getter.await.unwrap(), "soon");
     assert_eq!(clock.monotonic(), ms(10));
 }
 
@@ -96,8 +97,8 @@ async fn a_key_due_while_all_workers_were_busy_goes_before_one_added_later() {
     queue.add_after("due", ms(10));
     pass(ms(50)).await;
     queue.add("later");
-    assert_eq!(queue.get().await, Some("due"));
-    assert_eq!(queue.get().await, Some("later"));
+    assert_eq!(queue.get().await, "due");
+    assert_eq!(queue.get().await, "later");
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,15 +108,15 @@ async fn failures_earn_longer_delays_until_forgotten() {
         queue.add_rate_limited("a");
         assert_eq!(queue.num_requeues(&"a"), u32::try_from(failure).unwrap() + 1);
         pass(ms(delay - 1)).await;
-        assert!(queue.is_empty(), "failure {failure} came back before {delay} ms");
+        assert!(queue.status().ready == 0, "failure {failure} came back before {delay} ms");
         pass(ms(1)).await;
-        assert_eq!(queue.get().await, Some("a"));
+        assert_eq!(queue.get().await, "a");
         queue.done(&"a");
     }
     queue.forget(&"a");
     queue.add_rate_limited("a");
     pass(ms(5)).await;
-    assert_eq!(queue.len(), 1);
+    assert_eq!(queue.status().ready, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,30 +126,9 @@ async fn many_failing_keys_are_held_to_ten_a_second_after_the_first_hundred() {
         queue.add_rate_limited(key);
     }
     pass(ms(99)).await;
-    assert_eq!(queue.len(), 100);
+    assert_eq!(queue.status().ready, 100);
     pass(ms(901)).await;
-    assert_eq!(queue.len(), 110);
-}
-
-#[tokio::test(start_paused = true)]
-async fn shut_down_hands_out_what_is_ready_and_then_ends_every_worker() {
-    let queue = queue();
-    queue.add("ready");
-    queue.add_after("delayed", ms(1));
-    queue.shut_down();
-    queue.add("refused");
-    assert_eq!(queue.get().await, Some("ready"));
-    let workers: Vec<_> = (0..3)
-        .map(|_| {
-            tokio::spawn({
-                let q = queue.clone();
-                async move { q.get().await }
-            })
-        })
-        .collect();
-    for worker in workers {
-        assert_eq!(worker.await.unwrap(), None);
-    }
+    assert_eq!(queue.status().ready, 110);
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +138,7 @@ async fn a_dropped_get_loses_no_key() {
     assert!(first.as_mut().now_or_never().is_none());
     queue.add("a");
     drop(first);
-    assert_eq!(queue.get().now_or_never(), Some(Some("a")));
+    assert_eq!(queue.get().now_or_never(), Some("a"));
 }
 
 /// What happens to a queue; keys are small numbers, so that they meet.
@@ -242,7 +222,7 @@ proptest! {
                             model.waiting.insert(key, (at, model.step));
                         }
                     }
-                    Op::Get => prop_assert_eq!(queue.get().now_or_never().flatten(), model.get()),
+                    Op::Get => prop_assert_eq!(queue.get().now_or_never(), model.get()),
                     Op::Done => {
                         if let Some(key) = model.processing.pop_first() {
                             queue.done(&key);
@@ -257,9 +237,9 @@ proptest! {
                         model.promote();
                     }
                 }
-                prop_assert_eq!(queue.len(), model.queue.len());
-                prop_assert_eq!(queue.num_waiting(), model.waiting.len());
-                prop_assert_eq!(queue.num_processing(), model.processing.len());
+                prop_assert_eq!(queue.status().ready, model.queue.len());
+                prop_assert_eq!(queue.status().delayed, model.waiting.len());
+                prop_assert_eq!(queue.status().in_work, model.processing.len());
             }
             Ok(())
         })?;
