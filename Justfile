@@ -44,6 +44,10 @@ bench *ARGS:
 scale *ARGS:
     cargo build --release -p plumbline-controllers && cargo run --release -- scale {{ARGS}}
 
+# every fixture a thousand times, shuffled, with 1 to 8 jobs, until one differs from its first run (more than an hour)
+repeat *ARGS:
+    cargo run --release -- repeat {{ARGS}}
+
 # the crate documentation
 docs:
     cargo doc --workspace --no-deps --open
@@ -52,7 +56,7 @@ docs:
 catalogue *ARGS:
     cargo run --release -- catalogue {{ARGS}}
 
-# break the controllers in every small way and look whether the fixtures notice (an hour; report in target/mutants/mutants.md)
+# break the controllers in every small way and look whether the fixtures notice (report in target/mutants/mutants.md; goes on where it was broken off)
 mutants *ARGS:
     cargo run --manifest-path mutants/Cargo.toml -- mutants {{ARGS}}
 

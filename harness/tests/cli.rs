@@ -180,6 +180,29 @@ fn fail_fast_says_what_did_not_run() {
 }
 
 #[test]
+fn what_is_repeated_stays_the_same() {
+    let root = folder("repeat", &two());
+    let output = plumbline(&root, &["repeat", "--runs=4", "--jobs=1..3", "--seed=7"]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    assert!(
+        out(&output).starts_with("2 fixtures, 4 runs of each, shuffled (seed 7), 1 to 3 jobs, "),
+        "{}",
+        out(&output)
+    );
+    assert_eq!(code(&plumbline(&root, &["repeat", "--jobs=3..1"])), 2);
+}
+
+#[test]
+fn a_fault_that_hits_nothing_fails_its_fixture() {
+    let idle = "given: { nodes: [n1], pods: [a on n1], faults: [{ on: WATCH pods, drop: before }] }";
+    let text = GOOD.replace("given: { nodes: [n1], pods: [a on n1] }", idle);
+    let output = plumbline(&folder("idle-fault", &[("podgc/idle.yaml", text.as_str())]), &["run"]);
+    assert_eq!(code(&output), 100);
+    let told = "the fault on `WATCH pods` hit nothing: no such request was made (objects of all namespaces are written `*:pods`)";
+    assert!(out(&output).contains(told), "{}", out(&output));
+}
+
+#[test]
 fn list_shows_ids_and_promises() {
     let root = folder("list", &two());
     let output = plumbline(&root, &["list"]);

@@ -9,6 +9,7 @@ mod explain;
 mod lint;
 mod list;
 mod place;
+mod repeat;
 mod run;
 mod scale;
 mod select;
@@ -38,6 +39,8 @@ pub struct Cli {
 enum Verb {
     /// Run fixtures (the default)
     Run(run::Args),
+    /// Run fixtures again and again, shuffled and with changing numbers of jobs, until one differs from its first run
+    Repeat(repeat::Args),
     /// List fixtures, or what the filters select of them
     List(list::Args),
     /// Check fixtures without running them
@@ -88,6 +91,7 @@ pub fn main() -> Exit {
     let result = match cli.verb {
         None => run::main(&cli.run),
         Some(Verb::Run(args)) => run::main(&args),
+        Some(Verb::Repeat(args)) => repeat::main(&args),
         Some(Verb::List(args)) => list::main(&args),
         Some(Verb::Lint(args)) => lint::main(&args),
         Some(Verb::Explain(args)) => explain::main(&args),

@@ -247,6 +247,7 @@ impl PlaceArgs {
             fail_fast,
             tolerance: self.tolerance,
             retries: self.retries,
+            ..Options::one_by_one()
         };
         let arena = Arena { cluster, subject };
         // Only where it disturbs nobody.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::faults::{self, Crashed};
+use super::faults::{self, Armed, Crashed};
 use super::log::Log;
 use super::pace::{self, Pace};
 use super::{Evidence, calls, isolate};
@@ -65,6 +65,11 @@ async fn play(fixture: &Fixture, place: Place<'_>, evidence: &Evidence, clock: C
     if let Err(why) = world.play().await {
         trouble(why);
     }
+    if let Pace::Virtual = world.pace {
+        let armed = world.armed.borrow();
+        let idle = armed.iter().filter(|armed| armed.is_idle()).map(|armed| armed.on.clone()).collect();
+        evidence.update(|gathered| gathered.idle_faults = idle);
+    }
     let said = world.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
     evidence.update(|gathered| {
         gathered.end = world.clock.elapsed();
@@ -91,6 +96,7 @@ struct World<'a> {
     /// Cuts whatever subject runs at the moment; shared with crash faults.
     cut: Arc<Mutex<Option<Cut>>>,
     crashes: (UnboundedSender<Crashed>, UnboundedReceiver<Crashed>),
+    armed: RefCell<Vec<Armed>>,
     /// When the controllers that crashed start again.
     restart_at: Option<Duration>,
     /// When the server that is out answers again.
@@ -125,6 +131,7 @@ impl<'a> World<'a> {
             running: RefCell::default(),
             cut: Arc::default(),
             crashes: unbounded_channel(),
+            armed: RefCell::default(),
             restart_at: None,
             outage_until: None,
         }
@@ -314,7 +321,18 @@ impl<'a> World<'a> {
             // Not at every entry: a burst of them is looked at once. Metrics change without an entry.
             let left = limit.saturating_sub(now);
             let patience = if metrics { pace::LOOK_AGAIN.min(left) } else { left };
-            self.clock.timeout(patience, news).await;
+            // Who is dead, or out, gives no news.
+            let due = [self.restart_at, self.outage_until].into_iter().flatten().min();
+            let patience = due.map_or(patience, |due| patience.min(due.saturating_sub(now)));
+            let clock = self.clock.clone();
+            let crashed = tokio::select! {
+                biased;
+                crashed = self.crashes.1.recv() => crashed,
+                _ = clock.timeout(patience, news) => None,
+            };
+            if let Some(crashed) = crashed {
+                self.crashed(&crashed)?;
+            }
             let next = self.clock.elapsed() + pace::BURST;
             self.wait_until(next.min(limit)).await?;
         }
@@ -498,7 +516,9 @@ impl<'a> World<'a> {
             }
         };
         let leeway = (self.pace.tolerance(), self.pace.late());
-        self.faults()?.arm(faults::rule(fault, &self.clock, leeway, Arc::new(cut), &self.crashes.0));
+        let (rule, armed) = faults::rule(fault, &self.clock, leeway, Arc::new(cut), &self.crashes.0);
+        self.faults()?.arm(rule);
+        self.armed.borrow_mut().push(armed);
         Ok(())
     }
 

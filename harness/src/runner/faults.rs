@@ -1,6 +1,7 @@
 //! A fixture's faults, in the words of the server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -20,14 +21,33 @@ pub struct Crashed {
     pub at: String,
 }
 
-/// The rule for `fault`, whose times hold within `leeway`: as far off, and so much later. A crash cuts the subject off through `cut` and is told to `crashes`.
+/// A fault that was armed, and how many requests it has been asked about that it means.
+#[derive(Clone, Debug)]
+pub struct Armed {
+    /// The fault's own words.
+    pub on: String,
+    /// The first request that it hits.
+    pub nth: u32,
+    /// The requests so far.
+    pub seen: Arc<AtomicU32>,
+}
+
+impl Armed {
+    /// Whether nothing has come of it.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.seen.load(Ordering::Relaxed) < self.nth
+    }
+}
+
+/// The rule for `fault`, and what will be known of it. Its times hold within `leeway`: as far off, and so much later. A crash cuts the subject off through `cut` and is told to `crashes`.
 pub fn rule(
     fault: &Fault,
     clock: &Clock,
     leeway: (Duration, Duration),
     cut: Arc<dyn Fn() + Send + Sync>,
     crashes: &UnboundedSender<Crashed>,
-) -> Rule {
+) -> (Rule, Armed) {
     let verdict = match &fault.effect {
         Effect::Reply { code, reason, message, retry_after, applied } => {
             let reason = reason.clone().unwrap_or_else(|| usual_reason(*code).to_owned());
@@ -52,8 +72,15 @@ pub fn rule(
             Verdict::Hang { applied: *applied, tell: Arc::new(tell) }
         }
     };
-    let on = On::Predicate(predicate(fault.on.clone(), clock.clone(), leeway));
-    Rule { name: fault.name.clone(), on, nth: fault.nth, count: fault.count, percent: 100, verdict }
+    let armed = Armed { on: fault.on.to_string(), nth: fault.nth, seen: Arc::default() };
+    let (seen, means) = (armed.seen.clone(), predicate(fault.on.clone(), clock.clone(), leeway));
+    let on: Predicate = Arc::new(move |request, actor| {
+        let is_meant = means(request, actor);
+        seen.fetch_add(u32::from(is_meant), Ordering::Relaxed);
+        is_meant
+    });
+    let on = On::Predicate(on);
+    (Rule { name: fault.name.clone(), on, nth: fault.nth, count: fault.count, percent: 100, verdict }, armed)
 }
 
 /// Whether a request is meant; without an actor: any of the subject's.

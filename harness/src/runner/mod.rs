@@ -1,6 +1,7 @@
 //! Runs fixtures: each on a stage of its own, in the cluster's time, on a thread of its own.
 //!
 //! - [`suite`]: a whole plan, side by side, with events for reporters · [`isolate`]: threads, panics, hangs
+//! - [`repeat`]: the same many times, until something differs
 //! - [`drive`]: one fixture from seed to end · `pace`: how time passes meanwhile · [`calls`], [`faults`]: what its steps do
 //! - [`verdict`]: from the evidence to a report · [`log`]: what the subject said
 //!
@@ -13,6 +14,7 @@ pub mod faults;
 pub mod isolate;
 pub mod log;
 mod pace;
+pub mod repeat;
 pub mod suite;
 pub mod verdict;
 
@@ -56,6 +58,9 @@ pub struct Gathered {
     pub skip: Option<String>,
     /// How much later still reactions may come: nothing in virtual time.
     pub late: Duration,
+    /// Faults that hit nothing, in virtual time: what the fixture says then, it says without them. On the wall clock a subject
+    /// may do without a request that ours makes.
+    pub idle_faults: Vec<String>,
     /// Why the run was broken off or is not to be trusted.
     pub troubles: Vec<String>,
 }

@@ -18,9 +18,9 @@ use crate::subject::Subject;
 use crate::subject::in_process::InProcess;
 use crate::time::Stopwatch;
 
-/// Wall time, beyond what a fixture takes by the clock, after which it counts as hanging. In virtual time the slowest take
-/// a fraction of a second; on the wall clock a subject may need a while to start.
-const WALL_LIMIT: Duration = Duration::from_mins(2);
+/// After how much more wall time a fixture counts as hanging, usually. In virtual time the slowest take a fraction of a
+/// second; on the wall clock a subject may need a while to start.
+const HANG: Duration = Duration::from_mins(2);
 
 /// How to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +33,15 @@ pub struct Options {
     pub tolerance: Duration,
     /// On the wall clock: how often a fixture that failed is tried again. One that passes then is `flaky`.
     pub retries: u8,
+    /// Wall time, beyond what a fixture takes by the clock, after which it counts as hanging.
+    pub hang: Duration,
 }
 
 impl Options {
     /// One at a time, all of them, nothing twice.
     #[must_use]
     pub const fn one_by_one() -> Self {
-        Self { jobs: 1, fail_fast: false, tolerance: Duration::ZERO, retries: 0 }
+        Self { jobs: 1, fail_fast: false, tolerance: Duration::ZERO, retries: 0, hang: HANG }
     }
 }
 
@@ -188,7 +190,7 @@ pub fn run_all(fixtures: &[Fixture], arena: &Arena, options: Options, mut done: 
 fn run_part(fixtures: Vec<Fixture>, arena: &Arena, options: Options, mut done: impl FnMut(usize, Judged) -> bool) {
     let longest = fixtures.iter().map(|fixture| fixture.wall_end(pace::TAIL)).max().unwrap_or_default();
     let attempts = if arena.cluster.is_virtual() { 1 } else { 1 + u32::from(options.retries) };
-    let limit = if arena.cluster.is_virtual() { WALL_LIMIT } else { (longest + WALL_LIMIT) * attempts };
+    let limit = if arena.cluster.is_virtual() { options.hang } else { (longest + options.hang) * attempts };
     let shared: Arc<Vec<(Fixture, Mutex<Evidence>)>> =
         Arc::new(fixtures.into_iter().map(|fixture| (patient(fixture, options.tolerance), Mutex::default())).collect());
     let evidence_of = |shared: &[(Fixture, Mutex<Evidence>)], index: usize| {

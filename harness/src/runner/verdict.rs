@@ -60,6 +60,11 @@ pub fn judge(fixture: &Fixture, gathered: &Gathered) -> Judged {
         return Judged { report, transcript: String::new(), entries, objects: Vec::new() };
     }
     let mut failures: Vec<Failure> = gathered.troubles.iter().map(|trouble| plain(trouble)).collect();
+    failures.extend(gathered.idle_faults.iter().map(|on| {
+        plain(&format!(
+            "the fault on `{on}` hit nothing: no such request was made (objects of all namespaces are written `*:pods`)"
+        ))
+    }));
     failures.extend(promises(fixture, gathered, &entries));
     report(fixture, gathered, entries, failures)
 }

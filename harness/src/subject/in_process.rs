@@ -12,6 +12,7 @@ use plumbline_controllers::args::Args;
 use plumbline_controllers::runtime::client::ClientFactory;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
 use plumbline_controllers::runtime::metrics::Metrics;
+use plumbline_controllers::runtime::observer::Observer;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -73,12 +74,13 @@ impl Subject for InProcess {
             let gate = gate.clone();
             Arc::new(move |name: &str| gate.client(&plumbline_controllers::runtime::client::user_agent(name)))
         };
-        let (metrics, stop) = (Metrics::new(), CancellationToken::new());
+        let stop = CancellationToken::new();
         let clock =
             if launch.clock.is_virtual() { SubjectClock::simulated(launch.clock.now()) } else { SubjectClock::wall() };
-        let app = App::new(&config, clients, clock, metrics.clone(), stop.clone());
+        let app = App::new(&config, clients, clock, Metrics::new(), stop.clone());
+        let observer = app.observer();
         let task = tokio::spawn(app.run());
-        Ok(Box::new(Launched { task: Some(task), gate, metrics, stop, clock: launch.clock.clone() }))
+        Ok(Box::new(Launched { task: Some(task), gate, observer, stop, clock: launch.clock.clone() }))
     }
 }
 
@@ -86,7 +88,7 @@ struct Launched {
     /// `None` once its end was noticed.
     task: Option<JoinHandle<Result<(), AppError>>>,
     gate: Gate,
-    metrics: Metrics,
+    observer: Observer,
     stop: CancellationToken,
     clock: Clock,
 }
@@ -121,7 +123,7 @@ impl Running for Launched {
     }
 
     fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
-        async { Ok(self.metrics.encode()) }.boxed_local()
+        async { Ok(self.observer.metrics()) }.boxed_local()
     }
 
     fn ended(&mut self) -> Option<String> {

@@ -1,0 +1,78 @@
+//! `plumbline repeat`: the same again and again, until something differs.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::num::NonZero;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::select::Select;
+use super::{Error, duration, talk};
+use crate::exit::Exit;
+use crate::fixture::Fixture;
+use crate::runner::repeat::{self, Rounds, Same};
+use crate::runner::suite::Arena;
+
+/// Flags of `repeat`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    select: Select,
+
+    /// How often each fixture runs
+    #[arg(long, value_name = "N", default_value = "1000")]
+    runs: NonZero<u32>,
+
+    /// Where the orders come from: the same seed gives the same ones
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// How many fixtures run side by side: each number in turn
+    #[arg(long, short, value_name = "N..M", value_parser = jobs, default_value = "1..8")]
+    jobs: RangeInclusive<usize>,
+
+    /// Begin no new round after this much wall time
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    at_most: Option<Duration>,
+}
+
+fn jobs(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let (from, to) = text.split_once("..").unwrap_or((text, text));
+    let number = |text: &str| text.parse().map_err(|error| format!("{error} (write it like 4 or 1..8)"));
+    let (from, to) = (number(from)?, number(to)?);
+    if (1..=to).contains(&from) && to <= 1024 { Ok(from..=to) } else { Err("from 1 to 1024, upwards".to_owned()) }
+}
+
+/// Runs the verb.
+pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+    let arena = Arena::embedded();
+    let fixtures = args.select.load()?;
+    let plan = args.select.plan(&fixtures, &arena.place())?;
+    let fixtures: Vec<Fixture> = plan.runs().cloned().collect();
+    let rounds = Rounds { runs: args.runs.get(), seed: args.seed, jobs: args.jobs.clone(), at_most: args.at_most };
+    let watched = io::stderr().is_terminal();
+    let told = |same: Same| {
+        if watched || same.runs.is_multiple_of(50) {
+            talk(&format!("{} of {} runs, {} s", same.runs, rounds.runs, same.wall.as_secs()));
+        }
+    };
+    match repeat::run(&fixtures, &arena, &rounds, told) {
+        Ok(same) => {
+            let (count, runs, seconds) = (fixtures.len(), same.runs, same.wall.as_secs());
+            let (seed, jobs) = (rounds.seed, args.jobs.clone());
+            let (from, to) = jobs.into_inner();
+            writeln!(
+                io::stdout(),
+                "{count} fixtures, {runs} runs of each, shuffled (seed {seed}), {from} to {to} jobs, {seconds} s: no difference"
+            )?;
+            Ok(Exit::Ok)
+        }
+        Err(flake) => {
+            writeln!(io::stdout(), "{flake}")?;
+            talk(&format!(
+                "plumbline: not deterministic; again with: plumbline repeat --seed {} --runs {}",
+                rounds.seed, flake.run
+            ));
+            Ok(Exit::FixturesFailed)
+        }
+    }
+}

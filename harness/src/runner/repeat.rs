@@ -1,0 +1,217 @@
+//! The same fixtures again and again, in another order and with another number of jobs each time: what differs from the first
+//! run is a flake.
+//!
+//! Compared are outcome, transcript, and the raw record of the server with every uid, version and body.
+
+use std::fmt::{self, Write as _};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use ring::digest::{Context, SHA256};
+
+use super::suite::{self, Arena, Options};
+use super::verdict::Judged;
+use crate::apiserver::lifecycle::Ids;
+use crate::fixture::Fixture;
+use crate::report::Outcome;
+use crate::time::Stopwatch;
+
+/// This goes on for hours, beside other work: a fixture that waits for a core does not hang.
+const HANG: Duration = Duration::from_mins(30);
+
+/// How often, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rounds {
+    /// How often each fixture runs, the first time included. That one is in order and one at a time.
+    pub runs: u32,
+    /// Where the orders come from: the same seed gives the same ones.
+    pub seed: u64,
+    /// How many fixtures run side by side: each number in turn.
+    pub jobs: RangeInclusive<usize>,
+    /// No new round begins after this much wall time.
+    pub at_most: Option<Duration>,
+}
+
+/// What came of rounds without a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Same {
+    /// How often each fixture ran.
+    pub runs: u32,
+    /// How long that took on the wall.
+    pub wall: Duration,
+}
+
+/// A fixture that did not do the same again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flake {
+    /// Its id.
+    pub id: String,
+    /// The run in which it differed, from 2.
+    pub run: u32,
+    /// How many fixtures ran side by side then.
+    pub jobs: usize,
+    /// What differed.
+    pub what: String,
+}
+
+impl fmt::Display for Flake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, run, jobs, what } = self;
+        write!(f, "{id} differs from its first run in run {run}, with {jobs} jobs: {what}")
+    }
+}
+
+/// What is remembered of a fixture's first run.
+#[derive(Clone, Debug)]
+struct First {
+    outcome: Outcome,
+    transcript: String,
+    record: [u8; 32],
+}
+
+impl First {
+    fn of(judged: Judged) -> Self {
+        Self { outcome: judged.report.outcome, record: digest(&judged), transcript: judged.transcript }
+    }
+
+    /// What is different now, if anything is.
+    fn differs(&self, now: &Judged) -> Option<String> {
+        if self.outcome != now.report.outcome {
+            let reason = now.report.failures.first().map_or(now.report.reason.as_str(), |failure| &failure.message);
+            return Some(format!(
+                "it {} and now {}: {reason}",
+                self.outcome.participle(),
+                now.report.outcome.participle()
+            ));
+        }
+        if self.transcript != now.transcript {
+            let (mut was, mut is) = (self.transcript.lines(), now.transcript.lines());
+            let mut pairs = std::iter::from_fn(|| Some((was.next(), is.next())));
+            let pair = pairs.find(|(was, is)| was != is || was.is_none()).unwrap_or_default();
+            let line = |line: Option<&str>| line.unwrap_or("(its end)").to_owned();
+            return Some(format!("the transcript said `{}` and now says `{}`", line(pair.0), line(pair.1)));
+        }
+        (self.record != digest(now)).then(|| "the transcript is the same, uids, versions or bodies are not".to_owned())
+    }
+}
+
+/// Writes into a digest, so that megabytes of record need not be held as text.
+struct Digest(Context);
+
+impl fmt::Write for Digest {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
+}
+
+fn digest(judged: &Judged) -> [u8; 32] {
+    let mut digest = Digest(Context::new(&SHA256));
+    for entry in &judged.entries {
+        // A digest takes whatever it gets.
+        let _ = writeln!(digest, "{entry:?}");
+    }
+    digest.0.finish().as_ref().try_into().unwrap_or_default()
+}
+
+/// Runs `fixtures` as `rounds` says; `told` hears of each round that has ended.
+///
+/// # Errors
+///
+/// The first difference; nothing new is started after it.
+pub fn run(
+    fixtures: &[Fixture],
+    arena: &Arena,
+    rounds: &Rounds,
+    mut told: impl FnMut(Same),
+) -> Result<Same, Box<Flake>> {
+    let stopwatch = Stopwatch::start();
+    let mut first: Vec<Option<First>> = vec![None; fixtures.len()];
+    suite::run_all(fixtures, arena, Options::one_by_one(), |index, judged| {
+        first[index] = Some(First::of(judged));
+        true
+    });
+    let mut same = Same { runs: 1, wall: stopwatch.elapsed() };
+    told(same);
+    let mut ids = Ids::new(rounds.seed);
+    let mut order: Vec<usize> = (0..fixtures.len()).collect();
+    for (run, jobs) in (2..=rounds.runs).zip(rounds.jobs.clone().cycle()) {
+        if rounds.at_most.is_some_and(|limit| same.wall >= limit) {
+            break;
+        }
+        shuffle(&mut order, &mut ids);
+        let shuffled: Vec<Fixture> = order.iter().map(|index| fixtures[*index].clone()).collect();
+        let mut flake = None;
+        suite::run_all(&shuffled, arena, Options { jobs, hang: HANG, ..Options::one_by_one() }, |place, judged| {
+            let what = first[order[place]].as_ref().and_then(|first| first.differs(&judged));
+            if let Some(what) = what {
+                flake.get_or_insert_with(|| Flake { id: judged.report.id.clone(), run, jobs, what });
+            }
+            flake.is_none()
+        });
+        if let Some(flake) = flake {
+            return Err(Box::new(flake));
+        }
+        same = Same { runs: run, wall: stopwatch.elapsed() };
+        told(same);
+    }
+    Ok(same)
+}
+
+/// Fisher and Yates.
+fn shuffle(order: &mut [usize], ids: &mut Ids) {
+    for last in (1..order.len()).rev() {
+        let other = usize::try_from(ids.number() % (last as u64 + 1)).unwrap_or_default();
+        order.swap(last, other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::verdict;
+    use std::path::Path;
+
+    #[test]
+    fn every_order_has_everything_and_the_seed_decides() {
+        let orders = |seed| {
+            let mut ids = Ids::new(seed);
+            let mut order: Vec<usize> = (0..50).collect();
+            let mut seen = Vec::new();
+            for _ in 0..3 {
+                shuffle(&mut order, &mut ids);
+                seen.push(order.clone());
+            }
+            seen
+        };
+        let all = orders(7);
+        for order in &all {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq(0..50), "{order:?}");
+        }
+        assert!(all[0] != all[1] && all[1] != all[2]);
+        assert_eq!(all, orders(7));
+        assert_ne!(all, orders(8));
+    }
+
+    #[test]
+    fn whatever_differs_is_told() {
+        let text = "promise: It is there.\nrule: D-001\nlevel: core\nfeature: api.objects\n\
+                    steps: [{ at: 1s, expect: { absent: pods/a } }]\n";
+        let (fixtures, problems) = crate::fixture::parse::read(Path::new("a.yaml"), "api", text);
+        assert!(problems.is_empty(), "{problems:?}");
+        let judged = |outcome, transcript: &str| Judged {
+            report: verdict::blank(&fixtures[0], outcome, "why"),
+            transcript: transcript.to_owned(),
+            entries: Vec::new(),
+            objects: Vec::new(),
+        };
+        let first = First::of(judged(Outcome::Pass, "one\ntwo\n"));
+        assert_eq!(first.differs(&judged(Outcome::Pass, "one\ntwo\n")), None);
+        let told = |outcome, transcript| first.differs(&judged(outcome, transcript)).expect("a difference");
+        assert_eq!(told(Outcome::Fail, "one\ntwo\n"), "it passed and now failed: why");
+        assert_eq!(told(Outcome::Pass, "one\nthree\n"), "the transcript said `two` and now says `three`");
+        assert_eq!(told(Outcome::Pass, "one\n"), "the transcript said `two` and now says `(its end)`");
+    }
+}
