@@ -33,7 +33,7 @@ fn the_catalogue_has_no_gap() {
     let of =
         |prefix: &str| rows.iter().filter(|row| row["id"].as_str().is_some_and(|id| id.starts_with(prefix))).count();
     let behaviours: usize = ["D-", "E-", "G-", "T-", "N-"].map(of).iter().sum();
-    assert_eq!((behaviours, of("BR-")), (219, 25), "somebody shortened the list");
+    assert_eq!((behaviours, of("BR-"), of("H-")), (219, 25, 43), "somebody shortened the list");
     assert_eq!(rows.iter().filter(|row| row["id"].as_str().is_some_and(|id| id.contains('#'))).count(), 89);
 }
 
@@ -41,6 +41,9 @@ fn the_catalogue_has_no_gap() {
 #[case("markdown", "| BR-24-03 |", "[podgc/orphaned-quarantine-40s](fixtures/podgc/orphaned-quarantine-40s.yaml)")]
 #[case("html", "<td>BR-24-03</td>", "<a href=\"snapshots/podgc/orphaned-quarantine-40s.snap\">snap</a>")]
 #[case("table", "BR-24-03", "podgc/orphaned-quarantine-40s")]
+#[case("markdown", "| BR-24-03 |", "at the boundary: podgc/")]
+#[case("html", "<td>BR-24-03</td>", "beyond: podgc/")]
+#[case("table", "BR-24-03", "beyond: podgc/")]
 fn a_rule_stands_beside_its_fixtures(#[case] format: &str, #[case] id: &str, #[case] fixture: &str) {
     let output = catalogue(&repository().join("fixtures"), &["--format", format]);
     let line = text(&output.stdout).lines().find(|line| line.contains(id)).expect("a line for the rule");
@@ -82,7 +85,25 @@ fn suite(rules: &str, catalogue: &str, excuses: &str) -> tempfile::TempDir {
     "| D-007 | nobody can see it |\n",
     Some("NOT-COVERED.md cites D-007, which the catalogue does not have")
 )]
-#[case::one_case_of_a_rule("BR-24-01", "BR-24-01: a", "", Some("BR-24-01 (a) has one case"))]
+#[case::a_rule_without_bounds("BR-24-01", "BR-24-01: a", "", Some("BR-24-01 (a) needs a case at its boundary"))]
+#[case::bounds_that_are_not_there(
+    "BR-24-01",
+    "BR-24-01: a }\n  bounds: [{ rule: BR-24-01, at: api/a, beyond: api/b }]\n  bugs: [{ id: '#1', what: x, rules: [BR-24-01] }]\n#",
+    "",
+    Some("BR-24-01 names api/b, which is no case of any fixture")
+)]
+#[case::bounds_that_do_not_cite(
+    "D-001",
+    "D-001: a, BR-24-01: b }\n  bounds: [{ rule: BR-24-01, at: api/a, beyond: api/a }]\n#",
+    "",
+    Some("BR-24-01 names api/a, which does not cite it")
+)]
+#[case::one_case_on_both_sides(
+    "BR-24-01",
+    "BR-24-01: a }\n  bounds: [{ rule: BR-24-01, at: api/a, beyond: api/a }]\n#",
+    "",
+    Some("BR-24-01 names api/a both at its boundary and beyond it")
+)]
 fn a_gap_is_told(#[case] rules: &str, #[case] list: &str, #[case] excuses: &str, #[case] gap: Option<&str>) {
     let folder = suite(rules, list, excuses);
     let output = catalogue(&folder.path().join("fixtures"), &[]);

@@ -44,6 +44,10 @@ pub struct Entry {
     pub what: String,
     /// Of a bug: the rules whose fixtures show it.
     pub rules: Vec<String>,
+    /// Of a design document's rule: the cases that show it at its boundary.
+    pub at: Vec<String>,
+    /// And those that show what is no longer so beyond it.
+    pub beyond: Vec<String>,
 }
 
 impl Entry {
@@ -117,6 +121,7 @@ impl<'a> Map<'a> {
         let mut gaps = Vec::new();
         sections.iter().flat_map(|(_, rows)| rows).for_each(|row| gaps.extend(gap(row)));
         gaps.extend(strangers(catalogue, fixtures));
+        gaps.extend(bounds(catalogue, fixtures));
         let stems: BTreeSet<&str> = fixtures.iter().map(Fixture::stem).collect();
         let missing = stems.into_iter().filter(|stem| !snapshot::file(snapshots, stem).is_file());
         gaps.extend(missing.map(|stem| format!("{stem} has no snapshot")));
@@ -158,11 +163,29 @@ fn gap(row: &Row<'_>) -> Option<String> {
             let by = shown.chain(checked).next().unwrap_or_default();
             Some(format!("{id} is covered by {by}, and NOT-COVERED.md says that it is not"))
         }
-        None if id.starts_with("BR-") && row.cases() < 2 => {
-            Some(format!("{id} ({what}) has one case: a rule needs one at its boundary and one beyond"))
-        }
+        None if id.starts_with("BR-") && (row.entry.at.is_empty() || row.entry.beyond.is_empty()) => Some(format!(
+            "{id} ({what}) needs a case at its boundary and one beyond it: name them in `bounds` of catalogue.yaml"
+        )),
         _ => None,
     }
+}
+
+/// Cases that are named as bounds of a rule and are not there, or do not cite it, or stand on both sides.
+fn bounds(catalogue: &Catalogue, fixtures: &[Fixture]) -> Vec<String> {
+    let entries = catalogue.sections.iter().flat_map(|section| &section.entries);
+    let named = entries.flat_map(|entry| entry.at.iter().chain(&entry.beyond).map(move |case| (entry, case)));
+    let wrong = |(entry, case): (&Entry, &String)| {
+        let id = &entry.id;
+        match fixtures.iter().find(|fixture| fixture.id == *case) {
+            None => Some(format!("{id} names {case}, which is no case of any fixture")),
+            Some(fixture) if !fixture.rules.contains(id) => Some(format!("{id} names {case}, which does not cite it")),
+            Some(_) if entry.at.contains(case) && entry.beyond.contains(case) => {
+                Some(format!("{id} names {case} both at its boundary and beyond it"))
+            }
+            Some(_) => None,
+        }
+    };
+    named.filter_map(wrong).collect()
 }
 
 /// Ids that the catalogue does not have.

@@ -31,6 +31,7 @@ const SECTION: Record = Record {
         must("source", "text", "Where upstream does this."),
         may("rules", "map: id to text", "What it lists."),
         may("bugs", "list of bugs", "What went wrong upstream."),
+        may("bounds", "list of bounds", "The cases at the boundary of a rule, and beyond it."),
     ],
 };
 
@@ -42,6 +43,16 @@ const BUG: Record = Record {
         may("also", "list of the same", "Duplicates, fixes, discussions."),
         must("what", "text", "What goes wrong, in a line."),
         may("rules", "list of ids", "The rules whose fixtures show it."),
+    ],
+};
+
+const BOUND: Record = Record {
+    name: "bound",
+    doc: "What shows that a rule holds just up to where it says.",
+    fields: &[
+        must("rule", "id", "One of this section's."),
+        must("at", "case, or list of cases", "Where it still holds."),
+        must("beyond", "case, or list of cases", "Where it no longer does."),
     ],
 };
 
@@ -107,10 +118,22 @@ fn section(cursor: &Cursor<'_>) -> Option<Section> {
     if let Some(bugs) = fields.get("bugs") {
         entries.extend(bugs.list().iter().filter_map(bug));
     }
+    for (cursor, rule, at, beyond) in fields.get("bounds").iter().flat_map(Cursor::list).filter_map(bound) {
+        match entries.iter_mut().find(|entry| entry.id == rule) {
+            Some(entry) => (entry.at, entry.beyond) = (at, beyond),
+            None => cursor.fail(Fail::new(format!("`{rule}` is not listed in this section"))),
+        }
+    }
     if entries.is_empty() {
         cursor.fail(Fail::new("lists nothing").hint("give it `rules` or `bugs`"));
     }
     Some(Section { title: words(&fields, "title")?, source: words(&fields, "source")?, entries })
+}
+
+fn bound<'a>(cursor: Cursor<'a>) -> Option<(Cursor<'a>, String, Vec<String>, Vec<String>)> {
+    let fields = cursor.record(&BOUND)?;
+    let (rule, at, beyond) = (words(&fields, "rule")?, fields.text_list("at"), fields.text_list("beyond"));
+    Some((cursor, rule, at, beyond))
 }
 
 fn bug(cursor: &Cursor<'_>) -> Option<Entry> {
@@ -119,7 +142,7 @@ fn bug(cursor: &Cursor<'_>) -> Option<Entry> {
     if !id.contains('#') {
         cursor.fail(Fail::new(format!("`{id}` is not an issue")).hint("write it like `#82149`"));
     }
-    Some(Entry { id, also: fields.text_list("also"), what, rules: fields.text_list("rules") })
+    Some(Entry { id, also: fields.text_list("also"), what, rules: fields.text_list("rules"), ..Entry::default() })
 }
 
 /// The rows of the tables of a Markdown file: the id in the first column (in backquotes or not), the reason in the second.

@@ -33,7 +33,8 @@ pub fn markdown(map: &Map<'_>) -> String {
             let fixtures =
                 row.fixtures.iter().map(|(stem, cases)| format!("[{stem}](fixtures/{stem}.yaml){}", times(*cases)));
             let checks = row.invariants.iter().map(|name| format!("invariant `{name}`"));
-            let shown = fixtures.chain(checks).collect::<Vec<_>>().join("<br>");
+            let bounds = bounds(row).into_iter().map(|(where_, cases)| format!("{where_}: {}", escape_bar(&cases)));
+            let shown = fixtures.chain(checks).chain(bounds).collect::<Vec<_>>().join("<br>");
             let shown = row.excuse.map_or(shown, |excuse| format!("not covered: {}", escape_bar(excuse)));
             let snapshots = row.snapshots();
             let snapshots = snapshots.iter().map(|file| format!("[snap]({})", file.display())).collect::<Vec<_>>();
@@ -89,7 +90,8 @@ fn html_row(row: &Row<'_>) -> String {
         .iter()
         .map(|(stem, cases)| format!("<a href=\"fixtures/{0}.yaml\">{0}</a>{1}", escape(stem), escape(&times(*cases))));
     let checks = row.invariants.iter().map(|name| format!("invariant <code>{}</code>", escape(name)));
-    let shown = fixtures.chain(checks).collect::<Vec<_>>().join("<br>");
+    let bounds = bounds(row).into_iter().map(|(where_, cases)| format!("{where_}: {}", escape(&cases)));
+    let shown = fixtures.chain(checks).chain(bounds).collect::<Vec<_>>().join("<br>");
     let excuse = row.excuse.map(|excuse| format!("<span class=\"not\">not covered: {}</span>", escape(excuse)));
     let snapshots = row.snapshots();
     let snapshots =
@@ -116,6 +118,8 @@ pub fn json(map: &Map<'_>) -> String {
             "fixtures": row.fixtures.iter().map(|(stem, cases)| json!({ "fixture": stem, "cases": cases })).collect::<Vec<_>>(),
             "snapshots": row.snapshots().iter().map(|file| file.display().to_string()).collect::<Vec<_>>(),
             "invariants": row.invariants,
+            "atTheBoundary": row.entry.at,
+            "beyond": row.entry.beyond,
             "notCovered": row.excuse,
         })
     };
@@ -132,8 +136,15 @@ fn name(row: &Row<'_>) -> String {
 fn shown(row: &Row<'_>) -> Vec<String> {
     let fixtures = row.fixtures.iter().map(|(stem, cases)| format!("{stem}{}", times(*cases)));
     let checks = row.invariants.iter().map(|name| format!("invariant {name}"));
+    let bounds = bounds(row).into_iter().map(|(where_, cases)| format!("{where_}: {cases}"));
     let excuse = row.excuse.map(|excuse| format!("not covered: {excuse}"));
-    fixtures.chain(checks).chain(excuse).collect()
+    fixtures.chain(checks).chain(bounds).chain(excuse).collect()
+}
+
+/// The cases at the boundary of a rule and beyond it, where they are named.
+fn bounds(row: &Row<'_>) -> Vec<(&'static str, String)> {
+    let sides = [("at the boundary", &row.entry.at), ("beyond", &row.entry.beyond)];
+    sides.into_iter().filter(|(_, cases)| !cases.is_empty()).map(|(where_, cases)| (where_, cases.join(", "))).collect()
 }
 
 fn times(cases: usize) -> String {
