@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,7 +24,14 @@ pub fn on(id: u32) -> bool {
 }
 ";
 
-const PROFILE: &str = "\n[profile.mutants]\ninherits = \"dev\"\nopt-level = 1\ndebug = false\n";
+/// Dependencies as in every release build; the two crates that are compiled again and again with less care.
+const PROFILE: &str = "
+[profile.release.package.plumbline]
+opt-level = 1
+[profile.release.package.plumbline-controllers]
+opt-level = 1
+overflow-checks = true
+";
 
 /// `.cargo/mutants.toml`, which cargo-mutants reads as well; what is ours stands in `mutants/survivors.toml`.
 #[derive(Debug, Deserialize)]
@@ -170,7 +178,7 @@ impl Tree {
         let mut unviable = BTreeSet::new();
         loop {
             let places = self.write(&copy, &unviable)?;
-            let errors = check(&copy, work)?;
+            let errors = compile(&copy, work)?;
             if errors.is_empty() {
                 break;
             }
@@ -187,12 +195,8 @@ impl Tree {
             eprintln!("{} mutants do not compile", found.len());
             unviable.extend(found);
         }
-        cargo(&copy, work, &["build", "--profile", "mutants", "--locked", "-p", "plumbline", "--bin", "plumbline"])
-            .status()
-            .map_err(Failure::from)
-            .and_then(|status| if status.success() { Ok(()) } else { Err("the build of the copy failed".into()) })?;
         self.subjects.retain(|subject| !unviable.contains(&subject.id));
-        let program = work.join("build/mutants/plumbline");
+        let program = work.join("build/release/plumbline");
         Ok(Built { program, subjects: self.subjects, unviable: unviable.len() })
     }
 
@@ -240,6 +244,20 @@ fn put(path: &Path, text: &[u8]) -> Result<(), Failure> {
     Ok(fs::write(path, text)?)
 }
 
+/// A number that changes with everything that decides about an outcome: sources, fixtures, the bugs written by hand.
+pub fn stamp(repository: &Path) -> Result<u64, Failure> {
+    let mut hasher = DefaultHasher::new();
+    let own = ["mutants/bugs.toml".to_owned(), ".cargo/mutants.toml".to_owned()];
+    let decides = |path: &String| {
+        ["controllers/src/", "harness/src/", "fixtures/", "Cargo"].iter().any(|head| path.starts_with(head))
+    };
+    for path in tracked(repository)?.into_iter().filter(decides).chain(own) {
+        let Ok(text) = fs::read(repository.join(&path)) else { continue };
+        (path, text).hash(&mut hasher);
+    }
+    Ok(hasher.finish())
+}
+
 fn tracked(repository: &Path) -> Result<Vec<String>, Failure> {
     let output =
         Command::new("git").current_dir(repository).args(["ls-files", "-co", "--exclude-standard"]).output()?;
@@ -250,21 +268,19 @@ fn tracked(repository: &Path) -> Result<Vec<String>, Failure> {
 fn cargo(copy: &Path, work: &Path, args: &[&str]) -> Command {
     // Set by cargo itself when it runs this program.
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(copy).args(args).env("CARGO_TARGET_DIR", work.join("build"));
+    command.current_dir(copy).args(args).env("CARGO_TARGET_DIR", work.join("build")).env("CARGO_INCREMENTAL", "1");
     command
 }
 
-/// The errors of the compiler, one JSON document each.
-fn check(copy: &Path, work: &Path) -> Result<Vec<String>, Failure> {
-    // Not `cargo check`, which would compile all dependencies a second time.
-    let args =
-        ["build", "--profile", "mutants", "--locked", "-p", "plumbline-controllers", "--lib", "--message-format=json"];
-    let output = cargo(copy, work, &args).stderr(Stdio::null()).output()?;
+/// Builds the program; gives back the errors of the compiler, one JSON document each.
+fn compile(copy: &Path, work: &Path) -> Result<Vec<String>, Failure> {
+    let args = ["build", "--release", "--locked", "-p", "plumbline", "--bin", "plumbline", "--message-format=json"];
+    let output = cargo(copy, work, &args).stderr(Stdio::inherit()).output()?;
     let lines = String::from_utf8(output.stdout)?;
     let error = |line: &&str| serde_json::from_str::<Value>(line).is_ok_and(|it| it["message"]["level"] == "error");
     let errors: Vec<String> = lines.lines().filter(error).map(str::to_owned).collect();
     if errors.is_empty() && !output.status.success() {
-        return Err("cargo check failed without a word about the code".into());
+        return Err("cargo build failed without a word about the code".into());
     }
     Ok(errors)
 }

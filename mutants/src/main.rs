@@ -4,9 +4,8 @@
 //! .cargo/mutants.toml ──► files ──find──► mutants ─┐
 //! bugs.toml ────────────► edits written by hand ───┴─render─► a copy of the tree, every mutant behind a switch
 //!                                                                  │ cargo build: what does not compile is no mutant
-//!                                                                  │ cargo build, once
 //!                                                                  ▼
-//!                                    plumbline run --fail-fast, once for each mutant ──► report.json, report.md
+//!                                    plumbline run --fail-fast, for each mutant ──► mutants.json, mutants.md
 //! ```
 //!
 //! The operators are those of cargo-mutants. One build for all mutants is what makes a few hundred of them affordable; the
@@ -26,16 +25,21 @@ use std::process::ExitCode;
 type Failure = Box<dyn std::error::Error>;
 
 const HELP: &str = "\
-usage: plumbline-mutants <mutants | bugs | list> [OPTION]...
+usage: plumbline-mutants <mutants | bugs | list | build> [OPTION]...
 
   list         print the mutants of the files in .cargo/mutants.toml
   mutants      build them all, run the suite on each, write mutants.json and mutants.md
   bugs         the same for the bugs in mutants/bugs.toml
+  build        build them all and stop there
 
   --work DIR        where the copy, the build and the reports go  [default: target/mutants]
   --only TEXT       only mutants whose name contains TEXT
-  --keep FILE       take over what an earlier report.json says of mutants that were caught
-  --timeout SECS    when a run counts as hanging  [default: 120]";
+  --anew            forget what an earlier run found, though nothing has changed since
+  --remember        write down which fixture caught which mutant (mutants/caught.toml): it is tried first next time
+  --jobs N          fixtures that run side by side  [default: one per core]
+  --timeout SECS    when a run counts as hanging  [default: three times what the suite takes without a mutant, 20 at least]
+
+What was judged stands in mutants.json below DIR: a run that was broken off goes on there.";
 
 /// The command line.
 struct Args {
@@ -43,8 +47,10 @@ struct Args {
     repository: PathBuf,
     work: PathBuf,
     only: Option<String>,
-    keep: Option<PathBuf>,
-    timeout: u64,
+    anew: bool,
+    remember: bool,
+    jobs: Option<String>,
+    timeout: Option<u64>,
 }
 
 fn args() -> Result<Args, Failure> {
@@ -52,14 +58,17 @@ fn args() -> Result<Args, Failure> {
     let mut rest = std::env::args().skip(1);
     let verb = rest.next().ok_or(HELP)?;
     let work = repository.join("target/mutants");
-    let mut args = Args { verb, repository, work, only: None, keep: None, timeout: 120 };
+    let mut args =
+        Args { verb, repository, work, only: None, anew: false, remember: false, jobs: None, timeout: None };
     while let Some(flag) = rest.next() {
-        let value = rest.next().ok_or_else(|| format!("{flag} needs a value\n{HELP}"))?;
+        let mut value = || rest.next().ok_or_else(|| format!("{flag} needs a value\n{HELP}"));
         match flag.as_str() {
-            "--work" => args.work = std::path::absolute(value)?,
-            "--only" => args.only = Some(value),
-            "--keep" => args.keep = Some(value.into()),
-            "--timeout" => args.timeout = value.parse()?,
+            "--anew" => args.anew = true,
+            "--remember" => args.remember = true,
+            "--work" => args.work = std::path::absolute(value()?)?,
+            "--only" => args.only = Some(value()?),
+            "--jobs" => args.jobs = Some(value()?),
+            "--timeout" => args.timeout = Some(value()?.parse()?),
             _ => return Err(format!("{flag}: unknown\n{HELP}").into()),
         }
     }
@@ -83,7 +92,7 @@ fn work(args: &Args) -> Result<bool, Failure> {
     let mut tree = build::Tree::of_mutants(&args.repository, &config)?;
     tree.add(&args.repository, &edits::load(&args.repository)?)?;
     let bugs = match args.verb.as_str() {
-        "list" | "mutants" => false,
+        "list" | "mutants" | "build" => false,
         "bugs" => true,
         _ => return Err(HELP.into()),
     };
@@ -95,15 +104,31 @@ fn work(args: &Args) -> Result<bool, Failure> {
         return Ok(true);
     }
     let built = tree.build(&args.repository, &args.work)?;
-    let known = args.keep.as_deref().map(report::load).transpose()?.unwrap_or_default();
-    let runner = run::Runner::new(&args.repository, &built.program, args.timeout)?;
+    if args.verb == "build" {
+        println!("{} can be switched on, {} do not compile: {}", built.subjects.len(), built.unviable, built.program.display());
+        return Ok(true);
+    }
+    let memory = args.repository.join("mutants/caught.toml");
+    let hints = report::caught(&memory)?;
+    let runner = run::Runner::new(&args.repository, &built.program, args)?.with_hints(hints.clone());
+    let (file, stamp) = (args.work.join(format!("{}.json", args.verb)), build::stamp(&args.repository)?);
+    let mut state =
+        if args.anew { report::State { stamp, ..Default::default() } } else { report::State::load(&file, stamp) };
     let mut outcomes = Vec::new();
     for subject in built.subjects.iter().filter(|subject| wanted(&subject.name)) {
-        let kept = known.iter().find(|known| known.name == subject.name && known.caught_by.is_some()).cloned();
-        let outcome = kept.map_or_else(|| runner.judge(subject), Ok)?;
+        let outcome = match state.of(&subject.name) {
+            Some(known) => known.clone(),
+            None => runner.judge(subject)?,
+        };
         eprintln!("{outcome}");
+        if state.of(&subject.name).is_none() {
+            state.outcomes.push(outcome.clone());
+            state.write(&file)?;
+        }
         outcomes.push(outcome);
-        report::write(&args.work.join(format!("{}.json", args.verb)), &outcomes)?;
+    }
+    if args.remember {
+        report::remember(&memory, hints, &state.outcomes)?;
     }
     let text = report::markdown(&outcomes, built.unviable, &config);
     std::fs::write(args.work.join(format!("{}.md", args.verb)), &text)?;

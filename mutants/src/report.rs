@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::Failure;
-use crate::build::Config;
+use crate::build::{BUG, Config};
 
 /// What came of one mutant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,14 +32,50 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Reads a report.
-pub fn load(path: &Path) -> Result<Vec<Outcome>, Failure> {
-    Ok(serde_json::from_str(&fs::read_to_string(path)?)?)
+/// What is known so far: a run that was broken off goes on from here, if nothing has changed since.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct State {
+    /// Of [`crate::build::stamp`].
+    pub stamp: u64,
+    /// In the order in which they were judged.
+    pub outcomes: Vec<Outcome>,
 }
 
-/// Writes a report.
-pub fn write(path: &Path, outcomes: &[Outcome]) -> Result<(), Failure> {
-    Ok(fs::write(path, serde_json::to_string_pretty(outcomes)?)?)
+impl State {
+    /// What `path` says of this very state of the repository; nothing, if it says nothing.
+    pub fn load(path: &Path, stamp: u64) -> Self {
+        let state = fs::read_to_string(path).ok().and_then(|text| serde_json::from_str::<Self>(&text).ok());
+        state.filter(|state| state.stamp == stamp).unwrap_or_else(|| Self { stamp, outcomes: Vec::new() })
+    }
+
+    /// Writes it.
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+        Ok(fs::write(path, serde_json::to_string_pretty(self)?)?)
+    }
+
+    /// What is known of the mutant of that name.
+    pub fn of(&self, name: &str) -> Option<&Outcome> {
+        self.outcomes.iter().find(|outcome| outcome.name == name)
+    }
+}
+
+/// Which fixture caught which mutant last time: it is tried first. Nothing depends on it but time.
+pub type Caught = BTreeMap<String, String>;
+
+/// Reads them.
+pub fn caught(path: &Path) -> Result<Caught, Failure> {
+    Ok(toml::from_str(&fs::read_to_string(path).unwrap_or_default())?)
+}
+
+/// Writes those of `outcomes`, beside what `known` says of bugs if these are mutants, and the other way round.
+pub fn remember(path: &Path, mut known: Caught, outcomes: &[Outcome]) -> Result<(), Failure> {
+    let caught = |outcome: &Outcome| Some((outcome.name.clone(), outcome.caught_by.clone()?));
+    let bugs = outcomes.first().is_some_and(|outcome| outcome.name.starts_with(BUG));
+    known.retain(|name, _| name.starts_with(BUG) != bugs);
+    known.extend(outcomes.iter().filter_map(caught).filter(|(_, by)| !by.starts_with('(')));
+    let head = "# Which fixture caught which mutant last time; `just mutants --remember` writes it. Nothing depends on it but time:\n\
+                # that fixture is tried first, then all the others.\n\n";
+    Ok(fs::write(path, format!("{head}{}", toml::to_string(&known)?))?)
 }
 
 /// The report for people.
