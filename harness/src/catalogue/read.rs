@@ -130,7 +130,7 @@ fn section(cursor: &Cursor<'_>) -> Option<Section> {
     Some(Section { title: words(&fields, "title")?, source: words(&fields, "source")?, entries })
 }
 
-fn bound<'a>(cursor: Cursor<'a>) -> Option<(Cursor<'a>, String, Vec<String>, Vec<String>)> {
+fn bound(cursor: Cursor<'_>) -> Option<(Cursor<'_>, String, Vec<String>, Vec<String>)> {
     let fields = cursor.record(&BOUND)?;
     let (rule, at, beyond) = (words(&fields, "rule")?, fields.text_list("at"), fields.text_list("beyond"));
     Some((cursor, rule, at, beyond))
