@@ -58,8 +58,7 @@ fn args() -> Result<Args, Failure> {
     let mut rest = std::env::args().skip(1);
     let verb = rest.next().ok_or(HELP)?;
     let work = repository.join("target/mutants");
-    let mut args =
-        Args { verb, repository, work, only: None, anew: false, remember: false, jobs: None, timeout: None };
+    let mut args = Args { verb, repository, work, only: None, anew: false, remember: false, jobs: None, timeout: None };
     while let Some(flag) = rest.next() {
         let mut value = || rest.next().ok_or_else(|| format!("{flag} needs a value\n{HELP}"));
         match flag.as_str() {
@@ -105,7 +104,12 @@ fn work(args: &Args) -> Result<bool, Failure> {
     }
     let built = tree.build(&args.repository, &args.work)?;
     if args.verb == "build" {
-        println!("{} can be switched on, {} do not compile: {}", built.subjects.len(), built.unviable, built.program.display());
+        println!(
+            "{} can be switched on, {} do not compile: {}",
+            built.subjects.len(),
+            built.unviable,
+            built.program.display()
+        );
         return Ok(true);
     }
     let memory = args.repository.join("mutants/caught.toml");
