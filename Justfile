@@ -14,9 +14,9 @@ suite *ARGS:
 
 # every fixture on a k3s of its own, in a container; exit code 96 says why where there is no Docker or no image
 test-e2e *ARGS:
-    cargo build --release -p plumbline-controllers && cargo run --release -- run --cluster k3s --command 'target/release/plumbline-controllers --kube-api-qps=0' {{ARGS}}
+    cargo build --release -p plumbline-controllers && cargo run --release -- run --cluster k3s --command 'target/release/plumbline-controllers --leader-elect=false --secure-port=0 --kube-api-qps=0' {{ARGS}}
 
-# a conformance report: just conform --implementation me.yaml --command './my-controllers {flags}'
+# a conformance report: just conform --implementation me.yaml --command './my-controllers --leader-elect=false'
 conform *ARGS:
     cargo run --release -- conform {{ARGS}}
 

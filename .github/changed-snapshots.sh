@@ -2,13 +2,20 @@
 # Markdown for people who review: which snapshots a change touches, and what a run just now saw differently.
 set -euo pipefail
 base=${BASE:-}
-limit=60000
+each=60000   # bytes of one difference
+left=900000  # bytes of all of them: GitHub drops a summary of more than 1 MiB
 
 fold() { # title; the text comes on standard input
-  local text
-  text=$(head -c "$limit")
+  local text most=$each note=
+  if [ "$left" -lt "$most" ]; then most=$left; fi
+  text=$(head -c "$((most + 1))"; cat >/dev/null) # all is read: who writes must not end by a broken pipe
   [ -n "$text" ] || return 0
-  printf '<details><summary>%s</summary>\n\n```diff\n%s\n```\n\n</details>\n\n' "$1" "$text"
+  if [ "$(wc -c <<<"$text")" -gt "$((most + 1))" ]; then
+    text=$(head -c "$most" <<<"$text" | iconv -c -f utf-8 -t utf-8)
+    note=", cut off"
+  fi
+  left=$((left - $(wc -c <<<"$text")))
+  printf '<details><summary>%s%s</summary>\n\n```diff\n%s\n```\n\n</details>\n\n' "$1" "$note" "$text"
 }
 
 echo "### Snapshots"
@@ -16,7 +23,7 @@ if [ -n "$base" ] && git cat-file -e "$base^{commit}" 2>/dev/null; then
   changed=$(git diff --name-only "$base...HEAD" -- 'snapshots/*.snap' 'snapshots/**/*.snap' | wc -l)
   echo "$changed changed in this branch."
   echo
-  git diff "$base...HEAD" -- 'snapshots/*.snap' 'snapshots/**/*.snap' | fold "What changed in the branch"
+  fold "What changed in the branch" < <(git diff "$base...HEAD" -- 'snapshots/*.snap' 'snapshots/**/*.snap')
 else
   echo "There is nothing to compare the branch with."
   echo
@@ -30,5 +37,5 @@ fi
 echo "The run saw something else in $(wc -l <<<"$new") of them."
 echo
 while IFS= read -r file; do
-  { diff -u "${file%.new}" "$file" || true; } | fold "${file%.snap.new}"
+  fold "${file%.snap.new}" < <(diff -u "${file%.new}" "$file" || true)
 done <<<"$new"
