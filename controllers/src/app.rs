@@ -17,6 +17,7 @@ use crate::runtime::env::{Env, Run};
 use crate::runtime::informer::InformerStatus;
 use crate::runtime::leader::{Election, Elector, Lost};
 use crate::runtime::leadership::Leadership;
+use crate::runtime::listwatch::Encoding;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::observer::Observer;
 use crate::runtime::workers::panic_text;
@@ -103,6 +104,8 @@ pub struct Config {
     pub max_unavailable_rounding: Rounding,
     /// Limits of each controller's client.
     pub limits: Limits,
+    /// How lists and watches come over the wire, where the server has the choice.
+    pub encoding: Encoding,
     /// How to elect the one replica that works; `None`: this is the only one.
     pub election: Option<Election>,
 }
@@ -116,6 +119,7 @@ impl Default for Config {
             concurrent_disruption_syncs: 5,
             max_unavailable_rounding: Rounding::Up,
             limits: Limits::default(),
+            encoding: Encoding::Json,
             election: None,
         }
     }
@@ -175,7 +179,7 @@ impl App {
         stop: CancellationToken,
     ) -> Self {
         let leadership = if config.election.is_some() { Leadership::candidate() } else { Leadership::always() };
-        let env = Env::new(clock, metrics, clients, config.limits, leadership, stop);
+        let env = Env::new(clock, metrics, clients, config.limits, leadership, stop).listing_in(config.encoding);
         let controllers = config.controllers.iter().map(|controller| (*controller, controller.start(&env, config)));
         let controllers = controllers.collect();
         let lease_duration = config.election.as_ref().map(|election| election.timing.lease_duration);

@@ -15,6 +15,10 @@ use plumbline_controllers::runtime::serve::{ServeOptions, Server};
 use plumbline_controllers::runtime::shutdown;
 use tokio_util::sync::CancellationToken;
 
+/// Gives memory back to the system after the initial lists, where glibc's allocator keeps what its threads freed.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let read = |path: &std::path::Path| std::fs::read_to_string(path);

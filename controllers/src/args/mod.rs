@@ -15,6 +15,7 @@ use self::serve::ServeArgs;
 use crate::app::{Config, Controller};
 use crate::runtime::client::Limits;
 use crate::runtime::leader::TimingError;
+use crate::runtime::listwatch::Encoding;
 use crate::views::int_or_percent::Rounding;
 
 /// Kubernetes' disruption, pod garbage collector, taint-eviction and ttl controllers.
@@ -65,10 +66,9 @@ pub struct Args {
         help_heading = API_SERVER)]
     pub kube_api_burst: u32,
 
-    /// Encoding of requests and answers; this program has only JSON
-    #[arg(long, value_name = "TYPE", default_value = "application/json", value_parser = ["application/json"],
-        help_heading = API_SERVER)]
-    pub kube_api_content_type: String,
+    /// Encoding of lists and watches, where the server has it; writes and single reads are JSON
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t = ContentType::Protobuf, help_heading = API_SERVER)]
+    pub kube_api_content_type: ContentType,
 
     /// Leader election.
     #[command(flatten)]
@@ -102,6 +102,17 @@ twice: the last one counts, but --controllers adds up.
 
 Exit codes: 0 stopped by SIGTERM or SIGINT, 1 a bug, 2 wrong flags, 3 no usable kubeconfig, 4 the lease was \
 lost, 5 no port for health and metrics";
+
+/// [`Encoding`] as a flag, named as the media type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ContentType {
+    /// Lists in pages.
+    #[value(name = "application/json")]
+    Json,
+    /// Lists and watches streamed in protobuf; from a server without it JSON.
+    #[value(name = "application/vnd.kubernetes.protobuf")]
+    Protobuf,
+}
 
 /// [`Rounding`] as a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -173,6 +184,10 @@ impl Args {
                 RoundingArg::Down => Rounding::Down,
             },
             limits,
+            encoding: match self.kube_api_content_type {
+                ContentType::Json => Encoding::Json,
+                ContentType::Protobuf => Encoding::Protobuf,
+            },
             election: None,
         })
     }
@@ -222,7 +237,9 @@ mod tests {
 
     #[test]
     fn defaults_are_upstreams() {
-        assert_eq!(parse(&[]), Ok(Config::default()));
+        let binary = Config { encoding: Encoding::Protobuf, ..Config::default() };
+        assert_eq!(parse(&[]), Ok(binary));
+        assert_eq!(parse(&["--kube-api-content-type=application/json"]), Ok(Config::default()));
     }
 
     #[rstest]

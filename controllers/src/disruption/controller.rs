@@ -225,9 +225,7 @@ impl Controller {
 
     fn selected(&self, pdb: &PdbView) -> Result<Vec<Arc<PodView>>, SyncError> {
         let selector = pdb.selector().map_err(Clone::clone)?;
-        let mut pods = self.pods.list_namespace(pdb.namespace());
-        pods.retain(|pod| selector.matches(pod.labels()));
-        Ok(pods)
+        Ok(self.pods.select(pdb.namespace(), selector))
     }
 
     async fn expected(&self, pdb: &PdbView, pods: &[Arc<PodView>]) -> Result<(Expected, Vec<String>), SyncError> {
@@ -257,7 +255,7 @@ impl Controller {
             }
             Staleness::Stale => {}
         }
-        let mut conditions = pod.status.conditions.clone();
+        let mut conditions = pod.status.conditions.iter().collect();
         update_pod_condition(&mut conditions, reset_condition(&pod), now);
         let Some(condition) = conditions.into_iter().find(|condition| condition.kind == types::DISRUPTION_TARGET)
         else {

@@ -1,7 +1,8 @@
 //! SHELL: changes of objects to keys of budgets and pods.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
+use super::budgets::Budgets;
 use super::controller::{Queues, about_pod, delay};
 use super::stale::{Staleness, staleness};
 use crate::runtime::cache::{self, Change, Lister};
@@ -16,8 +17,10 @@ use crate::views::{BY_CONTROLLER, View};
 
 /// Registers all handlers of the controller.
 pub(super) fn register(env: &Env, queues: &Queues, recorder: &Recorder) {
+    // Budgets are listed first: pods that are listed after them find theirs.
+    let budgets = env.informer::<PdbView>();
     let handlers = Handlers {
-        pdbs: env.informer().lister(),
+        budgets: RwLock::default(),
         pods: env.informer().lister(),
         replica_sets: env.informer().lister(),
         queues: queues.clone(),
@@ -25,9 +28,9 @@ pub(super) fn register(env: &Env, queues: &Queues, recorder: &Recorder) {
         clock: env.clock.clone(),
     };
     let handlers = Arc::new(handlers);
-    env.informer::<PdbView>().on_change({
-        let queues = queues.clone();
-        move |change| queues.budget_changed(change.object().key())
+    budgets.on_change({
+        let handlers = Arc::clone(&handlers);
+        move |change| handlers.budget_changed(change)
     });
     env.informer::<PodView>().on_change({
         let handlers = Arc::clone(&handlers);
@@ -44,7 +47,7 @@ pub(super) fn register(env: &Env, queues: &Queues, recorder: &Recorder) {
 }
 
 struct Handlers {
-    pdbs: Lister<PdbView>,
+    budgets: RwLock<Budgets>,
     pods: Lister<PodView>,
     replica_sets: Lister<ReplicaSetView>,
     queues: Queues,
@@ -53,13 +56,24 @@ struct Handlers {
 }
 
 impl Handlers {
+    fn budget_changed(&self, change: &Change<PdbView>) {
+        {
+            let mut budgets = self.budgets.write().unwrap_or_else(PoisonError::into_inner);
+            match change {
+                Change::Deleted(pdb) => budgets.remove(pdb),
+                Change::Added(pdb) | Change::Updated { new: pdb, .. } => budgets.set(pdb),
+            }
+        }
+        self.queues.budget_changed(change.object().key());
+    }
+
     fn pod_changed(&self, change: &Change<PodView>) {
         let pod = change.object();
         self.enqueue_budgets(pod);
         match change {
             Change::Deleted(_) => return,
             Change::Updated { old, new } if old.labels() != new.labels() => {
-                self.budgets_of(old).for_each(|pdb| self.queues.budget_changed(pdb.key()));
+                self.budgets_of(old).iter().for_each(|pdb| self.queues.budget_changed(pdb.key()));
             }
             Change::Added(_) | Change::Updated { .. } => {}
         }
@@ -74,7 +88,7 @@ impl Handlers {
     /// Queues every budget of `pod`, and warns when there are several: the eviction API then refuses to
     /// evict it at all (D-110).
     fn enqueue_budgets(&self, pod: &PodView) {
-        let budgets: Vec<_> = self.budgets_of(pod).collect();
+        let budgets = self.budgets_of(pod);
         if let [first, _, ..] = budgets.as_slice() {
             let text = format!(
                 "Pod {}/{} matches multiple PodDisruptionBudgets.  Chose {} arbitrarily.",
@@ -89,10 +103,9 @@ impl Handlers {
         }
     }
 
-    /// The budgets that select `pod`, by name. One with an invalid selector selects nothing.
-    fn budgets_of(&self, pod: &PodView) -> impl Iterator<Item = Arc<PdbView>> {
-        let selects = |pdb: &Arc<PdbView>| pdb.selector().is_ok_and(|selector| selector.matches(pod.labels()));
-        self.pdbs.list_namespace(pod.namespace()).into_iter().filter(selects)
+    /// The budgets that select `pod`, by name.
+    fn budgets_of(&self, pod: &PodView) -> Vec<Arc<PdbView>> {
+        self.budgets.read().unwrap_or_else(PoisonError::into_inner).of(pod.namespace(), pod.labels())
     }
 
     /// Calls `changed` with the UID of every owner whose `spec.replicas` changes (D-108).
@@ -109,8 +122,11 @@ impl Handlers {
 
     /// Queues the budgets of all pods that this owner manages.
     fn pods_changed_owner(&self, uid: &str) {
-        for pod in self.pods.by_index(BY_CONTROLLER, uid) {
-            self.budgets_of(&pod).for_each(|pdb| self.queues.budget_changed(pdb.key()));
+        let pods = self.pods.by_index(BY_CONTROLLER, uid);
+        // Pods of one owner mostly have the same labels, and so the same budgets.
+        for pods in pods.chunk_by(|a, b| a.labels().is(b.labels())) {
+            let Some(pod) = pods.first() else { continue };
+            self.budgets_of(pod).iter().for_each(|pdb| self.queues.budget_changed(pdb.key()));
         }
     }
 }

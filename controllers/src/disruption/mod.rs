@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | [`expected`] | PURE: spec and owners' scales to expected and desired counts |
 //! | [`decide`] | PURE: pods, counts and claims to a status, and when to look again |
+//! | [`budgets`] | PURE: the budgets of a pod |
 //! | [`stale`] | PURE: which `DisruptionTarget` conditions have outlived their disruption |
 //! | `handlers` | SHELL: events to keys |
 //! | `scale` | SHELL: the owners of pods and their scales |
@@ -36,6 +37,7 @@
 
 use jiff::SignedDuration;
 
+pub mod budgets;
 pub mod controller;
 pub mod decide;
 pub mod expected;

@@ -8,14 +8,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 
 use crate::apply::Reader;
 use crate::error::ApiError;
 use crate::runtime::cache::{CacheObject, Lister, ObjectKey};
 use crate::runtime::env::Env;
+use crate::runtime::intern::Text;
 use crate::views::View;
 use crate::views::go;
+use crate::views::meta::Owner;
 use crate::views::pod::PodView;
 use crate::views::scale::ScaleView;
 use crate::views::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
@@ -28,7 +30,7 @@ const SCALE_VERSIONS: [(&str, &str); 4] =
 #[derive(Debug, Default)]
 pub(super) struct OwnerScales {
     /// Wanted replicas by the owner's UID: every owner counts once (D-105).
-    pub(super) replicas: BTreeMap<String, i32>,
+    pub(super) replicas: BTreeMap<Text, i32>,
     /// Names of pods that no controller manages.
     pub(super) unmanaged: Vec<String>,
 }
@@ -57,7 +59,7 @@ pub(super) struct Owners {
     reader: Reader,
 }
 
-type Found = Option<(String, i32)>;
+type Found = Option<(Text, i32)>;
 
 impl Owners {
     pub(super) fn new(env: &Env, reader: Reader) -> Self {
@@ -91,7 +93,7 @@ impl Owners {
         Ok(scales)
     }
 
-    async fn find(&self, owner: &OwnerReference, namespace: &str) -> Result<Found, OwnerError> {
+    async fn find(&self, owner: &Owner, namespace: &str) -> Result<Found, OwnerError> {
         let group = group_of(&owner.api_version)?;
         let cached = match (owner.kind.as_str(), group) {
             ("ReplicationController", "") => held(&self.controllers, namespace, owner).as_deref().map(scale_of),
@@ -123,7 +125,7 @@ impl Owners {
     }
 
     /// Asks the server for the owner's scale, whatever its kind.
-    async fn scale_subresource(&self, owner: &OwnerReference, namespace: &str) -> Result<Found, OwnerError> {
+    async fn scale_subresource(&self, owner: &Owner, namespace: &str) -> Result<Found, OwnerError> {
         let api_version = owner.api_version.as_str();
         let resources = match self.reader.resources(api_version).await {
             Ok(resources) => resources,
@@ -134,7 +136,7 @@ impl Owners {
         let plural = resource.map(|resource| resource.name.as_str()).ok_or_else(|| no_match(owner))?;
         let key = ObjectKey::new(namespace, owner.name.as_str());
         match self.reader.get_scale::<ScaleView>(api_version, plural, &key).await {
-            Ok(scale) if scale.uid() == owner.uid => Ok(Some((owner.uid.clone(), scale.spec.replicas))),
+            Ok(scale) if scale.uid() == &*owner.uid => Ok(Some((owner.uid.clone(), scale.spec.replicas))),
             Ok(_) => Ok(None),
             // Either the owner is not there or its kind has no scale: only the second is an error.
             Err(ApiError::NotFound(_)) if resources.resources.iter().any(|other| is_scale_of(other, plural)) => {
@@ -150,12 +152,12 @@ impl Owners {
 }
 
 /// The owner as the cache has it, if it is the very object that `owner` means.
-fn held<V: CacheObject + View>(lister: &Lister<V>, namespace: &str, owner: &OwnerReference) -> Option<Arc<V>> {
-    lister.get(&ObjectKey::new(namespace, owner.name.as_str())).filter(|held| View::uid(&**held) == owner.uid)
+fn held<V: CacheObject + View>(lister: &Lister<V>, namespace: &str, owner: &Owner) -> Option<Arc<V>> {
+    lister.get(&ObjectKey::new(namespace, owner.name.as_str())).filter(|held| View::uid(&**held) == &*owner.uid)
 }
 
-fn scale_of(workload: &impl Workload) -> (String, i32) {
-    (workload.uid().to_owned(), workload.replicas())
+fn scale_of(workload: &impl Workload) -> (Text, i32) {
+    (workload.uid().into(), workload.replicas())
 }
 
 /// The group of an `apiVersion`; the core group is `""`.
@@ -167,8 +169,8 @@ fn group_of(api_version: &str) -> Result<&str, OwnerError> {
     }
 }
 
-fn no_match(owner: &OwnerReference) -> OwnerError {
-    OwnerError::NoMatch { kind: owner.kind.clone(), api_version: owner.api_version.clone() }
+fn no_match(owner: &Owner) -> OwnerError {
+    OwnerError::NoMatch { kind: owner.kind.to_string(), api_version: owner.api_version.to_string() }
 }
 
 /// Kinds are found under their own spelling and in lower case; subresources are not kinds.

@@ -18,6 +18,7 @@ use crate::runtime::cache::{Lister, ObjectKey};
 use crate::runtime::client::names;
 use crate::runtime::clock::Clock;
 use crate::runtime::env::{Env, Run};
+use crate::runtime::intern::Text;
 use crate::runtime::metrics::Metrics;
 use crate::views::View as _;
 use crate::views::condition::update_pod_condition;
@@ -93,7 +94,7 @@ impl Controller {
     /// be behind (G-057). A node that cannot be asked about counts as well until the next cycle.
     async fn confirmed_out_of_service(&self, pods: &[Arc<PodView>]) -> Vec<Arc<PodView>> {
         let mut pods = decide::out_of_service(pods, |name| self.nodes.get(&ObjectKey::cluster(name)));
-        let mut lost: BTreeMap<String, bool> = BTreeMap::new();
+        let mut lost: BTreeMap<Text, bool> = BTreeMap::new();
         for pod in &pods {
             if let Entry::Vacant(unasked) = lost.entry(pod.spec.node_name.clone()) {
                 let is_lost = self.is_lost(unasked.key()).await;
@@ -170,7 +171,7 @@ impl Controller {
     }
 
     async fn fail_and_delete(&self, pod: &PodView, reason: Reason) -> Result<(), ApiError> {
-        let (key, uid) = (pod.key(), Arc::<str>::from(pod.uid()));
+        let (key, uid) = (pod.key(), Arc::clone(&pod.metadata.uid));
         if decide::must_fail_first(pod)
             && let Some(status) = self.failed_status(pod, reason)
         {
@@ -183,12 +184,13 @@ impl Controller {
 
     /// The patch that marks `pod` Failed; an orphan gets the condition `DisruptionTarget` with it.
     fn failed_status(&self, pod: &PodView, reason: Reason) -> Option<Value> {
-        let mut new = pod.status.clone();
+        let old = pod.status.to_status();
+        let mut new = old.clone();
         phases::FAILED.clone_into(&mut new.phase);
         new.observed_generation = pod.generation();
         if let Some(condition) = decide::condition(pod, reason) {
             update_pod_condition(&mut new.conditions, condition, self.clock.now());
         }
-        status_patch(&json!(pod.status), &json!(new))
+        status_patch(&json!(old), &json!(new))
     }
 }

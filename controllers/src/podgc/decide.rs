@@ -76,7 +76,7 @@ pub fn unknown_nodes<'a>(pods: &'a [Arc<PodView>], known: &BTreeSet<String>) -> 
 
 /// The pods bound to one of the nodes that are `gone`, whenever they were bound (G-036).
 pub fn orphaned(pods: &[Arc<PodView>], gone: &BTreeSet<String>) -> Vec<Arc<PodView>> {
-    pods.iter().filter(|pod| gone.contains(&pod.spec.node_name)).cloned().collect()
+    pods.iter().filter(|pod| gone.contains(pod.spec.node_name.as_str())).cloned().collect()
 }
 
 /// The terminating pods that have no node.
@@ -106,6 +106,6 @@ fn is_finished(pod: &PodView) -> bool {
 }
 
 fn by_eviction_and_age(a: &PodView, b: &PodView) -> Ordering {
-    let age = |pod: &PodView| pod.created().unwrap_or(Timestamp::MIN);
+    let age = |pod: &PodView| pod.metadata.created.get().unwrap_or(Timestamp::MIN);
     b.is_evicted().cmp(&a.is_evicted()).then_with(|| age(a).cmp(&age(b))).then_with(|| a.name().cmp(b.name()))
 }

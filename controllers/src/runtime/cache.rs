@@ -1,12 +1,17 @@
 //! Ordered, indexed object caches. Written by one informer, read through [`Lister`]s.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde::de::DeserializeOwned;
 
+use self::held::Held;
 pub use super::lister::Lister;
+use super::proto::ProtoError;
+use crate::views::meta::Labels;
+use crate::views::selector::Selector;
+
+mod held;
 
 /// Namespace and name of an object; the namespace is empty for cluster-scoped kinds.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,8 +58,19 @@ pub trait CacheObject: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'st
     /// Names of the indexes kept for this kind. `by_namespace` needs none: the store is ordered by namespace.
     const INDEXES: &'static [&'static str] = &[];
 
+    /// Parses the protobuf message of this kind; `None` for a view that is only read from JSON.
+    const PROTOBUF: Option<fn(&[u8]) -> Result<Self, ProtoError>> = None;
+
     /// Namespace and name.
     fn key(&self) -> ObjectKey;
+
+    /// The same as [`Self::key`], borrowed: the order of the cache.
+    fn place(&self) -> (&str, &str);
+
+    /// The labels by which [`Lister::select`] finds it; `None` for a kind that is never selected.
+    fn selectable(&self) -> Option<&Labels> {
+        None
+    }
 
     /// `metadata.uid`.
     fn uid(&self) -> &str;
@@ -95,71 +111,23 @@ impl<V> Change<V> {
     }
 }
 
-type Objects<V> = BTreeMap<ObjectKey, Arc<V>>;
-
-/// Objects of one kind, ordered by namespace and name, with the indexes of [`CacheObject::INDEXES`].
+/// Objects of one kind, ordered by namespace and name, with the indexes of [`CacheObject::INDEXES`] and, for kinds that
+/// are selected, by labels.
 #[derive(Debug)]
 pub struct Store<V> {
-    inner: RwLock<Inner<V>>,
-}
-
-#[derive(Debug)]
-struct Inner<V> {
-    objects: Objects<V>,
-    indexes: BTreeMap<&'static str, BTreeMap<Arc<str>, Objects<V>>>,
+    inner: RwLock<Held<V>>,
 }
 
 impl<V: CacheObject> Default for Store<V> {
     fn default() -> Self {
-        Self { inner: RwLock::new(Inner::empty()) }
-    }
-}
-
-impl<V: CacheObject> Inner<V> {
-    fn empty() -> Self {
-        Self { objects: BTreeMap::new(), indexes: V::INDEXES.iter().map(|name| (*name, BTreeMap::new())).collect() }
-    }
-
-    fn insert(&mut self, key: ObjectKey, object: Arc<V>) -> Option<Arc<V>> {
-        let old = self.objects.insert(key.clone(), Arc::clone(&object));
-        for (index, buckets) in &mut self.indexes {
-            let value = object.index_value(index);
-            if let Some(old) = &old {
-                let was = old.index_value(index);
-                if was != value {
-                    unindex(buckets, was, &key);
-                }
-            }
-            if let Some(value) = value {
-                buckets.entry(value).or_default().insert(key.clone(), Arc::clone(&object));
-            }
-        }
-        old
-    }
-
-    fn remove(&mut self, key: &ObjectKey) -> Option<Arc<V>> {
-        let old = self.objects.remove(key)?;
-        for (index, buckets) in &mut self.indexes {
-            unindex(buckets, old.index_value(index), key);
-        }
-        Some(old)
-    }
-}
-
-fn unindex<V>(buckets: &mut BTreeMap<Arc<str>, Objects<V>>, value: Option<Arc<str>>, key: &ObjectKey) {
-    let Some(value) = value else { return };
-    if let Some(bucket) = buckets.get_mut(&value) {
-        bucket.remove(key);
-        if bucket.is_empty() {
-            buckets.remove(&value);
-        }
+        Self { inner: RwLock::new(Held::default()) }
     }
 }
 
 impl<V: CacheObject> Store<V> {
     /// Puts `object` in place of what its key held. A different UID means that one object went and another came.
     pub fn apply(&self, object: Arc<V>) -> Vec<Change<V>> {
-        let old = self.write().insert(object.key(), Arc::clone(&object));
+        let old = self.write().insert(Arc::clone(&object));
         changes(old, object)
     }
 
@@ -167,11 +135,10 @@ impl<V: CacheObject> Store<V> {
     ///
     /// When the cache holds another UID under the key, that newer object stays: the event is late.
     pub fn remove(&self, last: Arc<V>) -> Vec<Change<V>> {
-        let key = last.key();
         let mut inner = self.write();
-        match inner.objects.get(&key) {
+        match inner.get(last.place()) {
             Some(held) if held.uid() == last.uid() => {
-                inner.remove(&key);
+                inner.remove(last.place());
                 vec![Change::Deleted(last)]
             }
             _ => Vec::new(),
@@ -179,22 +146,32 @@ impl<V: CacheObject> Store<V> {
     }
 
     /// Replaces the whole content at once and reports the differences in key order: what is there first, then what is
-    /// gone. Readers see the old content or the new one, never a mixture.
-    pub fn replace(&self, objects: Objects<V>) -> Vec<Change<V>> {
+    /// gone. Readers see the old content or the new one, never a mixture. Of two objects with one key the later counts.
+    pub fn replace(&self, mut objects: Vec<Arc<V>>) -> Vec<Change<V>> {
+        // Stable, and a list comes in this order anyway.
+        objects.sort_by(|a, b| a.place().cmp(&b.place()));
+        objects.reverse();
+        objects.dedup_by(|a, b| a.place() == b.place());
+        objects.reverse();
         let mut inner = self.write();
-        let mut old = std::mem::replace(&mut *inner, Inner::empty()).objects;
-        let mut result = Vec::with_capacity(objects.len());
-        for (key, object) in objects {
-            result.extend(changes(old.remove(&key), Arc::clone(&object)));
-            inner.insert(key, object);
+        let mut old = std::mem::take(&mut *inner).into_objects().peekable();
+        let (mut result, mut gone) = (Vec::with_capacity(objects.len()), Vec::new());
+        for object in &objects {
+            while let Some(before) = old.next_if(|held| held.place() < object.place()) {
+                gone.push(Change::Deleted(before));
+            }
+            let same_key = old.next_if(|held| held.place() == object.place());
+            result.extend(changes(same_key, Arc::clone(object)));
         }
-        result.extend(old.into_values().map(Change::Deleted));
+        result.extend(gone);
+        result.extend(old.map(Change::Deleted));
+        *inner = Held::sorted(objects);
         result
     }
 
     /// The cached object of this key, if it is the same version of the same object.
     pub(super) fn held(&self, object: &V) -> Option<Arc<V>> {
-        self.get(&object.key()).filter(|held| same_version(&**held, object))
+        self.read().get(object.place()).filter(|held| same_version::<V>(held, object)).cloned()
     }
 
     /// A read-only handle.
@@ -203,44 +180,43 @@ impl<V: CacheObject> Store<V> {
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {
-        self.read().objects.get(key).cloned()
+        self.read().get((&key.namespace, &key.name)).cloned()
     }
 
     pub(super) fn list(&self) -> Vec<Arc<V>> {
-        self.read().objects.values().cloned().collect()
+        self.read().objects().cloned().collect()
     }
 
     pub(super) fn list_namespace(&self, namespace: &str) -> Vec<Arc<V>> {
-        let from = ObjectKey::new(namespace, "");
-        let inner = self.read();
-        inner
-            .objects
-            .range(from..)
-            .take_while(|(key, _)| &*key.namespace == namespace)
-            .map(|(_, v)| Arc::clone(v))
-            .collect()
+        self.read().namespace(namespace).cloned().collect()
     }
 
     pub(super) fn by_index(&self, index: &str, value: &str) -> Vec<Arc<V>> {
-        let inner = self.read();
-        let bucket = inner.indexes.get(index).and_then(|buckets| buckets.get(value));
-        bucket.map(|bucket| bucket.values().cloned().collect()).unwrap_or_default()
+        self.read().by_index(index, value)
+    }
+
+    pub(super) fn select(&self, namespace: &str, selector: &Selector) -> Vec<Arc<V>> {
+        self.read().select(namespace, selector)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.read().objects.len()
+        self.read().len()
     }
 
-    pub(super) fn for_each(&self, mut visit: impl FnMut(&Arc<V>)) {
-        self.read().objects.values().for_each(&mut visit);
+    pub(super) fn checksum(&self) -> u64 {
+        self.read().checksum()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Inner<V>> {
+    pub(super) fn for_each(&self, visit: impl FnMut(&Arc<V>)) {
+        self.read().objects().for_each(visit);
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Held<V>> {
         // Poison only says that a reader panicked; writers leave the content whole at every point where they can.
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Inner<V>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Held<V>> {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -21,6 +21,7 @@ use tower::BoxError;
 
 use super::clock::Clock;
 use super::leadership::{Leadership, NotLeader};
+use super::listwatch::Encoding;
 use super::metrics::RequestMetrics;
 use super::queue::rate_limit::{TokenBucket, exponential};
 
@@ -108,14 +109,28 @@ pub struct Dresser {
     bucket: Arc<Mutex<TokenBucket>>,
     leadership: Leadership,
     metrics: Option<RequestMetrics>,
+    encoding: Encoding,
 }
+
+/// Marks a request (as an extension of it) whose answer is to be handed on while it arrives, as a watch's. The limit on
+/// waiting is then one for its beginning only; whoever reads it limits the pauses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Streamed;
 
 impl Dresser {
     /// For the clients of the controller called `name` in user agents.
     pub fn new(name: &str, clock: Clock, limits: Limits) -> Self {
         let user_agent = HeaderValue::try_from(user_agent(name)).unwrap_or(HeaderValue::from_static("plumbline"));
         let bucket = Arc::new(Mutex::new(TokenBucket::new(limits.qps, limits.burst)));
-        Self { user_agent, clock, limits, bucket, leadership: Leadership::always(), metrics: None }
+        Self {
+            user_agent,
+            clock,
+            limits,
+            bucket,
+            leadership: Leadership::always(),
+            metrics: None,
+            encoding: Encoding::Json,
+        }
     }
 
     /// Clients that count their requests in `metrics`.
@@ -128,6 +143,17 @@ impl Dresser {
     #[must_use]
     pub fn writing_only_as(self, leadership: Leadership) -> Self {
         Self { leadership, ..self }
+    }
+
+    /// For informers that ask for their lists and watches in `encoding`.
+    #[must_use]
+    pub fn speaking(self, encoding: Encoding) -> Self {
+        Self { encoding, ..self }
+    }
+
+    /// The encoding of lists and watches.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
     }
 
     /// A client that sends through `plain`.
@@ -170,6 +196,7 @@ impl Transport {
         parts.headers.entry(USER_AGENT).or_insert_with(|| self.dresser.user_agent.clone());
         let body = body.collect_bytes().await?;
         let watch = is_watch(parts.uri.query().unwrap_or_default());
+        let streamed = watch || parts.extensions.get::<Streamed>().is_some();
         if watch {
             self.pace(parts.uri.path()).await;
         }
@@ -179,7 +206,7 @@ impl Transport {
             let limit = self.time_limit(&parts.method)?;
             let begin = self.dresser.clock.monotonic();
             let request = Request::from_parts(parts.clone(), Body::from(body.to_vec()));
-            let result = self.dresser.clock.timeout(limit, self.exchange(request, watch));
+            let result = self.dresser.clock.timeout(limit, self.exchange(request, streamed));
             let result = result.await.map_err(BoxError::from).flatten();
             self.measure(&parts.method, body.len(), &result, begin);
             attempt += 1;
@@ -223,13 +250,13 @@ impl Transport {
         }
     }
 
-    /// Sends once. The body of anything but a watch is read to its end, so that the time limit covers it too.
-    async fn exchange(&self, request: Request<Body>, watch: bool) -> Result<Response<Answer>, BoxError> {
+    /// Sends once. A body that is not `streamed` is read to its end, so that the time limit covers it too.
+    async fn exchange(&self, request: Request<Body>, streamed: bool) -> Result<Response<Answer>, BoxError> {
         let response = self.plain.send(request).await?;
         let (clock, contact) = (self.dresser.clock.clone(), Arc::clone(&self.contact));
         if response.status().is_success() {
             contact.touch(clock.now());
-            if watch {
+            if streamed {
                 let noted = move |frame| {
                     contact.touch(clock.now());
                     frame

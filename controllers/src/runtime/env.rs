@@ -18,6 +18,7 @@ use super::client::{ClientFactory, Dresser, Limits, names};
 use super::clock::Clock;
 use super::informer::{Informer, InformerStatus};
 use super::leadership::Leadership;
+use super::listwatch::Encoding;
 use super::metrics::Metrics;
 use super::observer::WatchedQueue;
 use super::queue::WorkQueue;
@@ -105,6 +106,13 @@ impl Env {
             queues: Mutex::default(),
             background: Mutex::default(),
         }
+    }
+
+    /// The same, with informers that ask for their lists and watches in `encoding`.
+    #[must_use]
+    pub fn listing_in(mut self, encoding: Encoding) -> Self {
+        self.informer_dresser = self.informer_dresser.speaking(encoding);
+        self
     }
 
     /// The shared informer of the kind that `V` views. One view type per kind: each type has its own list and watch.

@@ -1,26 +1,22 @@
 //! One list+watch per resource for the whole process, kept in an ordered cache.
 //!
-//! The informer sits on kube's `watcher` and replaces its back-off by a deterministic one on our [`Clock`]. Handlers are
+//! The informer sits on the events of [`super::listwatch`] and adds a deterministic back-off on our [`Clock`]. Handlers are
 //! synchronous and run after the cache has changed, in the order of registration, so [`Informer::has_synced`] also says
 //! that the handlers have seen the initial list. Handlers only enqueue keys.
 
-use std::any::type_name;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::{StreamExt, pin_mut};
 use jiff::Timestamp;
-use kube::runtime::watcher;
-use kube::{Api, Client, Resource};
-use serde::Deserialize;
+use kube::{Client, Resource as _};
 use tokio::sync::watch;
 
-use super::cache::{CacheObject, Change, Lister, ObjectKey, Store};
+use super::cache::{CacheObject, Change, Lister, Store};
 use super::client::{Contact, Dresser};
 use super::clock::Clock;
+use super::listwatch::{Event, Failure, ListWatch};
 use super::metrics::{InformerMetrics, Metrics};
 use super::queue::rate_limit::exponential;
 
@@ -158,13 +154,13 @@ impl<V: CacheObject> Informer<V> {
     /// the future to stop.
     pub async fn run(&self, dresser: &Dresser, plain: Client) {
         self.started.store(true, Ordering::Relaxed);
+        let encoding = dresser.encoding();
         let client = dresser.dress_observed(plain, Arc::clone(&self.contact));
-        let stream = watcher(Api::<Wire<V>>::all(client), watcher::Config::default());
-        pin_mut!(stream);
-        let mut listed = BTreeMap::new();
+        let mut source = ListWatch::new(client, self.clock.clone(), encoding);
+        let mut listed = Vec::new();
         let mut last_failure = Duration::ZERO;
-        while let Some(event) = stream.next().await {
-            match event {
+        loop {
+            match source.next().await {
                 Ok(event) => self.take(event, &mut listed),
                 Err(error) => {
                     let now = self.clock.monotonic();
@@ -179,24 +175,23 @@ impl<V: CacheObject> Informer<V> {
         }
     }
 
-    fn take(&self, event: watcher::Event<Wire<V>>, listed: &mut BTreeMap<ObjectKey, Arc<V>>) {
+    fn take(&self, event: Event<V>, listed: &mut Vec<Arc<V>>) {
         match event {
-            watcher::Event::Init => listed.clear(),
-            watcher::Event::InitApply(Wire { view, .. }) => {
-                // An unchanged object keeps its allocation: a re-list does not need the memory twice.
-                let object = self.store.held(&view).unwrap_or_else(|| Arc::new(view));
-                listed.insert(object.key(), object);
+            Event::Restarted => listed.clear(),
+            // An unchanged object keeps its allocation: a re-list does not need the memory twice.
+            Event::Listed(views) => {
+                listed.extend(views.into_iter().map(|view| self.store.held(&view).unwrap_or_else(|| Arc::new(view))));
             }
-            watcher::Event::InitDone => {
+            Event::Done => {
                 let changes = self.store.replace(std::mem::take(listed));
                 self.deliver(&changes);
                 self.listed();
             }
-            watcher::Event::Apply(Wire { view, .. }) => {
+            Event::Applied(view) => {
                 self.changed();
                 self.deliver(&self.store.apply(Arc::new(view)));
             }
-            watcher::Event::Delete(Wire { view, .. }) => {
+            Event::Deleted(view) => {
                 self.changed();
                 self.deliver(&self.store.remove(Arc::new(view)));
             }
@@ -238,7 +233,7 @@ impl<V: CacheObject> Informer<V> {
         progress.stale_since = None;
     }
 
-    fn failed(&self, error: &watcher::Error) -> Duration {
+    fn failed(&self, error: &Failure) -> Duration {
         self.metrics.failed();
         let mut progress = self.progress();
         let delay = exponential(BACKOFF_BASE, BACKOFF_MAX, progress.failures);
@@ -270,58 +265,6 @@ impl<V: CacheObject> Informer<V> {
 fn resource_name<V: CacheObject>() -> String {
     let (group, plural) = (V::Resource::group(&()), V::Resource::plural(&()));
     if group.is_empty() { plural.into_owned() } else { format!("{group}/{plural}") }
-}
-
-/// A view as kube's `watcher` wants it: with an `ObjectMeta`, of which only the resourceVersion is ever read.
-///
-/// It exists for the moment between parsing and the cache, so the large `ObjectMeta` costs nothing at rest.
-#[derive(Clone)]
-pub(super) struct Wire<V> {
-    metadata: kube::api::ObjectMeta,
-    pub(super) view: V,
-}
-
-impl<V> fmt::Debug for Wire<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(type_name::<V>())
-    }
-}
-
-impl<'de, V: CacheObject> Deserialize<'de> for Wire<V> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let view = V::deserialize(deserializer)?;
-        let resource_version = Some(view.resource_version().to_owned());
-        Ok(Self { metadata: kube::api::ObjectMeta { resource_version, ..Default::default() }, view })
-    }
-}
-
-impl<V: CacheObject> Resource for Wire<V> {
-    type DynamicType = ();
-    type Scope = <V::Resource as Resource>::Scope;
-
-    fn kind((): &()) -> std::borrow::Cow<'_, str> {
-        V::Resource::kind(&())
-    }
-
-    fn group((): &()) -> std::borrow::Cow<'_, str> {
-        V::Resource::group(&())
-    }
-
-    fn version((): &()) -> std::borrow::Cow<'_, str> {
-        V::Resource::version(&())
-    }
-
-    fn plural((): &()) -> std::borrow::Cow<'_, str> {
-        V::Resource::plural(&())
-    }
-
-    fn meta(&self) -> &kube::api::ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut kube::api::ObjectMeta {
-        &mut self.metadata
-    }
 }
 
 #[cfg(test)]

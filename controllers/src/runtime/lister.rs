@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::cache::{CacheObject, ObjectKey, Store};
+use crate::views::selector::Selector;
 
 /// Reads one kind from the shared cache. Results are in key order and shared (`Arc`), never copied. Cheap to clone.
 #[derive(Debug)]
@@ -56,22 +57,21 @@ impl<V: CacheObject> Lister<V> {
         self.len() == 0
     }
 
-    /// A digest of keys, UIDs and resource versions: equal caches have equal checksums.
+    /// The objects of a namespace whose labels `selector` selects. Costs what it finds, not what the namespace holds,
+    /// where the selector asks for a label's value.
+    pub fn select(&self, namespace: &str, selector: &Selector) -> Vec<Arc<V>> {
+        self.store.select(namespace, selector)
+    }
+
+    /// A digest of keys, UIDs and resource versions: equal caches have equal checksums. Kept up to date, so that asking
+    /// costs nothing.
     pub fn checksum(&self) -> u64 {
-        let mut digest = Fnv1a::default();
-        self.store.for_each(|object| {
-            let key = object.key();
-            for part in [&*key.namespace, &*key.name, object.uid(), object.resource_version()] {
-                digest.write(part.as_bytes());
-                digest.write(&[0]);
-            }
-        });
-        digest.0
+        self.store.checksum()
     }
 }
 
 /// FNV-1a, 64 bit: stable between runs and machines, unlike std's hashers.
-pub(super) struct Fnv1a(pub(super) u64);
+pub(crate) struct Fnv1a(pub(crate) u64);
 
 impl Default for Fnv1a {
     fn default() -> Self {
@@ -80,7 +80,7 @@ impl Default for Fnv1a {
 }
 
 impl Fnv1a {
-    pub(super) fn write(&mut self, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }

@@ -5,8 +5,10 @@
 //! | [`clock`] | the one source of time |
 //! | [`client`] | one dressed client per controller: user agent, time limits, retries, request rate |
 //! | [`leader`], [`leadership`] | election by a Lease; whether a write may be sent now |
+//! | [`listwatch`], [`proto`] | lists and watches in JSON or protobuf, as events |
 //! | [`informer`] | list and watch, one per resource for all controllers |
 //! | [`cache`], [`lister`] | ordered, indexed objects and the read-only handle |
+//! | [`intern`] | what many objects have in common, kept once |
 //! | [`queue`] | deduplicating, delaying, rate-limiting work queue |
 //! | [`workers`] | the loop from queue to sync, with a panic barrier |
 //! | [`recorder`] | Kubernetes Events |
@@ -23,11 +25,14 @@ pub mod client;
 pub mod clock;
 pub mod env;
 pub mod informer;
+pub mod intern;
 pub mod leader;
 pub mod leadership;
 pub mod lister;
+pub mod listwatch;
 pub mod metrics;
 pub mod observer;
+pub mod proto;
 pub mod queue;
 pub mod recorder;
 pub mod serve;

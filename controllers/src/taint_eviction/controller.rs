@@ -25,7 +25,7 @@ use crate::runtime::workers;
 use crate::views::View as _;
 use crate::views::node::NodeView;
 use crate::views::pod::{BY_NODE, PodView};
-use crate::views::taint::Taint;
+use crate::views::taint::{NO_EXECUTE, Taint};
 
 /// A pod to look at again, and the node it was on when that was noticed: the node decides the shard.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -44,8 +44,8 @@ pub fn start(env: &Env) -> Run {
         move |change| node_changed(&updates, change)
     });
     pods.on_change({
-        let updates = pod_updates.clone();
-        move |change| pod_changed(&updates, change)
+        let (updates, nodes) = (pod_updates.clone(), nodes.lister());
+        move |change| pod_changed(&updates, &nodes, change)
     });
     let evictor = Arc::new(Evictor::new(env, pods.lister(), nodes.lister()));
     let controller = Controller {
@@ -63,26 +63,33 @@ pub fn start(env: &Env) -> Run {
 /// Queues a node whose `NoExecute` taints changed, that came or that went.
 fn node_changed(updates: &WorkQueue<Arc<str>>, change: &Change<NodeView>) {
     if let Change::Updated { old, new } = change
-        && no_execute(&old.spec.taints) == no_execute(&new.spec.taints)
+        && (old.spec.taints.is(&new.spec.taints) || no_execute(&old.spec.taints) == no_execute(&new.spec.taints))
     {
         return;
     }
-    updates.add(change.object().name().into());
+    updates.add(Arc::clone(&change.object().metadata.name));
 }
 
 /// Queues a pod whose tolerations or node changed, that came or that went.
-fn pod_changed(updates: &WorkQueue<PodUpdate>, change: &Change<PodView>) {
-    if let Change::Updated { old, new } = change
-        && old.spec == new.spec
-    {
-        return;
-    }
+///
+/// Not one on a node without a `NoExecute` taint: when the node gets one, or comes, its own update looks at all its pods.
+fn pod_changed(updates: &WorkQueue<PodUpdate>, nodes: &Lister<NodeView>, change: &Change<PodView>) {
     let pod = change.object();
-    updates.add(PodUpdate { node: pod.spec.node_name.as_str().into(), pod: reference(pod) });
+    match change {
+        Change::Updated { old, new } if old.spec == new.spec => return,
+        Change::Added(_) | Change::Updated { .. } => {
+            let node = nodes.get(&ObjectKey::cluster(pod.spec.node_name.to_arc()));
+            if !node.is_some_and(|node| node.spec.taints.iter().any(|taint| taint.effect == NO_EXECUTE)) {
+                return;
+            }
+        }
+        Change::Deleted(_) => {}
+    }
+    updates.add(PodUpdate { node: pod.spec.node_name.to_arc(), pod: reference(pod) });
 }
 
 fn reference(pod: &PodView) -> PodRef {
-    PodRef { uid: pod.uid().into(), key: pod.key() }
+    PodRef { uid: Arc::clone(&pod.metadata.uid), key: pod.key() }
 }
 
 struct Controller {

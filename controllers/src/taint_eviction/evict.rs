@@ -94,7 +94,10 @@ impl Evictor {
         if step.fire {
             self.due.add(Due { pod: pod.clone(), fire_at: now });
         }
-        self.changed.notify_one();
+        // Only a deadline that came or went is news to the timers.
+        if step.cancelled || matches!(plan, EvictionPlan::At(_)) {
+            self.changed.notify_one();
+        }
     }
 
     /// Moves evictions whose deadline has passed to the queue, until `stop`.
@@ -162,7 +165,7 @@ impl Evictor {
         let Some(cached) = self.pods.get(&pod.key).filter(|cached| cached.uid() == &*pod.uid) else {
             return Verdict::Gone;
         };
-        let Some(node) = self.nodes.get(&ObjectKey::cluster(cached.spec.node_name.as_str())) else {
+        let Some(node) = self.nodes.get(&ObjectKey::cluster(cached.spec.node_name.to_arc())) else {
             return Verdict::Due;
         };
         match decide(&node.spec.taints, &cached.spec.tolerations, self.clock.now()) {
@@ -179,10 +182,11 @@ impl Evictor {
             Ok(_) | Err(ApiError::NotFound(_)) => return Ok(Tried::Gone),
             Err(error) => return Err(error),
         };
-        let mut new = live.status.clone();
+        let old = live.status.to_status();
+        let mut new = old.clone();
         let target = condition(live.generation());
         if update_pod_condition(&mut new.conditions, target, self.clock.now())
-            && let Some(status) = status_patch(&json!(live.status), &json!(new))
+            && let Some(status) = status_patch(&json!(old), &json!(new))
         {
             let action = Action::PatchPodStatus { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), status };
             self.writer.apply(&action, "NoExecute taint").await?;

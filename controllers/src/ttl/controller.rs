@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::boundaries::ClusterSize;
 use super::current;
-use crate::actions::{Action, TTL_ANNOTATION};
+use crate::actions::Action;
 use crate::apply::Writer;
 use crate::runtime::cache::{Change, Lister, ObjectKey};
 use crate::runtime::client::names;
@@ -58,7 +58,7 @@ impl Controller {
     async fn sync(&self, key: ObjectKey) -> Outcome {
         let Some(node) = self.nodes.get(&key) else { return Outcome::Forget };
         let ttl_seconds = self.size.lock().unwrap_or_else(PoisonError::into_inner).ttl_seconds();
-        if current(node.annotation(TTL_ANNOTATION)) == Some(ttl_seconds) {
+        if current(node.ttl_annotation()) == Some(ttl_seconds) {
             return Outcome::Forget;
         }
         let action = Action::PatchNodeTtl { node: key.name, ttl_seconds };

@@ -1,12 +1,18 @@
 //! Metadata as the caches keep it, and the accessors shared by all views.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::actions::TTL_ANNOTATION;
 use crate::runtime::cache::ObjectKey;
+use crate::runtime::intern::{Hasher, Pool, Pooled, Shared, Text};
+use crate::runtime::proto::{Fields, ProtoError, Value};
 
 /// Index of pods and `ReplicaSets` by the UID of the owner that manages them.
 pub const BY_CONTROLLER: &str = "metadata.ownerReferences.controller";
@@ -15,63 +21,497 @@ pub const BY_CONTROLLER: &str = "metadata.ownerReferences.controller";
 ///
 /// Absent text is `""` and an absent generation is 0, as Go's zero values are.
 pub trait View {
-    /// The (slimmed) metadata.
-    fn metadata(&self) -> &ObjectMeta;
-
     /// `metadata.name`
-    fn name(&self) -> &str {
-        self.metadata().name.as_deref().unwrap_or_default()
-    }
+    fn name(&self) -> &str;
 
     /// `metadata.namespace`, empty for a cluster-scoped object.
-    fn namespace(&self) -> &str {
-        self.metadata().namespace.as_deref().unwrap_or_default()
-    }
+    fn namespace(&self) -> &str;
 
     /// Namespace and name.
-    fn key(&self) -> ObjectKey {
-        ObjectKey::new(self.namespace(), self.name())
-    }
+    fn key(&self) -> ObjectKey;
 
     /// `metadata.uid`
-    fn uid(&self) -> &str {
-        self.metadata().uid.as_deref().unwrap_or_default()
-    }
+    fn uid(&self) -> &str;
 
     /// `metadata.resourceVersion`
-    fn resource_version(&self) -> &str {
-        self.metadata().resource_version.as_deref().unwrap_or_default()
-    }
+    fn resource_version(&self) -> &str;
 
     /// `metadata.generation`
-    fn generation(&self) -> i64 {
-        self.metadata().generation.unwrap_or_default()
+    fn generation(&self) -> i64;
+}
+
+/// A point in time, or none, to the microsecond: half the size of an `Option<Timestamp>`.
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Moment(i64);
+
+impl Moment {
+    /// No time.
+    pub const NONE: Self = Self(i64::MIN);
+
+    /// The time, if there is one.
+    pub fn get(self) -> Option<Timestamp> {
+        (self != Self::NONE).then(|| Timestamp::from_microsecond(self.0).unwrap_or(Timestamp::MIN))
+    }
+}
+
+impl From<Option<Timestamp>> for Moment {
+    fn from(time: Option<Timestamp>) -> Self {
+        time.map_or(Self::NONE, |time| Self(time.as_microsecond()))
+    }
+}
+
+impl Default for Moment {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.get(), f)
+    }
+}
+
+/// The owner that manages an object: the first reference with `controller: true`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Owner {
+    /// Group and version of its kind.
+    pub api_version: Text,
+    /// Its kind.
+    pub kind: Text,
+    /// Its name.
+    pub name: Text,
+    /// Its UID.
+    pub uid: Text,
+}
+
+static OWNERS: Pool<Owner> = Pool::new();
+
+impl Owner {
+    fn shared(self) -> Arc<Self> {
+        let Self { api_version, kind, name, uid } = &self;
+        let hash = Hasher::default().text(api_version).text(kind).text(name).text(uid).finish();
+        OWNERS.share(hash, |held| *held == self, || Arc::new(self.clone()))
+    }
+}
+
+/// Labels in the order of their keys, shared by all objects that have the same.
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Labels(Shared<Label>);
+
+/// A label: key and value.
+pub type Label = (Text, Text);
+
+impl Labels {
+    /// The labels of a map.
+    pub fn new(labels: BTreeMap<Text, Text>) -> Self {
+        Self(Shared::new(labels.into_iter().collect()))
     }
 
-    /// `metadata.labels`; empty when the view's kind drops them.
-    fn labels(&self) -> &BTreeMap<String, String> {
-        static NONE: BTreeMap<String, String> = BTreeMap::new();
-        self.metadata().labels.as_ref().unwrap_or(&NONE)
+    /// The value of the label `key`.
+    pub fn get(&self, key: &str) -> Option<&Text> {
+        // A handful: going through them is faster than halving.
+        self.0.iter().find(|(held, _)| held == key).map(|(_, value)| value)
     }
 
-    /// Whether deletion has been asked for.
-    fn is_terminating(&self) -> bool {
-        self.metadata().deletion_timestamp.is_some()
+    /// All of them, by key.
+    pub fn iter(&self) -> impl Iterator<Item = &Label> {
+        self.0.iter()
     }
 
+    /// Whether both are the same allocation: then they are equal. Equal ones usually are.
+    pub fn is(&self, other: &Self) -> bool {
+        self.0.is(&other.0)
+    }
+}
+
+impl Pooled for Label {
+    fn pool() -> &'static Pool<[Self]> {
+        static POOL: Pool<[Label]> = Pool::new();
+        &POOL
+    }
+
+    fn digest(&self, hasher: Hasher) -> Hasher {
+        hasher.text(&self.0).text(&self.1)
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        BTreeMap::deserialize(deserializer).map(Self::new)
+    }
+}
+
+/// Metadata: identity, times, and what else a kind keeps of it. The rest is skipped unread.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Meta<K> {
+    /// `metadata.name`
+    pub name: Arc<str>,
+    /// `metadata.namespace`, empty for a cluster-scoped object.
+    pub namespace: Text,
+    /// `metadata.uid`
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`
+    pub resource_version: Box<str>,
+    /// `metadata.generation`
+    pub generation: i64,
     /// `metadata.creationTimestamp`
-    fn created(&self) -> Option<Timestamp> {
-        self.metadata().creation_timestamp.as_ref().map(|time| time.0)
+    pub created: Moment,
+    /// Whether there is a `metadata.deletionTimestamp`: deletion has been asked for.
+    pub terminating: bool,
+    /// What the kind keeps besides.
+    pub kept: K,
+}
+
+/// What a kind keeps of the metadata besides identity and times.
+pub trait Kept: Default {
+    /// Takes in the value of `field` from JSON, or skips it.
+    fn json<'de, A: MapAccess<'de>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error>;
+
+    /// From a protobuf `ObjectMeta`.
+    fn protobuf(metadata: Fields<'_>) -> Result<Self, ProtoError>;
+}
+
+/// The fields of the metadata that any kind reads.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(field_identifier, rename_all = "camelCase")]
+pub enum Field {
+    /// `metadata.name`
+    Name,
+    /// `metadata.namespace`
+    Namespace,
+    /// `metadata.uid`
+    Uid,
+    /// `metadata.resourceVersion`
+    ResourceVersion,
+    /// `metadata.generation`
+    Generation,
+    /// `metadata.creationTimestamp`
+    CreationTimestamp,
+    /// `metadata.deletionTimestamp`
+    DeletionTimestamp,
+    /// `metadata.labels`
+    Labels,
+    /// `metadata.annotations`
+    Annotations,
+    /// `metadata.ownerReferences`
+    OwnerReferences,
+    /// Any other: nobody reads it.
+    #[serde(other)]
+    Other,
+}
+
+/// The next value; `null` is the default.
+pub(super) fn value<'de, T: Deserialize<'de> + Default, A: MapAccess<'de>>(map: &mut A) -> Result<T, A::Error> {
+    map.next_value::<Option<T>>().map(Option::unwrap_or_default)
+}
+
+/// Steps over the next value.
+fn skip<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
+    map.next_value::<IgnoredAny>().map(|_| ())
+}
+
+impl<'de, K: Kept> Deserialize<'de> for Meta<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MetaVisitor(PhantomData))
+    }
+}
+
+struct MetaVisitor<K>(PhantomData<K>);
+
+impl<'de, K: Kept> Visitor<'de> for MetaVisitor<K> {
+    type Value = Meta<K>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the metadata of an object")
     }
 
-    /// The owner that manages this object: the first reference with `controller: true`.
-    fn controller_ref(&self) -> Option<&OwnerReference> {
-        self.metadata().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta<K>, A::Error> {
+        let mut meta = Meta::<K>::empty();
+        while let Some(field) = map.next_key()? {
+            match field {
+                Field::Name => meta.name = value::<Arc<str>, _>(&mut map)?,
+                Field::Namespace => meta.namespace = value(&mut map)?,
+                Field::Uid => meta.uid = value::<Arc<str>, _>(&mut map)?,
+                Field::ResourceVersion => meta.resource_version = value(&mut map)?,
+                Field::Generation => meta.generation = value(&mut map)?,
+                Field::CreationTimestamp => meta.created = map.next_value::<Option<Timestamp>>()?.into(),
+                Field::DeletionTimestamp => meta.terminating = map.next_value::<Option<Timestamp>>()?.is_some(),
+                Field::Other => skip(&mut map)?,
+                field => meta.kept.json(field, &mut map)?,
+            }
+        }
+        Ok(meta)
+    }
+}
+
+impl<K: Kept> Meta<K> {
+    fn empty() -> Self {
+        Self {
+            name: Arc::default(),
+            namespace: Text::default(),
+            uid: Arc::default(),
+            resource_version: Box::default(),
+            generation: 0,
+            created: Moment::NONE,
+            terminating: false,
+            kept: K::default(),
+        }
     }
 
-    /// The UID of that owner.
-    fn controller_uid(&self) -> Option<&str> {
-        self.controller_ref().map(|owner| owner.uid.as_str())
+    /// From a protobuf `ObjectMeta`.
+    pub(super) fn protobuf(message: Fields<'_>) -> Result<Self, ProtoError> {
+        let mut meta = Self::empty();
+        for field in message {
+            match field? {
+                (1, value) => meta.name = value.text()?.into(),
+                (3, value) => meta.namespace = value.text()?.into(),
+                (5, value) => meta.uid = value.text()?.into(),
+                (6, value) => meta.resource_version = value.text()?.into(),
+                (7, value) => meta.generation = value.integer()?,
+                (8, value) => meta.created = value.time()?.into(),
+                // A pointer in Go: it is sent when it is set.
+                (9, _) => meta.terminating = true,
+                _ => {}
+            }
+        }
+        meta.kept = K::protobuf(message)?;
+        Ok(meta)
+    }
+}
+
+/// Labels and owner: for pods.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LabelsAndOwner {
+    /// `metadata.labels`
+    pub labels: Labels,
+    /// The owner that manages it.
+    pub owner: Option<Arc<Owner>>,
+}
+
+impl Kept for LabelsAndOwner {
+    fn json<'de, A: MapAccess<'de>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error> {
+        match field {
+            Field::Labels => self.labels = value(map)?,
+            Field::OwnerReferences => self.owner = owner_of(value(map)?),
+            _ => skip(map)?,
+        }
+        Ok(())
+    }
+
+    fn protobuf(metadata: Fields<'_>) -> Result<Self, ProtoError> {
+        let (mut labels, mut owner) = (BTreeMap::new(), None);
+        for field in metadata {
+            match field? {
+                (LABELS, value) => {
+                    let (key, value) = entry(value)?;
+                    labels.insert(key.into(), value.into());
+                }
+                (OWNER_REFERENCES, value) => take_owner(&mut owner, value)?,
+                _ => {}
+            }
+        }
+        Ok(Self { labels: Labels::new(labels), owner })
+    }
+}
+
+/// The owner alone: for workloads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnerOnly {
+    /// The owner that manages it.
+    pub owner: Option<Arc<Owner>>,
+}
+
+impl Kept for OwnerOnly {
+    fn json<'de, A: MapAccess<'de>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error> {
+        match field {
+            Field::OwnerReferences => self.owner = owner_of(value(map)?),
+            _ => skip(map)?,
+        }
+        Ok(())
+    }
+
+    fn protobuf(metadata: Fields<'_>) -> Result<Self, ProtoError> {
+        let mut owner = None;
+        for field in metadata {
+            if let (OWNER_REFERENCES, value) = field? {
+                take_owner(&mut owner, value)?;
+            }
+        }
+        Ok(Self { owner })
+    }
+}
+
+/// The annotation that the ttl controller reads: for nodes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TtlAnnotation {
+    /// The value of [`TTL_ANNOTATION`], if it is there.
+    pub ttl: Option<Text>,
+}
+
+impl Kept for TtlAnnotation {
+    fn json<'de, A: MapAccess<'de>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error> {
+        match field {
+            Field::Annotations => self.ttl = map.next_value::<Option<TtlOf>>()?.and_then(|found| found.0),
+            _ => skip(map)?,
+        }
+        Ok(())
+    }
+
+    fn protobuf(metadata: Fields<'_>) -> Result<Self, ProtoError> {
+        let mut ttl = None;
+        for field in metadata {
+            if let (ANNOTATIONS, value) = field?
+                && let (TTL_ANNOTATION, value) = entry(value)?
+            {
+                ttl = Some(value.into());
+            }
+        }
+        Ok(Self { ttl })
+    }
+}
+
+/// One annotation of many, the others skipped unread: some hold whole objects.
+struct TtlOf(Option<Text>);
+
+impl<'de> Deserialize<'de> for TtlOf {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct One;
+
+        impl<'de> Visitor<'de> for One {
+            type Value = TtlOf;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("annotations")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TtlOf, A::Error> {
+                let mut found = TtlOf(None);
+                while let Some(IsTtl(is_ttl)) = map.next_key()? {
+                    if is_ttl { found.0 = Some(map.next_value()?) } else { skip(&mut map)? }
+                }
+                Ok(found)
+            }
+        }
+
+        deserializer.deserialize_map(One)
+    }
+}
+
+/// Whether a key is [`TTL_ANNOTATION`], found out without keeping the key.
+struct IsTtl(bool);
+
+impl<'de> Deserialize<'de> for IsTtl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Key;
+
+        impl Visitor<'_> for Key {
+            type Value = IsTtl;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the key of an annotation")
+            }
+
+            fn visit_str<E>(self, key: &str) -> Result<IsTtl, E> {
+                Ok(IsTtl(key == TTL_ANNOTATION))
+            }
+        }
+
+        deserializer.deserialize_str(Key)
+    }
+}
+
+/// The number of `labels` in a protobuf `ObjectMeta`.
+const LABELS: u32 = 11;
+/// The number of `annotations` in a protobuf `ObjectMeta`.
+const ANNOTATIONS: u32 = 12;
+/// The number of `ownerReferences` in a protobuf `ObjectMeta`.
+const OWNER_REFERENCES: u32 = 13;
+
+/// Key and value of a protobuf map's entry.
+fn entry<'a>(entry: Value<'a>) -> Result<(&'a str, &'a str), ProtoError> {
+    let (mut key, mut value) = ("", "");
+    for field in entry.message()? {
+        match field? {
+            (1, text) => key = text.text()?,
+            (2, text) => value = text.text()?,
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Reference {
+    api_version: Text,
+    kind: Text,
+    name: Text,
+    uid: Text,
+    controller: Option<bool>,
+}
+
+fn owner_of(references: Vec<Reference>) -> Option<Arc<Owner>> {
+    let owner = references.into_iter().find(|reference| reference.controller == Some(true))?;
+    let Reference { api_version, kind, name, uid, .. } = owner;
+    Some(Owner { api_version, kind, name, uid }.shared())
+}
+
+/// Takes `reference` for the owner if it is the first that manages.
+fn take_owner(owner: &mut Option<Arc<Owner>>, reference: Value<'_>) -> Result<(), ProtoError> {
+    let (mut found, mut manages) = (Owner::default(), false);
+    if owner.is_some() {
+        return Ok(());
+    }
+    for field in reference.message()? {
+        match field? {
+            (1, value) => found.kind = value.text()?.into(),
+            (3, value) => found.name = value.text()?.into(),
+            (4, value) => found.uid = value.text()?.into(),
+            (5, value) => found.api_version = value.text()?.into(),
+            (6, value) => manages = value.flag()?,
+            _ => {}
+        }
+    }
+    if manages {
+        *owner = Some(found.shared());
+    }
+    Ok(())
+}
+
+/// A view as it comes in protobuf: metadata is field 1 of every kind, the rest is told by the view.
+pub(super) fn parts<'a>(object: &'a [u8]) -> Result<Parts<'a>, ProtoError> {
+    let mut parts = Parts::default();
+    for field in Fields::new(object) {
+        match field? {
+            (1, value) => parts.metadata = value.bytes()?,
+            (2, value) => parts.spec = value.bytes()?,
+            (3, value) => parts.status = value.bytes()?,
+            _ => {}
+        }
+    }
+    Ok(parts)
+}
+
+/// Metadata, spec and status, which have these numbers in every kind.
+#[derive(Default)]
+pub(super) struct Parts<'a> {
+    metadata: &'a [u8],
+    spec: &'a [u8],
+    status: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn metadata<K: Kept>(&self) -> Result<Meta<K>, ProtoError> {
+        Meta::protobuf(Fields::new(self.metadata))
+    }
+
+    pub(super) fn spec(&self) -> Fields<'a> {
+        Fields::new(self.spec)
+    }
+
+    pub(super) fn status(&self) -> Fields<'a> {
+        Fields::new(self.status)
     }
 }
 
@@ -80,21 +520,55 @@ pub trait View {
 macro_rules! view {
     ($view:ty) => {
         impl $crate::views::View for $view {
-            fn metadata(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-                &self.metadata
+            fn name(&self) -> &str {
+                &self.metadata.name
+            }
+
+            fn namespace(&self) -> &str {
+                &self.metadata.namespace
+            }
+
+            fn key(&self) -> $crate::runtime::cache::ObjectKey {
+                let (namespace, name) = (self.metadata.namespace.to_arc(), std::sync::Arc::clone(&self.metadata.name));
+                $crate::runtime::cache::ObjectKey { namespace, name }
+            }
+
+            fn uid(&self) -> &str {
+                &self.metadata.uid
+            }
+
+            fn resource_version(&self) -> &str {
+                &self.metadata.resource_version
+            }
+
+            fn generation(&self) -> i64 {
+                self.metadata.generation
             }
         }
     };
-    ($view:ty as $kind:ty $(, $index:ident by $value:expr)* $(,)?) => {
+    ($view:ty as $kind:ty $(, $index:ident by $value:expr)* $(; $($item:item)*)?) => {
         $crate::views::meta::view!($view);
+        $crate::views::meta::cached!($view as $kind $(, $index by $value)* $(; $($item)*)?);
+    };
+}
+pub(crate) use view;
 
+/// Implements `CacheObject` for a [`View`].
+macro_rules! cached {
+    ($view:ty as $kind:ty $(, $index:ident by $value:expr)* $(; $($item:item)*)?) => {
         impl $crate::runtime::cache::CacheObject for $view {
             type Resource = $kind;
 
             const INDEXES: &'static [&'static str] = &[$($index),*];
 
+            $($($item)*)?
+
             fn key(&self) -> $crate::runtime::cache::ObjectKey {
                 $crate::views::View::key(self)
+            }
+
+            fn place(&self) -> (&str, &str) {
+                ($crate::views::View::namespace(self), $crate::views::View::name(self))
             }
 
             fn uid(&self) -> &str {
@@ -108,8 +582,8 @@ macro_rules! view {
             fn index_value(&self, index: &str) -> Option<std::sync::Arc<str>> {
                 match index {
                     $($index => {
-                        let value: fn(&Self) -> Option<&str> = $value;
-                        value(self).map(Into::into)
+                        let value: fn(&Self) -> Option<&$crate::runtime::intern::Text> = $value;
+                        value(self).map($crate::runtime::intern::Text::to_arc)
                     })*
                     _ => None,
                 }
@@ -117,59 +591,4 @@ macro_rules! view {
         }
     };
 }
-pub(crate) use view;
-
-/// Defines a deserializer that parses the identity of an object and the fields named, and skips the
-/// rest of its metadata unread.
-///
-/// One flat struct each: serde's `flatten` would first buffer what is to be skipped, managed fields
-/// above all.
-macro_rules! slim {
-    ($(#[$doc:meta])* $deserializer:ident keeps $($field:ident: $type:ty),+) => {
-        $(#[$doc])*
-        pub(super) fn $deserializer<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-            #[derive(Deserialize)]
-            #[serde(rename_all = "camelCase")]
-            struct Kept {
-                name: Option<String>,
-                namespace: Option<String>,
-                uid: Option<String>,
-                resource_version: Option<String>,
-                generation: Option<i64>,
-                creation_timestamp: Option<Time>,
-                deletion_timestamp: Option<Time>,
-                $($field: Option<$type>,)+
-            }
-            let kept = Kept::deserialize(from)?;
-            Ok(ObjectMeta {
-                name: kept.name,
-                namespace: kept.namespace,
-                uid: kept.uid,
-                resource_version: kept.resource_version,
-                generation: kept.generation,
-                creation_timestamp: kept.creation_timestamp,
-                deletion_timestamp: kept.deletion_timestamp,
-                $($field: kept.$field,)+
-                ..ObjectMeta::default()
-            })
-        }
-    };
-}
-
-slim! {
-    /// Keeps identity, labels and owners: for pods and workloads.
-    labels_and_owners keeps labels: BTreeMap<String, String>, owner_references: Vec<OwnerReference>
-}
-
-slim! {
-    /// Keeps identity and annotations: for nodes.
-    annotations keeps annotations: BTreeMap<String, String>
-}
-
-/// Keeps all but `managedFields`: for objects that are written back whole. A write without
-/// `managedFields` leaves the stored ones alone.
-pub(super) fn writable<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    let mut metadata = ObjectMeta::deserialize(from)?;
-    metadata.managed_fields = None;
-    Ok(metadata)
-}
+pub(crate) use cached;

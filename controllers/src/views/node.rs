@@ -1,20 +1,19 @@
 //! Nodes.
 
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use super::condition::types;
-use super::meta::{self, view};
-use super::taint::{OUT_OF_SERVICE, Taint};
+use super::meta::{self, Meta, TtlAnnotation, view};
+use super::taint::{self, OUT_OF_SERVICE, Taint};
+use crate::runtime::intern::{Hasher, Pool, Pooled, Shared, Text};
+use crate::runtime::proto::ProtoError;
 
 /// A node, as far as the four controllers read it.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, kube::Resource)]
-#[resource(inherit = "Node")]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct NodeView {
-    /// Identity and annotations; labels, owners, finalizers and managed fields are dropped.
-    #[serde(deserialize_with = "meta::annotations")]
-    pub metadata: ObjectMeta,
+    /// Identity and the ttl annotation; labels, owners, finalizers and managed fields are dropped.
+    pub metadata: Meta<TtlAnnotation>,
     /// What keeps pods away.
     #[serde(default)]
     pub spec: NodeSpecView,
@@ -28,7 +27,7 @@ pub struct NodeView {
 #[serde(default)]
 pub struct NodeSpecView {
     /// All taints, whatever their effect.
-    pub taints: Vec<Taint>,
+    pub taints: Shared<Taint>,
 }
 
 /// `v1.NodeStatus`
@@ -36,7 +35,7 @@ pub struct NodeSpecView {
 #[serde(default)]
 pub struct NodeStatusView {
     /// Heartbeats are dropped, so that a heartbeat does not grow the cache.
-    pub conditions: Vec<NodeConditionView>,
+    pub conditions: Shared<NodeConditionView>,
 }
 
 /// `v1.NodeCondition`
@@ -44,13 +43,26 @@ pub struct NodeStatusView {
 #[serde(default)]
 pub struct NodeConditionView {
     /// `True`, `False` or `Unknown`.
-    pub status: String,
+    pub status: Text,
     /// Which condition.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: Text,
 }
 
-view!(NodeView as Node);
+impl Pooled for NodeConditionView {
+    fn pool() -> &'static Pool<[Self]> {
+        static POOL: Pool<[NodeConditionView]> = Pool::new();
+        &POOL
+    }
+
+    fn digest(&self, hasher: Hasher) -> Hasher {
+        hasher.text(&self.kind).text(&self.status)
+    }
+}
+
+view!(NodeView as Node;
+    const PROTOBUF: Option<fn(&[u8]) -> Result<Self, ProtoError>> = Some(NodeView::protobuf);
+);
 
 impl NodeView {
     /// Whether the Ready condition is True. A node without one is not ready (G-055).
@@ -64,8 +76,40 @@ impl NodeView {
         self.spec.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
     }
 
-    /// One annotation.
-    pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    /// The annotation of the ttl controller ([`crate::actions::TTL_ANNOTATION`]).
+    pub fn ttl_annotation(&self) -> Option<&str> {
+        self.metadata.kept.ttl.as_deref()
+    }
+
+    /// From a protobuf `v1.Node`.
+    ///
+    /// # Errors
+    /// For bytes that are none.
+    pub fn protobuf(node: &[u8]) -> Result<Self, ProtoError> {
+        let parts = meta::parts(node)?;
+        let (mut taints, mut conditions) = (Vec::new(), Vec::new());
+        for field in parts.spec() {
+            if let (5, value) = field? {
+                taints.push(taint::taint(value.message()?)?);
+            }
+        }
+        for field in parts.status() {
+            if let (4, value) = field? {
+                let mut condition = NodeConditionView::default();
+                for field in value.message()? {
+                    match field? {
+                        (1, value) => condition.kind = value.text()?.into(),
+                        (2, value) => condition.status = value.text()?.into(),
+                        _ => {}
+                    }
+                }
+                conditions.push(condition);
+            }
+        }
+        Ok(Self {
+            metadata: parts.metadata()?,
+            spec: NodeSpecView { taints: Shared::new(taints) },
+            status: NodeStatusView { conditions: Shared::new(conditions) },
+        })
     }
 }

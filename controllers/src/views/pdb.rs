@@ -6,20 +6,20 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::condition::{Condition, is_zero};
 use super::int_or_percent::IntOrPercent;
-use super::meta::{self, view};
+use super::meta::{View, cached};
 use super::selector::{LabelSelector, Selector, SelectorError};
+use crate::runtime::cache::ObjectKey;
 
 /// A `policy/v1` budget, whole but for `managedFields`: its status is written back by PUT, which must
 /// lose nothing.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, kube::Resource)]
-#[resource(inherit = "PodDisruptionBudget")]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct PdbView {
     /// All metadata but `managedFields`.
-    #[serde(deserialize_with = "meta::writable")]
+    #[serde(deserialize_with = "writable")]
     pub metadata: ObjectMeta,
     /// What is promised.
     #[serde(default)]
@@ -30,15 +30,25 @@ pub struct PdbView {
     /// `spec.selector`, parsed when it is first asked for.
     #[serde(skip)]
     parsed: Parsed,
+    /// Namespace and name, made when they are first asked for.
+    #[serde(skip)]
+    key: OnceLock<ObjectKey>,
 }
 
-/// Made of the spec, so two budgets with the same spec have the same.
+/// All metadata but `managedFields`: a write without them leaves the stored ones alone.
+fn writable<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+    let mut metadata = ObjectMeta::deserialize(from)?;
+    metadata.managed_fields = None;
+    Ok(metadata)
+}
+
 #[derive(Clone, Debug, Default)]
 struct Parsed(OnceLock<Result<Selector, SelectorError>>);
 
-impl PartialEq for Parsed {
-    fn eq(&self, _: &Self) -> bool {
-        true
+/// What is parsed and made from the rest says nothing of its own.
+impl PartialEq for PdbView {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.metadata, &self.spec, &self.status) == (&other.metadata, &other.spec, &other.status)
     }
 }
 
@@ -54,8 +64,8 @@ impl PdbView {
     /// The same budget with another status.
     #[must_use]
     pub fn with_status(&self, status: PdbStatus) -> Self {
-        let Self { metadata, spec, status: _, parsed } = self;
-        Self { metadata: metadata.clone(), spec: spec.clone(), status, parsed: parsed.clone() }
+        let Self { metadata, spec, status: _, parsed, key } = self;
+        Self { metadata: metadata.clone(), spec: spec.clone(), status, parsed: parsed.clone(), key: key.clone() }
     }
 }
 
@@ -100,4 +110,30 @@ pub struct PdbStatus {
     pub observed_generation: i64,
 }
 
-view!(PdbView as PodDisruptionBudget);
+impl View for PdbView {
+    fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn key(&self) -> ObjectKey {
+        self.key.get_or_init(|| ObjectKey::new(self.namespace(), self.name())).clone()
+    }
+
+    fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    fn resource_version(&self) -> &str {
+        self.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+
+    fn generation(&self) -> i64 {
+        self.metadata.generation.unwrap_or_default()
+    }
+}
+
+cached!(PdbView as PodDisruptionBudget);

@@ -1,16 +1,15 @@
 //! What the scale subresource answers.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use super::meta::{self, view};
+use super::meta::{Meta, OwnerOnly, view};
 
 /// `autoscaling/v1.Scale`; the older groups' scales have the same two fields.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct ScaleView {
     /// Identity of the scaled object.
-    #[serde(default, deserialize_with = "meta::labels_and_owners")]
-    pub metadata: ObjectMeta,
+    #[serde(default)]
+    pub metadata: Meta<OwnerOnly>,
     /// The wanted scale.
     #[serde(default)]
     pub spec: ScaleSpecView,

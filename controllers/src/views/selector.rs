@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::go;
+use super::meta::Labels;
 
 /// `metav1.LabelSelector`
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -103,17 +104,31 @@ impl Selector {
     }
 
     /// Whether an object with `labels` is selected.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.as_ref().is_some_and(|all| all.iter().all(|one| one.holds_for(labels)))
+    }
+
+    /// Labels of which an object must have one to be selected, as key and possible values: what an index goes by.
+    ///
+    /// Of several such requirements the one with the fewest values; `None` when there is none.
+    pub fn pins(&self) -> Option<(&str, &[String])> {
+        let pinning = self.requirements.iter().flatten().filter(|one| one.operator == Operator::In);
+        pinning.min_by_key(|one| one.values.len()).map(|one| (one.key.as_str(), one.values.as_slice()))
+    }
+
+    /// Whether nothing is selected, whatever its labels.
+    pub fn is_nothing(&self) -> bool {
+        self.requirements.is_none()
     }
 }
 
 impl Requirement {
-    fn holds_for(&self, labels: &BTreeMap<String, String>) -> bool {
+    fn holds_for(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
+        let is_listed = || value.is_some_and(|value| self.values.iter().any(|one| *value == **one));
         match self.operator {
-            Operator::In => value.is_some_and(|value| self.values.contains(value)),
-            Operator::NotIn => !value.is_some_and(|value| self.values.contains(value)),
+            Operator::In => is_listed(),
+            Operator::NotIn => !is_listed(),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
         }

@@ -2,6 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::runtime::intern::{Hasher, Pool, Pooled, Text};
+use crate::runtime::proto::{Fields, ProtoError};
+
 /// The only effect that evicts running pods.
 pub const NO_EXECUTE: &str = "NoExecute";
 
@@ -13,11 +16,11 @@ pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 #[serde(default)]
 pub struct Taint {
     /// The key.
-    pub key: String,
+    pub key: Text,
     /// The value, often empty.
-    pub value: String,
+    pub value: Text,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
-    pub effect: String,
+    pub effect: Text,
 }
 
 /// `v1.Toleration`
@@ -25,15 +28,68 @@ pub struct Taint {
 #[serde(rename_all = "camelCase", default)]
 pub struct Toleration {
     /// The taint's key; empty matches every key.
-    pub key: String,
+    pub key: Text,
     /// `Equal` (also when empty) or `Exists`.
-    pub operator: String,
+    pub operator: Text,
     /// Compared for `Equal`.
-    pub value: String,
+    pub value: Text,
     /// The taint's effect; empty matches every effect.
-    pub effect: String,
+    pub effect: Text,
     /// Seconds the taint is tolerated; absent is for ever.
     pub toleration_seconds: Option<i64>,
+}
+
+impl Pooled for Taint {
+    fn pool() -> &'static Pool<[Self]> {
+        static POOL: Pool<[Taint]> = Pool::new();
+        &POOL
+    }
+
+    fn digest(&self, hasher: Hasher) -> Hasher {
+        hasher.text(&self.key).text(&self.value).text(&self.effect)
+    }
+}
+
+impl Pooled for Toleration {
+    fn pool() -> &'static Pool<[Self]> {
+        static POOL: Pool<[Toleration]> = Pool::new();
+        &POOL
+    }
+
+    fn digest(&self, hasher: Hasher) -> Hasher {
+        let hasher = hasher.text(&self.key).text(&self.operator).text(&self.value).text(&self.effect);
+        hasher.number(self.toleration_seconds.unwrap_or(i64::MIN))
+    }
+}
+
+/// From a protobuf `v1.Taint`.
+pub(super) fn taint(message: Fields<'_>) -> Result<Taint, ProtoError> {
+    let mut taint = Taint::default();
+    for field in message {
+        match field? {
+            (1, value) => taint.key = value.text()?.into(),
+            (2, value) => taint.value = value.text()?.into(),
+            (3, value) => taint.effect = value.text()?.into(),
+            _ => {}
+        }
+    }
+    Ok(taint)
+}
+
+/// From a protobuf `v1.Toleration`.
+pub(super) fn toleration(message: Fields<'_>) -> Result<Toleration, ProtoError> {
+    let mut toleration = Toleration::default();
+    for field in message {
+        match field? {
+            (1, value) => toleration.key = value.text()?.into(),
+            (2, value) => toleration.operator = value.text()?.into(),
+            (3, value) => toleration.value = value.text()?.into(),
+            (4, value) => toleration.effect = value.text()?.into(),
+            (5, value) => toleration.toleration_seconds = Some(value.integer()?),
+            _ => {}
+        }
+    }
+    Ok(toleration)
 }
 
 impl Toleration {

@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::ReplicationController;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use super::meta::{self, BY_CONTROLLER, View as _, view};
+use super::meta::{self, BY_CONTROLLER, Meta, Owner, OwnerOnly, view};
+use crate::runtime::proto::ProtoError;
 
 /// The part of a workload's spec that is a scale.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
@@ -16,20 +16,43 @@ pub struct ReplicasSpec {
 }
 
 macro_rules! workloads {
-    ($($(#[$doc:meta])* $view:ident of $kind:ident / $name:literal $(, $index:ident by $value:expr)*;)+) => {$(
+    ($($(#[$doc:meta])* $view:ident of $kind:ident $(, $index:ident by $value:expr)*;)+) => {$(
         $(#[$doc])*
-        #[derive(Clone, Debug, Default, Deserialize, PartialEq, kube::Resource)]
-        #[resource(inherit = $name)]
+        #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
         pub struct $view {
-            /// Identity, labels and owners.
-            #[serde(deserialize_with = "meta::labels_and_owners")]
-            pub metadata: ObjectMeta,
+            /// Identity and owner.
+            pub metadata: Meta<OwnerOnly>,
             /// The scale.
             #[serde(default)]
             pub spec: ReplicasSpec,
         }
 
-        view!($view as $kind $(, $index by $value)*);
+        view!($view as $kind $(, $index by $value)*;
+            const PROTOBUF: Option<fn(&[u8]) -> Result<Self, ProtoError>> = Some($view::protobuf);
+        );
+
+        impl $view {
+            /// The owner that manages it.
+            pub fn controller_ref(&self) -> Option<&Owner> {
+                self.metadata.kept.owner.as_deref()
+            }
+
+            /// From the same object in protobuf.
+            ///
+            /// # Errors
+            /// For bytes that are none.
+            pub fn protobuf(workload: &[u8]) -> Result<Self, ProtoError> {
+                let parts = meta::parts(workload)?;
+                // A pointer in Go, field 1 of every spec that has it: absent when it is not set.
+                let mut replicas = None;
+                for field in parts.spec() {
+                    if let (1, value) = field? {
+                        replicas = Some(value.integer32()?);
+                    }
+                }
+                Ok(Self { metadata: parts.metadata()?, spec: ReplicasSpec { replicas } })
+            }
+        }
 
         impl Workload for $view {
             fn replicas(&self) -> i32 {
@@ -47,11 +70,11 @@ pub trait Workload: super::View {
 
 workloads! {
     /// A `v1` `ReplicationController`.
-    ReplicationControllerView of ReplicationController / "ReplicationController";
+    ReplicationControllerView of ReplicationController;
     /// An `apps/v1` `ReplicaSet`.
-    ReplicaSetView of ReplicaSet / "ReplicaSet", BY_CONTROLLER by |set| set.controller_uid();
+    ReplicaSetView of ReplicaSet, BY_CONTROLLER by |set| set.controller_ref().map(|owner| &owner.uid);
     /// An `apps/v1` `Deployment`.
-    DeploymentView of Deployment / "Deployment";
+    DeploymentView of Deployment;
     /// An `apps/v1` `StatefulSet`.
-    StatefulSetView of StatefulSet / "StatefulSet";
+    StatefulSetView of StatefulSet;
 }

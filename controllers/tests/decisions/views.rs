@@ -1,6 +1,7 @@
 use plumbline_controllers::views::View;
 use plumbline_controllers::views::condition::{PodCondition, update_pod_condition, whole_seconds};
 use plumbline_controllers::views::go;
+use plumbline_controllers::views::meta::Labels;
 use plumbline_controllers::views::node::NodeView;
 use plumbline_controllers::views::pdb::PdbView;
 use plumbline_controllers::views::pod::PodView;
@@ -35,7 +36,7 @@ fn selects(#[case] of: Value, #[case] labels: Value, #[case] matches: bool) {
 
 #[test]
 fn no_selector_selects_nothing() {
-    assert!(!Selector::parse(None).unwrap().matches(&std::collections::BTreeMap::new()));
+    assert!(!Selector::parse(None).unwrap().matches(&Labels::default()));
 }
 
 const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -95,16 +96,58 @@ fn quoting_is_gos() {
 #[test]
 fn slim_metadata_keeps_what_is_read() {
     let json = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"},
-        "annotations": {"big": "x"}, "managedFields": [{"manager": "m"}], "ownerReferences": [
+        "annotations": {"big": "x", "node.alpha.kubernetes.io/ttl": "15"}, "managedFields": [{"manager": "m"}], "ownerReferences": [
             {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"},
             {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "2", "controller": true}]}});
     let pod: PodView = serde_json::from_value(json.clone()).unwrap();
     assert_eq!((pod.namespace(), pod.name(), pod.uid(), pod.resource_version()), ("ns", "p", "u", "7"));
     assert_eq!(pod.controller_ref().unwrap().uid, "2");
-    assert!(pod.metadata.annotations.is_none() && pod.metadata.managed_fields.is_none());
+    assert_eq!(pod.labels().iter().map(|(key, value)| (&**key, &**value)).collect::<Vec<_>>(), [("a", "b")]);
+    assert!(!pod.is_terminating());
     let node: NodeView = serde_json::from_value(json).unwrap();
-    assert_eq!(node.annotation("big"), Some("x"));
-    assert!(node.metadata.labels.is_none());
+    assert_eq!((node.name(), node.ttl_annotation()), ("p", Some("15")));
+}
+
+#[rstest]
+#[case::absent(json!({}))]
+#[case::null(json!({"name": null, "labels": null, "ownerReferences": null, "creationTimestamp": null,
+    "deletionTimestamp": null, "generation": null, "annotations": null}))]
+fn what_is_null_is_absent(#[case] metadata: Value) {
+    let pod: PodView = serde_json::from_value(json!({"metadata": metadata.clone()})).unwrap();
+    assert_eq!((pod.name(), pod.generation(), pod.controller_ref(), pod.is_terminating()), ("", 0, None, false));
+    assert_eq!((pod.labels(), pod.metadata.created.get()), (&Labels::default(), None));
+    let node: NodeView = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+    assert_eq!(node.ttl_annotation(), None);
+}
+
+/// What the memory of a cluster of 150,000 pods hangs on.
+#[test]
+fn a_cached_pod_is_small_and_shares_what_others_have() {
+    assert!(size_of::<PodView>() <= 224, "{} bytes", size_of::<PodView>());
+    let pod = |name: &str| -> PodView {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "ns", "labels": {"app": "shares"}, "ownerReferences":
+                [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "2", "controller": true}]},
+            "spec": {"tolerations": [{"key": "k", "operator": "Exists"}]},
+        }))
+        .unwrap()
+    };
+    let (one, two) = (pod("one"), pod("two"));
+    assert!(one.labels().is(two.labels()) && one.spec.tolerations.is(&two.spec.tolerations));
+    assert!(std::ptr::eq(one.controller_ref().unwrap(), two.controller_ref().unwrap()));
+}
+
+#[test]
+fn conditions_come_back_as_they_came() {
+    let conditions = json!([
+        {"type": "A", "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        {"type": "B", "status": "False", "reason": "R", "message": "m", "observedGeneration": 7,
+            "lastProbeTime": "2026-01-01T00:00:01.5Z", "lastTransitionTime": null},
+        {"type": "A", "status": "Unknown", "lastProbeTime": null, "lastTransitionTime": null},
+    ]);
+    let pod: PodView = serde_json::from_value(json!({"metadata": {}, "status": {"conditions": conditions}})).unwrap();
+    assert_eq!(serde_json::to_value(pod.status.to_status()).unwrap(), json!({"conditions": conditions}));
+    assert_eq!(pod.condition("A").unwrap().status, "True", "the first");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use plumbline_controllers::app::{App, AppError};
 use plumbline_controllers::args::Args;
 use plumbline_controllers::runtime::client::ClientFactory;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
+use plumbline_controllers::runtime::listwatch::Encoding;
 use plumbline_controllers::runtime::metrics::Metrics;
 use plumbline_controllers::runtime::observer::Observer;
 use tokio::task::JoinHandle;
@@ -67,7 +68,9 @@ impl Subject for InProcess {
         }
         argv.extend(launch.flags.iter().map(|(name, value)| format!("--{name}={value}")));
         let args = Args::try_parse_from(argv).map_err(|error| error.to_string())?;
-        let config = args.config().map_err(|error| error.to_string())?;
+        let mut config = args.config().map_err(|error| error.to_string())?;
+        // The server in this process has JSON only: asking it for protobuf first would be noise in every transcript.
+        config.encoding = Encoding::Json;
 
         let gate = Gate::new(launch.access, launch.clock)?;
         let clients: ClientFactory = {

@@ -1,0 +1,154 @@
+//! Which budgets select a pod, without asking all of them. PURE.
+//!
+//! A budget that asks for a label's value is found under that label, the others are asked one by one: nearly all budgets
+//! of a cluster are of the first kind, so a pod's event touches its own budgets and no others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::views::View as _;
+use crate::views::meta::Labels;
+use crate::views::pdb::PdbView;
+
+/// All budgets, to be found by the labels of a pod.
+#[derive(Debug, Default)]
+pub struct Budgets {
+    namespaces: BTreeMap<String, Namespace>,
+}
+
+/// The budgets of one namespace, by name.
+#[derive(Debug, Default)]
+struct Namespace {
+    budgets: BTreeMap<String, Arc<PdbView>>,
+    /// Names of those that ask for one of some values of a label: key, then value.
+    pinned: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+    /// Names of those that may select pods with any labels.
+    others: BTreeSet<String>,
+}
+
+impl Budgets {
+    /// Puts `pdb` in place of what its key held.
+    pub fn set(&mut self, pdb: &Arc<PdbView>) {
+        self.remove(pdb);
+        let namespace = self.namespaces.entry(pdb.namespace().to_owned()).or_default();
+        let name = pdb.name();
+        // One with an invalid selector selects nothing.
+        match pdb.selector().map(|selector| (selector.is_nothing(), selector.pins())) {
+            Err(_) | Ok((true, _)) => {}
+            Ok((false, None)) => drop(namespace.others.insert(name.to_owned())),
+            Ok((false, Some((key, values)))) => {
+                let by_value = namespace.pinned.entry(key.to_owned()).or_default();
+                for value in values {
+                    by_value.entry(value.clone()).or_default().insert(name.to_owned());
+                }
+            }
+        }
+        namespace.budgets.insert(name.to_owned(), Arc::clone(pdb));
+    }
+
+    /// Forgets the budget with the key of `pdb`.
+    pub fn remove(&mut self, pdb: &PdbView) {
+        let Some(namespace) = self.namespaces.get_mut(pdb.namespace()) else { return };
+        let Some(held) = namespace.budgets.remove(pdb.name()) else { return };
+        namespace.others.remove(held.name());
+        if let Ok(Some((key, values))) = held.selector().map(|selector| selector.pins()) {
+            namespace.unpin(key, values, held.name());
+        }
+        if namespace.budgets.is_empty() {
+            self.namespaces.remove(pdb.namespace());
+        }
+    }
+
+    /// The budgets of `namespace` that select pods with `labels`, by name.
+    pub fn of(&self, namespace: &str, labels: &Labels) -> Vec<Arc<PdbView>> {
+        let Some(namespace) = self.namespaces.get(namespace) else { return Vec::new() };
+        let pinned = labels.iter().filter_map(|(key, value)| namespace.pinned.get(&**key)?.get(&**value)).flatten();
+        let names = pinned.chain(&namespace.others);
+        let asked = names.filter_map(|name| namespace.budgets.get(name));
+        let selects = |pdb: &&Arc<PdbView>| pdb.selector().is_ok_and(|selector| selector.matches(labels));
+        let mut found: Vec<Arc<PdbView>> = asked.filter(selects).cloned().collect();
+        found.sort_by(|a, b| a.name().cmp(b.name()));
+        found
+    }
+}
+
+impl Namespace {
+    fn unpin(&mut self, key: &str, values: &[String], name: &str) {
+        let Some(by_value) = self.pinned.get_mut(key) else { return };
+        for value in values {
+            if let Some(names) = by_value.get_mut(value) {
+                names.remove(name);
+                if names.is_empty() {
+                    by_value.remove(value);
+                }
+            }
+        }
+        if by_value.is_empty() {
+            self.pinned.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pdb(name: &str, selector: &Value) -> Arc<PdbView> {
+        let metadata = json!({"name": name, "namespace": "ns", "uid": name});
+        Arc::new(serde_json::from_value(json!({"metadata": metadata, "spec": {"selector": selector}})).unwrap())
+    }
+
+    fn labels() -> impl Strategy<Value = Labels> {
+        prop::collection::btree_map("[abc]", "[xyz]", 0..3).prop_map(|map| serde_json::from_value(json!(map)).unwrap())
+    }
+
+    /// Selectors of every kind: empty, absent, invalid, with and without a value to go by.
+    fn selector() -> impl Strategy<Value = Value> {
+        let requirement = ("[abc]", "(In|NotIn|Exists|DoesNotExist|Bad)", prop::collection::vec("[xyz]", 0..3));
+        let requirement = requirement.prop_map(|(key, operator, values)| {
+            let valued = matches!(operator.as_str(), "In" | "NotIn");
+            let values = if valued { values } else { Vec::new() };
+            json!({"key": key, "operator": operator, "values": values})
+        });
+        let labels = prop::collection::btree_map("[abc]", "[xyz]", 0..2);
+        prop_oneof![
+            1 => Just(Value::Null),
+            9 => (labels, prop::collection::vec(requirement, 0..3))
+                .prop_map(|(labels, all)| json!({"matchLabels": labels, "matchExpressions": all})),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn finds_what_asking_all_of_them_finds(
+            changes in prop::collection::vec(("[p-t]", prop::option::weighted(0.8, selector())), 0..30),
+            labels in labels(),
+        ) {
+            let (mut budgets, mut all) = (Budgets::default(), BTreeMap::new());
+            for (name, selector) in &changes {
+                match selector {
+                    Some(selector) => {
+                        let pdb = pdb(name, selector);
+                        budgets.set(&pdb);
+                        all.insert(name.clone(), pdb);
+                    }
+                    None => {
+                        budgets.remove(&pdb(name, &Value::Null));
+                        all.remove(name);
+                    }
+                }
+            }
+            let selects = |pdb: &&Arc<PdbView>| pdb.selector().is_ok_and(|selector| selector.matches(&labels));
+            let want: Vec<_> = all.values().filter(selects).cloned().collect();
+            prop_assert_eq!(budgets.of("ns", &labels), want);
+            prop_assert_eq!(budgets.of("other", &labels), vec![]);
+            for name in all.keys() {
+                budgets.remove(&pdb(name, &Value::Null));
+            }
+            prop_assert!(budgets.namespaces.is_empty(), "nothing is left behind");
+        }
+    }
+}

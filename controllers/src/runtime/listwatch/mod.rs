@@ -1,0 +1,424 @@
+//! One list and then one watch after the other of a resource: what an informer lives on.
+//!
+//! Two ways, by what the server speaks:
+//!
+//! | | in JSON | in protobuf |
+//! | --- | --- | --- |
+//! | first list | pages of 500, read at the server's newest version | one stream: a `WatchList` where the server has it, else a list |
+//! | of which version | the newest | for a `WatchList` the newest; a list's is any the server has in memory, never older than seen |
+//! | memory | one page | one object |
+//!
+//! A failed request is told to the caller, who waits and asks for the next event: a failed list begins anew, a watch goes
+//! on where it was, and what the server no longer knows (410) is listed again.
+
+mod protobuf;
+
+use std::time::Duration;
+
+use futures::stream::{BoxStream, StreamExt as _};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderValue, Request, Response};
+use http_body_util::BodyExt as _;
+use kube::api::{ListParams, WatchParams};
+use kube::client::Body;
+use kube::core::{Request as Requests, Status, WatchEvent};
+use kube::{Client, Resource as _};
+use serde::{Deserialize, Deserializer};
+
+use self::protobuf::Items;
+use super::cache::CacheObject;
+use super::client::Streamed;
+use super::clock::{Clock, Elapsed};
+use super::proto::ProtoError;
+
+/// Objects in a page of a JSON list, as client-go.
+pub const PAGE_SIZE: u32 = 500;
+/// How long the server lets a watch last when asked nicely, seconds.
+pub const WATCH_SECONDS: u32 = 290;
+/// A watch that is silent for longer than it should last at all is dead.
+const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+/// A list whose stream is silent for so long is dead.
+const LIST_SILENCE: Duration = Duration::from_secs(30);
+/// The annotation of the bookmark that ends the first part of a `WatchList`.
+const LIST_ENDS: &str = "k8s.io/initial-events-end";
+/// What is accepted where protobuf is asked for: a server without it may answer in JSON.
+const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// How lists and watches come over the wire.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Encoding {
+    /// JSON, in pages.
+    #[default]
+    Json,
+    /// Protobuf, streamed, for the kinds that have a decoder and from servers that have it: a quarter of the bytes, and
+    /// less work for both sides.
+    Protobuf,
+}
+
+/// What a [`ListWatch`] has to tell.
+#[derive(Debug)]
+pub(super) enum Event<V> {
+    /// A list begins: what was listed before counts for nothing.
+    Restarted,
+    /// A part of the list.
+    Listed(Vec<V>),
+    /// The list is whole.
+    Done,
+    /// An object came or changed.
+    Applied(V),
+    /// An object is gone; its last state.
+    Deleted(V),
+}
+
+/// Why there is no event.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("unable to list")]
+    List(#[source] Cause),
+    #[error("unable to watch")]
+    Start(#[source] Cause),
+    #[error("watch failed")]
+    Watch(#[source] Cause),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Cause {
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
+    #[error("{}: {}", .0.reason, .0.message)]
+    Refused(Box<Status>),
+    #[error("the server does not say of which resource version its answer is")]
+    NoVersion,
+    #[error("the list ends before its end")]
+    Short,
+    #[error(transparent)]
+    Silent(#[from] Elapsed),
+    #[error(transparent)]
+    Protobuf(#[from] ProtoError),
+}
+
+impl Cause {
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Kube(kube::Error::Api(status)) | Self::Refused(status) => Some(status.code),
+            _ => None,
+        }
+    }
+}
+
+/// What a watch tells, whatever its encoding.
+#[derive(Debug)]
+enum Seen<V> {
+    Applied(V, String),
+    Deleted(V, String),
+    Bookmark { version: String, ends_list: bool },
+    Error(Box<Status>),
+}
+
+type Watch<V> = BoxStream<'static, Result<Seen<V>, Cause>>;
+
+enum State<V> {
+    /// Nothing is known.
+    Unlisted,
+    /// In the middle of a list of pages.
+    Page {
+        token: String,
+    },
+    /// In the middle of a streamed list.
+    Streaming(Items<V>),
+    /// In the first part of a `WatchList`.
+    Initial(Watch<V>),
+    /// The list has been handed out, but for saying so.
+    Listed {
+        watch: Option<Watch<V>>,
+    },
+    /// To be watched from the version on.
+    Ready,
+    Watching(Watch<V>),
+}
+
+/// Lists and watches the objects that `V` views.
+pub(super) struct ListWatch<V> {
+    client: Client,
+    clock: Clock,
+    requests: Requests,
+    encoding: Encoding,
+    /// Until the server refuses.
+    watch_lists: bool,
+    /// Whether the next list must be of the newest version, because the server does not have the one that was seen.
+    newest: bool,
+    /// The version that is known: of the last list, event or bookmark.
+    version: String,
+    state: State<V>,
+}
+
+/// A page of a list.
+#[derive(Deserialize)]
+#[serde(bound = "V: Deserialize<'de>")]
+struct Page<V> {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
+    items: Vec<V>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PageMeta {
+    resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    token: Option<String>,
+}
+
+fn null_is_empty<'de, V: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<V>, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
+impl<V: CacheObject> ListWatch<V> {
+    pub(super) fn new(client: Client, clock: Clock, encoding: Encoding) -> Self {
+        let encoding = if V::PROTOBUF.is_some() { encoding } else { Encoding::Json };
+        Self {
+            client,
+            clock,
+            requests: Requests::new(V::Resource::url_path(&(), None)),
+            encoding,
+            watch_lists: encoding == Encoding::Protobuf,
+            newest: false,
+            version: String::new(),
+            state: State::Unlisted,
+        }
+    }
+
+    /// The next event. After a failure it may be asked again, after a pause.
+    pub(super) async fn next(&mut self) -> Result<Event<V>, Failure> {
+        loop {
+            let event = match std::mem::replace(&mut self.state, State::Unlisted) {
+                State::Unlisted => Some(self.begin().await?),
+                State::Page { token } => Some(self.page(&token).await?),
+                State::Streaming(items) => self.more(items).await?,
+                State::Initial(watch) => self.initial(watch).await,
+                State::Listed { watch } => {
+                    self.state = watch.map_or(State::Ready, State::Watching);
+                    Some(Event::Done)
+                }
+                State::Ready => {
+                    self.watch().await?;
+                    None
+                }
+                State::Watching(watch) => self.watched(watch).await?,
+            };
+            if let Some(event) = event {
+                return Ok(event);
+            }
+        }
+    }
+
+    async fn begin(&mut self) -> Result<Event<V>, Failure> {
+        match self.encoding {
+            Encoding::Json => self.state = State::Page { token: String::new() },
+            Encoding::Protobuf if self.watch_lists => self.watch_list().await,
+            Encoding::Protobuf => self.stream().await?,
+        }
+        Ok(Event::Restarted)
+    }
+
+    async fn page(&mut self, token: &str) -> Result<Event<V>, Failure> {
+        let continue_token = (!token.is_empty()).then(|| token.to_owned());
+        let params = ListParams { limit: Some(PAGE_SIZE), continue_token, ..ListParams::default() };
+        let list = async {
+            let request = self.requests.list(&params).map_err(kube::Error::BuildRequest)?;
+            Ok::<Page<V>, kube::Error>(self.client.request(request).await?)
+        };
+        let Page { metadata, items } = list.await.map_err(|error| Failure::List(error.into()))?;
+        let full = |text: Option<String>| text.filter(|text| !text.is_empty());
+        self.state = match (full(metadata.token), full(metadata.resource_version)) {
+            (Some(token), _) => State::Page { token },
+            (None, Some(version)) => {
+                self.version = version;
+                State::Listed { watch: None }
+            }
+            (None, None) => return Err(Failure::List(Cause::NoVersion)),
+        };
+        Ok(Event::Listed(items))
+    }
+
+    /// Begins a `WatchList`. Whatever goes wrong with it, a list is tried next: one of the two must work, and a server
+    /// without the feature refuses in more than one way.
+    async fn watch_list(&mut self) {
+        let params = WatchParams { send_initial_events: true, ..watch_params() };
+        match self.open_watch(&params, "").await {
+            Ok(Some(watch)) => self.state = State::Initial(watch),
+            Ok(None) => {}
+            Err(cause) => self.without_watch_list(&cause),
+        }
+    }
+
+    fn without_watch_list(&mut self, cause: &Cause) {
+        tracing::debug!(error = crate::error::chain(cause), "no WatchList from this server, listing instead");
+        self.watch_lists = false;
+        self.state = State::Unlisted;
+    }
+
+    async fn initial(&mut self, mut watch: Watch<V>) -> Option<Event<V>> {
+        match self.clock.timeout(WATCH_SILENCE, watch.next()).await {
+            Ok(Some(Ok(Seen::Applied(object, _)))) => {
+                self.state = State::Initial(watch);
+                return Some(Event::Listed(vec![object]));
+            }
+            Ok(Some(Ok(Seen::Bookmark { version, ends_list: true }))) => {
+                self.version = version;
+                self.state = State::Listed { watch: Some(watch) };
+            }
+            Ok(Some(Ok(Seen::Bookmark { .. } | Seen::Deleted(..)))) => self.state = State::Initial(watch),
+            Ok(Some(Ok(Seen::Error(status)))) => self.without_watch_list(&Cause::Refused(status)),
+            Ok(Some(Err(cause))) => self.without_watch_list(&cause),
+            Ok(None) => self.without_watch_list(&Cause::Short),
+            Err(silent) => self.without_watch_list(&silent.into()),
+        }
+        None
+    }
+
+    /// Begins a list that is streamed from what the server has in memory. The first may be of any version, as client-go's,
+    /// later ones of none older than what was seen.
+    async fn stream(&mut self) -> Result<(), Failure> {
+        let version = match (self.newest, self.version.as_str()) {
+            (true, _) => None,
+            (false, "") => Some("0".to_owned()),
+            (false, seen) => Some(seen.to_owned()),
+        };
+        let params = ListParams { resource_version: version, ..ListParams::default() };
+        let request = self.requests.list(&params).map_err(|error| list_failure(kube::Error::BuildRequest(error)))?;
+        match self.send(request).await {
+            Ok(Some(answer)) => {
+                let silence = (self.clock.clone(), LIST_SILENCE);
+                self.state = State::Streaming(Items::new(answer.into_body(), silence));
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(cause) => {
+                // Compacted away, or "too large": a server that is behind.
+                self.newest = matches!(cause.code(), Some(410 | 504));
+                Err(Failure::List(cause))
+            }
+        }
+    }
+
+    async fn more(&mut self, mut items: Items<V>) -> Result<Option<Event<V>>, Failure> {
+        let part = items.next().await.map_err(Failure::List)?;
+        let Some(part) = part else {
+            let version = items.version();
+            if version.is_empty() {
+                return Err(Failure::List(Cause::NoVersion));
+            }
+            version.clone_into(&mut self.version);
+            self.newest = false;
+            self.state = State::Listed { watch: None };
+            return Ok(None);
+        };
+        self.state = State::Streaming(items);
+        Ok((!part.is_empty()).then_some(Event::Listed(part)))
+    }
+
+    async fn watch(&mut self) -> Result<(), Failure> {
+        let version = self.version.clone();
+        match self.open_watch(&watch_params(), &version).await {
+            Ok(Some(watch)) => self.state = State::Watching(watch),
+            Ok(None) => {}
+            Err(cause) => {
+                self.state = if cause.code() == Some(410) { State::Unlisted } else { State::Ready };
+                return Err(Failure::Start(cause));
+            }
+        }
+        Ok(())
+    }
+
+    async fn watched(&mut self, mut watch: Watch<V>) -> Result<Option<Event<V>>, Failure> {
+        let silence = self.clock.timeout(WATCH_SILENCE, watch.next()).await;
+        let Ok(Some(seen)) = silence else {
+            self.state = State::Ready;
+            return Ok(None);
+        };
+        let (event, version) = match seen {
+            Ok(Seen::Applied(object, version)) => (Some(Event::Applied(object)), version),
+            Ok(Seen::Deleted(object, version)) => (Some(Event::Deleted(object)), version),
+            Ok(Seen::Bookmark { version, .. }) => (None, version),
+            Ok(Seen::Error(status)) => {
+                if status.code != 410 {
+                    self.state = State::Watching(watch);
+                }
+                return Err(Failure::Watch(Cause::Refused(status)));
+            }
+            Err(cause) => {
+                self.state = State::Watching(watch);
+                return Err(Failure::Watch(cause));
+            }
+        };
+        if version.is_empty() {
+            return Err(Failure::Watch(Cause::NoVersion));
+        }
+        self.version = version;
+        self.state = State::Watching(watch);
+        Ok(event)
+    }
+
+    /// Opens a watch. `None`: the server does not speak protobuf, so everything begins anew in JSON.
+    async fn open_watch(&mut self, params: &WatchParams, version: &str) -> Result<Option<Watch<V>>, Cause> {
+        let request = self.requests.watch(params, version).map_err(kube::Error::BuildRequest)?;
+        if self.encoding == Encoding::Protobuf {
+            let answer = self.send(request).await?;
+            return Ok(answer.map(|answer| protobuf::events(answer.into_body())));
+        }
+        let events = self.client.request_events::<V>(request).await?;
+        Ok(Some(events.map(|event| event.map(seen).map_err(Cause::Kube)).boxed()))
+    }
+
+    /// Asks for protobuf. `None`: the answer is not, so everything begins anew in JSON.
+    async fn send(&mut self, request: Request<Vec<u8>>) -> Result<Option<Response<Body>>, Cause> {
+        let mut request = request.map(Body::from);
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(PROTOBUF_OR_JSON));
+        request.extensions_mut().insert(Streamed);
+        let answer = self.client.send(request).await?;
+        let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let is_protobuf = kind.starts_with(PROTOBUF);
+        if !answer.status().is_success() {
+            let code = answer.status().as_u16();
+            let body = answer.into_body().collect().await?.to_bytes();
+            return Err(Cause::Refused(Box::new(protobuf::status(&body, code))));
+        }
+        if is_protobuf {
+            return Ok(Some(answer));
+        }
+        tracing::info!(resource = %V::Resource::plural(&()), "the server does not speak protobuf, going on in JSON");
+        self.encoding = Encoding::Json;
+        self.state = State::Unlisted;
+        Ok(None)
+    }
+}
+
+fn list_failure(error: kube::Error) -> Failure {
+    Failure::List(error.into())
+}
+
+fn watch_params() -> WatchParams {
+    WatchParams { timeout: Some(WATCH_SECONDS), ..WatchParams::default() }
+}
+
+fn seen<V: CacheObject>(event: WatchEvent<V>) -> Seen<V> {
+    let version = |object: &V| object.resource_version().to_owned();
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+            let version = version(&object);
+            Seen::Applied(object, version)
+        }
+        WatchEvent::Deleted(object) => {
+            let version = version(&object);
+            Seen::Deleted(object, version)
+        }
+        WatchEvent::Bookmark(bookmark) => {
+            let ends_list = bookmark.metadata.annotations.contains_key(LIST_ENDS);
+            Seen::Bookmark { version: bookmark.metadata.resource_version, ends_list }
+        }
+        WatchEvent::Error(status) => Seen::Error(status.boxed()),
+    }
+}

@@ -1,0 +1,297 @@
+//! Kubernetes' protobuf, as far as views read it: fields of a message one after the other, borrowed from its bytes.
+//!
+//! No schema is compiled: a view names the few field numbers it keeps (from the `generated.proto` of its API group) and
+//! everything else is stepped over unread. Numbers and wire types never change meaning between versions of Kubernetes.
+
+use jiff::Timestamp;
+
+/// What every body and every object of a watch begins with.
+pub const MAGIC: &[u8] = b"k8s\0";
+
+/// Bytes that are no such message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ProtoError {
+    /// The bytes end inside of a field.
+    #[error("protobuf: the message ends within a field")]
+    Torn,
+    /// A number takes more than 64 bits, or a field has a wire type that proto2 and proto3 do not use.
+    #[error("protobuf: field {0} cannot be read")]
+    Field(u32),
+    /// A field has another type than expected.
+    #[error("protobuf: a field has another type than expected")]
+    Type,
+    /// A text is no UTF-8.
+    #[error("protobuf: a text is not UTF-8")]
+    Text,
+    /// The four bytes are missing that every Kubernetes message begins with.
+    #[error("protobuf: not a Kubernetes message")]
+    Magic,
+}
+
+/// The value of one field.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Value<'a> {
+    /// An integer or a flag.
+    Number(u64),
+    /// A text, bytes or a message.
+    Bytes(&'a [u8]),
+    /// Four or eight bytes: no view reads any.
+    Fixed,
+}
+
+impl<'a> Value<'a> {
+    /// As bytes.
+    pub fn bytes(self) -> Result<&'a [u8], ProtoError> {
+        if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(ProtoError::Type) }
+    }
+
+    /// As a text.
+    pub fn text(self) -> Result<&'a str, ProtoError> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| ProtoError::Text)
+    }
+
+    /// As the fields of a message.
+    pub fn message(self) -> Result<Fields<'a>, ProtoError> {
+        self.bytes().map(Fields::new)
+    }
+
+    /// As a signed integer. Protobuf has negative ones in two's complement.
+    pub fn integer(self) -> Result<i64, ProtoError> {
+        if let Self::Number(number) = self { Ok(number.cast_signed()) } else { Err(ProtoError::Type) }
+    }
+
+    /// As a signed integer of 32 bits; what does not fit is cut as Go cuts it.
+    pub fn integer32(self) -> Result<i32, ProtoError> {
+        self.integer().map(|number| number as i32)
+    }
+
+    /// As a flag.
+    pub fn flag(self) -> Result<bool, ProtoError> {
+        self.integer().map(|number| number != 0)
+    }
+
+    /// As a `metav1.Time`: whole seconds; an empty message is none.
+    pub fn time(self) -> Result<Option<Timestamp>, ProtoError> {
+        let mut seconds = None;
+        for field in self.message()? {
+            if let (1, value) = field? {
+                seconds = Some(value.integer()?);
+            }
+        }
+        Ok(seconds.map(|seconds| Timestamp::from_second(seconds).unwrap_or(Timestamp::MIN)))
+    }
+}
+
+/// The fields of a message in the order they are sent, with their numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of `message`.
+    pub fn new(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+
+    fn next_field(&mut self) -> Result<(u32, Value<'a>), ProtoError> {
+        let (tag, rest) = varint(self.rest).map_err(|failed| failed.in_field(0))?;
+        let number = u32::try_from(tag >> 3).map_err(|_| ProtoError::Field(0))?;
+        self.rest = rest;
+        let value = match tag & 7 {
+            0 => {
+                let (value, rest) = varint(self.rest).map_err(|failed| failed.in_field(number))?;
+                self.rest = rest;
+                Value::Number(value)
+            }
+            2 => {
+                let (length, rest) = varint(self.rest).map_err(|failed| failed.in_field(number))?;
+                self.rest = rest;
+                Value::Bytes(self.take(usize::try_from(length).map_err(|_| ProtoError::Torn)?)?)
+            }
+            1 => self.take(8).map(|_| Value::Fixed)?,
+            5 => self.take(4).map(|_| Value::Fixed)?,
+            _ => return Err(ProtoError::Field(number)),
+        };
+        Ok((number, value))
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], ProtoError> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(ProtoError::Torn)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u32, Value<'a>), ProtoError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let field = self.next_field();
+        if field.is_err() {
+            self.rest = &[];
+        }
+        Some(field)
+    }
+}
+
+/// Why there is no number at the front of some bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NoNumber {
+    /// They end too early: more may come.
+    Torn,
+    /// It would not fit into 64 bits.
+    TooLong,
+}
+
+impl NoNumber {
+    fn in_field(self, number: u32) -> ProtoError {
+        match self {
+            Self::Torn => ProtoError::Torn,
+            Self::TooLong => ProtoError::Field(number),
+        }
+    }
+}
+
+/// The number at the front of `bytes`, and the rest of them.
+///
+/// # Errors
+/// When there is no whole number.
+pub fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), NoNumber> {
+    let mut number = 0_u64;
+    for (index, byte) in bytes.iter().take(10).enumerate() {
+        if index == 9 && *byte > 1 {
+            break;
+        }
+        number |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Ok((number, &bytes[index + 1..]));
+        }
+    }
+    Err(if bytes.len() < 10 { NoNumber::Torn } else { NoNumber::TooLong })
+}
+
+/// What is inside of a body or of a watch's object: the message after [`MAGIC`] and the envelope (`runtime.Unknown`),
+/// and the kind the envelope tells.
+///
+/// # Errors
+/// When there is no such envelope.
+pub fn open(envelope: &[u8]) -> Result<(&str, &[u8]), ProtoError> {
+    let envelope = envelope.strip_prefix(MAGIC).ok_or(ProtoError::Magic)?;
+    let (mut kind, mut raw): (&str, &[u8]) = ("", &[]);
+    for field in Fields::new(envelope) {
+        match field? {
+            (1, type_meta) => {
+                for field in type_meta.message()? {
+                    if let (2, name) = field? {
+                        kind = name.text()?;
+                    }
+                }
+            }
+            (2, value) => raw = value.bytes()?,
+            _ => {}
+        }
+    }
+    Ok((kind, raw))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    /// A message being written.
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct Message(pub(crate) Vec<u8>);
+
+    impl Message {
+        fn varint(mut self, mut number: u64) -> Self {
+            while number >= 0x80 {
+                self.0.push(number as u8 | 0x80);
+                number >>= 7;
+            }
+            self.0.push(number as u8);
+            self
+        }
+
+        pub(crate) fn number(self, field: u32, number: i64) -> Self {
+            self.varint(u64::from(field) << 3).varint(number.cast_unsigned())
+        }
+
+        pub(crate) fn bytes(self, field: u32, bytes: &[u8]) -> Self {
+            let mut message = self.varint(u64::from(field) << 3 | 2).varint(bytes.len() as u64);
+            message.0.extend_from_slice(bytes);
+            message
+        }
+
+        pub(crate) fn text(self, field: u32, text: &str) -> Self {
+            self.bytes(field, text.as_bytes())
+        }
+
+        pub(crate) fn message(self, field: u32, message: Self) -> Self {
+            self.bytes(field, &message.0)
+        }
+
+        /// In the envelope, as a body.
+        pub(crate) fn sealed(self, kind: &str) -> Vec<u8> {
+            let type_meta = Self::default().text(1, "v1").text(2, kind);
+            [MAGIC, &Self::default().message(1, type_meta).bytes(2, &self.0).0].concat()
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_stepped_over_whatever_their_type() {
+        let mut bytes = Message::default().number(1, -5).text(2, "two").0;
+        bytes.extend([3 << 3 | 1, 0, 0, 0, 0, 0, 0, 0, 0, 4 << 3 | 5, 0, 0, 0, 0]);
+        let fields: Vec<_> = Fields::new(&bytes).collect::<Result<_, _>>().unwrap();
+        let numbers: Vec<u32> = fields.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [1, 2, 3, 4]);
+        assert_eq!((fields[0].1.integer(), fields[1].1.text()), (Ok(-5), Ok("two")));
+        assert_eq!((fields[0].1.text(), fields[1].1.integer()), (Err(ProtoError::Type), Err(ProtoError::Type)));
+    }
+
+    #[rstest]
+    #[case::within_the_tag(&[0x80], ProtoError::Torn)]
+    #[case::within_the_number(&[0x08, 0xff], ProtoError::Torn)]
+    #[case::within_the_text(&[0x0a, 5, b'a'], ProtoError::Torn)]
+    #[case::a_group(&[0x0b], ProtoError::Field(1))]
+    #[case::more_than_64_bits(&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], ProtoError::Field(1))]
+    #[case::a_length_beyond_memory(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], ProtoError::Torn)]
+    fn broken_messages_end_with_the_error(#[case] bytes: &[u8], #[case] error: ProtoError) {
+        let fields: Vec<_> = Fields::new(bytes).collect();
+        assert_eq!(fields, [Err(error)]);
+    }
+
+    #[test]
+    fn times_are_whole_seconds_and_an_empty_one_is_none() {
+        let time = Message::default().number(1, 90).number(2, 5).0;
+        assert_eq!(Value::Bytes(&time).time().unwrap().unwrap().as_second(), 90);
+        assert_eq!(Value::Bytes(&[]).time(), Ok(None));
+    }
+
+    #[test]
+    fn envelopes_open() {
+        let body = Message::default().text(1, "x").sealed("PodList");
+        let (kind, raw) = open(&body).unwrap();
+        assert_eq!((kind, raw), ("PodList", Message::default().text(1, "x").0.as_slice()));
+        assert_eq!(open(b"{}"), Err(ProtoError::Magic));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic_or_loop(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(Fields::new(&bytes).count() <= bytes.len());
+            let _ = open(&bytes);
+        }
+
+        #[test]
+        fn numbers_survive(number in any::<u64>()) {
+            let bytes = Message::default().varint(number).0;
+            prop_assert_eq!(varint(&bytes), Ok((number, &[][..])));
+        }
+    }
+}
