@@ -189,7 +189,7 @@ impl App {
             env.leadership().clone(),
             lease_duration,
             env.informers(),
-            env.queues(),
+            (env.queues(), env.kept()),
         );
         let elector = config.election.clone().map(|election| {
             let recorder = env.recorder(names::LEADER_ELECTION, COMPONENT);

@@ -3,6 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
@@ -36,8 +37,11 @@ pub fn start(env: &Env, terminated_threshold: usize) -> Run {
         writer: env.writer(names::PODGC),
         clock: env.clock.clone(),
         metrics: env.metrics.clone(),
+        quarantined: Arc::default(),
         terminated_threshold,
     };
+    let quarantined = Arc::clone(&controller.quarantined);
+    env.keeps("podgc_nodes_in_quarantine", move || quarantined.load(Ordering::Relaxed));
     let stop = env.stop.clone();
     Box::pin(async move { controller.run(&stop).await })
 }
@@ -49,6 +53,8 @@ struct Controller {
     writer: Writer,
     clock: Clock,
     metrics: Metrics,
+    /// Nodes in quarantine after the last cycle.
+    quarantined: Arc<AtomicUsize>,
     terminated_threshold: usize,
 }
 
@@ -64,6 +70,7 @@ impl Controller {
         let mut quarantine = Quarantine::default();
         while !stop.is_cancelled() {
             self.sweep(stop, &mut quarantine).await;
+            self.quarantined.store(quarantine.len(), Ordering::Relaxed);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

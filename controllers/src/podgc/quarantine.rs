@@ -55,4 +55,14 @@ impl Quarantine {
         released.retain(|name| !known.contains(name));
         released
     }
+
+    /// How many names wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.released.len()
+    }
+
+    /// Whether none does.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }

@@ -20,7 +20,7 @@ use super::informer::{Informer, InformerStatus};
 use super::leadership::Leadership;
 use super::listwatch::Encoding;
 use super::metrics::Metrics;
-use super::observer::WatchedQueue;
+use super::observer::{Kept, WatchedQueue};
 use super::queue::WorkQueue;
 use super::recorder::Recorder;
 use crate::apply::{Reader, Writer};
@@ -44,6 +44,7 @@ pub struct Env {
     clients: Mutex<BTreeMap<String, Client>>,
     informers: Mutex<Vec<Slot>>,
     queues: Mutex<Vec<Arc<dyn WatchedQueue>>>,
+    kept: Mutex<Vec<Kept>>,
     background: Mutex<Vec<Background>>,
 }
 
@@ -104,6 +105,7 @@ impl Env {
             clients: Mutex::default(),
             informers: Mutex::default(),
             queues: Mutex::default(),
+            kept: Mutex::default(),
             background: Mutex::default(),
         }
     }
@@ -134,6 +136,11 @@ impl Env {
         queue
     }
 
+    /// Lets the program be asked how much of something is kept for later: `count` says so, and must keep nothing alive.
+    pub fn keeps(&self, name: &'static str, count: impl Fn() -> usize + Send + Sync + 'static) {
+        lock(&self.kept).push(Kept { name, count: Arc::new(count) });
+    }
+
     /// The door for writes of the client called `client` (see [`names`]).
     pub fn writer(&self, client: &str) -> Writer {
         Writer::new(self.client(client))
@@ -157,6 +164,10 @@ impl Env {
 
     pub(crate) fn queues(&self) -> Vec<Arc<dyn WatchedQueue>> {
         lock(&self.queues).clone()
+    }
+
+    pub(crate) fn kept(&self) -> Vec<Kept> {
+        lock(&self.kept).clone()
     }
 
     pub(crate) fn take_background(&self) -> Vec<Background> {

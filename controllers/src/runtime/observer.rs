@@ -36,6 +36,13 @@ pub trait WatchedQueue: Send + Sync {
     fn status(&self) -> QueueStatus;
 }
 
+/// What a controller keeps for later outside of queues, such as timers.
+#[derive(Clone)]
+pub struct Kept {
+    pub(crate) name: &'static str,
+    pub(crate) count: Arc<dyn Fn() -> usize + Send + Sync>,
+}
+
 /// Looks at one program. Cheap to clone.
 #[derive(Clone)]
 pub struct Observer {
@@ -46,6 +53,7 @@ pub struct Observer {
     lease_duration: Option<Duration>,
     informers: Arc<[Weak<dyn SharedInformer>]>,
     queues: Arc<[Arc<dyn WatchedQueue>]>,
+    kept: Arc<[Kept]>,
     phase: Arc<Mutex<Phase>>,
 }
 
@@ -56,11 +64,11 @@ impl Observer {
         leadership: Leadership,
         lease_duration: Option<Duration>,
         informers: Vec<Arc<dyn SharedInformer>>,
-        queues: Vec<Arc<dyn WatchedQueue>>,
+        (queues, kept): (Vec<Arc<dyn WatchedQueue>>, Vec<Kept>),
     ) -> Self {
         let informers = informers.iter().map(Arc::downgrade).collect();
         let phase = Arc::new(Mutex::new(Phase::Waiting));
-        Self { clock, metrics, leadership, lease_duration, informers, queues: queues.into(), phase }
+        Self { clock, metrics, leadership, lease_duration, informers, queues: queues.into(), kept: kept.into(), phase }
     }
 
     pub(crate) fn running(&self) {
@@ -146,7 +154,10 @@ impl Observer {
             Phase::Running(_) => "running",
             Phase::Stopping => "stopping",
         };
-        json!({ "phase": phase, "leader": self.leadership.is_leader(), "informers": informers, "queues": queues })
+        let kept: Vec<Value> =
+            self.kept.iter().map(|kept| json!({ "name": kept.name, "count": (kept.count)() })).collect();
+        let leader = self.leadership.is_leader();
+        json!({ "phase": phase, "leader": leader, "informers": informers, "queues": queues, "kept": kept })
     }
 
     fn informer(&self, informer: &InformerStatus) -> Value {
@@ -205,7 +216,8 @@ mod tests {
         let (metrics, leadership) = (Metrics::new(), Leadership::candidate());
         let queue = WorkQueue::new(clock.clone(), metrics.queue("q"));
         let queues: Vec<Arc<dyn WatchedQueue>> = vec![Arc::new(queue.clone())];
-        let observer = Observer::new(clock.clone(), metrics, leadership.clone(), Some(s(15)), Vec::new(), queues);
+        let observer =
+            Observer::new(clock.clone(), metrics, leadership.clone(), Some(s(15)), Vec::new(), (queues, Vec::new()));
         Setup { clock, leadership, queue, observer }
     }
 

@@ -48,6 +48,8 @@ pub fn start(env: &Env) -> Run {
         move |change| pod_changed(&updates, &nodes, change)
     });
     let evictor = Arc::new(Evictor::new(env, pods.lister(), nodes.lister()));
+    let timers = Arc::downgrade(&evictor);
+    env.keeps("taint_evictions_scheduled", move || timers.upgrade().map_or(0, |evictor| evictor.scheduled()));
     let controller = Controller {
         nodes: nodes.lister(),
         pods: pods.lister(),

@@ -85,6 +85,11 @@ impl Evictor {
         &self.due
     }
 
+    /// How many evictions wait for their time or run.
+    pub(super) fn scheduled(&self) -> usize {
+        self.schedule().len()
+    }
+
     /// Brings the eviction of `pod` in line with `plan`.
     pub(super) fn follow(&self, pod: &PodRef, plan: EvictionPlan, now: Timestamp) {
         let step = self.schedule().follow(pod, plan);

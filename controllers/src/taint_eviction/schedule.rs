@@ -111,6 +111,16 @@ impl Schedule {
         self.running.remove(uid);
     }
 
+    /// How many evictions wait or run.
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.running.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn has(&self, uid: &str) -> bool {
         self.waiting.contains_key(uid) || self.running.contains(uid)
     }

@@ -283,7 +283,8 @@ impl Connection {
     }
 }
 
-fn refused(method: &str, path: &str, status: u16, body: &[u8]) -> Error {
+/// The error that a refusal is.
+pub(crate) fn refused(method: &str, path: &str, status: u16, body: &[u8]) -> Error {
     let body = String::from_utf8_lossy(&body[..body.len().min(600)]).into_owned();
     Error::Refused { request: format!("{method} {path}"), status, body }
 }

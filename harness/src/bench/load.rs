@@ -78,6 +78,19 @@ pub(crate) async fn run<W: Work>(
     Ok(took)
 }
 
+/// Deletes what has these paths, and is there.
+pub(crate) struct Deletions(pub(crate) Vec<String>);
+
+impl Work for Deletions {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+        let Some(path) = self.0.get(number) else { return Ok(()) };
+        match connection.ask("DELETE", path, &[]).await? {
+            (200 | 202 | 404, _) => Ok(()),
+            (status, body) => Err(super::http::refused("DELETE", path, status, body)),
+        }
+    }
+}
+
 /// Creates namespaces with these names.
 pub(crate) struct Namespaces(pub(crate) Vec<String>);
 

@@ -184,6 +184,10 @@ fn options(args: &Args, temporary: &Path) -> Result<Options, Error> {
         subjects.push(command(Some(vs), args.subject.vs_name.clone(), args)?);
     }
     let cluster = &args.cluster;
+    if cluster.cluster == ClusterKind::Kubeconfig && (args.subject.vs.is_some() || args.curve || args.curve_only) {
+        let why = "--vs and --curve need a fresh cluster each time: use another --cluster than kubeconfig";
+        return Err(Error::Usage(why.to_owned()));
+    }
     let cluster = match cluster.cluster {
         ClusterKind::Fake => Cluster::Fake,
         ClusterKind::Envtest => Cluster::Envtest(cluster.envtest.clone()),
@@ -317,6 +321,7 @@ mod tests {
     #[case(&["--command", "'"], "missing closing quote")]
     #[case(&["--command", " "], "empty")]
     #[case(&["--command", "a", "--vs-name", "b"], "--vs")]
+    #[case(&["--cluster", "kubeconfig", "--curve"], "a fresh cluster")]
     fn nonsense_is_refused(#[case] words: &[&str], #[case] expected: &str) {
         let mut all = vec!["--command", "a"];
         if words.contains(&"--command") {

@@ -26,14 +26,15 @@ const ROUNDS: usize = 50;
 /// The same limit of [`OWN`] pods, as a number and as a share.
 const LIMITS: [&str; 2] = [r#"{"spec":{"maxUnavailable":5}}"#, r#"{"spec":{"maxUnavailable":"10%"}}"#];
 
-/// Measures `command`, on a fresh cluster for each size.
+/// Measures `command`, on a fresh cluster for each size; tells what the cluster was, and its version.
 pub(super) async fn measure(
     options: &Options,
     command: &Command,
     folder: &Path,
     say: Say<'_>,
-) -> Result<Vec<Point>, Error> {
+) -> Result<(Vec<Point>, (String, String)), Error> {
     let mut points = Vec::new();
+    let mut place = (String::new(), String::new());
     for pods in SIZES {
         let world = World {
             nodes: pods / PODS_OF_NODE,
@@ -45,10 +46,11 @@ pub(super) async fn measure(
         };
         let folder = folder.join(format!("curve-{pods}"));
         let mut bench = Bench::start(options, world, &folder, say).await?;
+        place = bench.place();
         let point = point(&mut bench, command).await;
         points.push(bench.end(point).await?);
     }
-    Ok(points)
+    Ok((points, place))
 }
 
 async fn point(bench: &mut Bench<'_>, command: &Command) -> Result<Point, Error> {

@@ -76,6 +76,11 @@ impl Place {
         }
     }
 
+    /// Whether it is there afterwards, with everything that was made in it.
+    pub(super) fn stays(&self) -> bool {
+        self.name == "kubeconfig"
+    }
+
     /// Why it no longer runs, if it does not.
     pub(super) async fn ended(&mut self) -> Option<String> {
         match &mut self.started {

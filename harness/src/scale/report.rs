@@ -302,15 +302,17 @@ impl Report {
     /// `out` cannot be written.
     pub fn table(&self, out: &mut impl Write) -> io::Result<()> {
         let Shape { nodes, pods, budgets, namespaces, .. } = self.shape;
-        writeln!(
-            out,
-            "{nodes} nodes, {pods} pods, {budgets} budgets in {namespaces} namespaces · {} {} · {} processors for all",
-            self.cluster, self.kubernetes_version, self.processors
-        )?;
+        let shape = format!("{nodes} nodes, {pods} pods, {budgets} budgets in {namespaces} namespaces · ");
+        // A curve has shapes of its own.
+        let shape = if self.subjects.iter().any(|subject| !subject.scenarios.is_empty()) { &shape } else { "" };
+        let Self { cluster, kubernetes_version, processors, .. } = self;
+        writeln!(out, "{shape}{cluster} {kubernetes_version} · {processors} processors for all")?;
         for subject in &self.subjects {
             writeln!(out, "\n{}  ({})", subject.name, subject.command)?;
-            let head = ["", "time", "processor", "peak memory", "at the end", "server's processor"];
-            line(out, head.map(str::to_owned))?;
+            if !subject.scenarios.is_empty() {
+                let head = ["", "time", "processor", "peak memory", "at the end", "server's processor"];
+                line(out, head.map(str::to_owned))?;
+            }
             for measured in &subject.scenarios {
                 row(out, measured)?;
             }

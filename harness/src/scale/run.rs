@@ -31,20 +31,20 @@ pub(super) const LOOK: Duration = Duration::from_millis(500);
 /// [`Measured::left`].
 pub async fn run(options: &Options, say: Say<'_>) -> Result<Report, Error> {
     let mut subjects = Vec::new();
-    let (mut cluster, mut version) = (String::new(), String::new());
+    let mut place = (String::new(), String::new());
     for (number, command) in options.subjects.iter().enumerate() {
         say(Told::Phase(format!("{}: {}", command.name(), command.line())));
         let folder = options.logs.join(format!("subject-{}", number + 1));
         let mut scenarios = Vec::new();
         if !options.scenarios.is_empty() {
             let mut bench = Bench::start(options, world(options), &folder, say).await?;
-            (cluster, version) = (bench.place.name.to_owned(), bench.place.version.clone());
+            place = bench.place();
             let measured = bench.scenarios(command).await;
             scenarios = bench.end(measured).await?;
         }
         let mut points = Vec::new();
         if options.curve {
-            points = curve::measure(options, command, &folder, say).await?;
+            (points, place) = curve::measure(options, command, &folder, say).await?;
         }
         let (name, command) = (command.name().to_owned(), command.line());
         subjects.push(report::Subject { name, command, scenarios, curve: points });
@@ -52,8 +52,8 @@ pub async fn run(options: &Options, say: Say<'_>) -> Result<Report, Error> {
     Ok(Report {
         api_version: report::API_VERSION.to_owned(),
         kind: report::KIND.to_owned(),
-        cluster,
-        kubernetes_version: version,
+        cluster: place.0,
+        kubernetes_version: place.1,
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         shape: options.shape,
         comparisons: report::compare(options.shape, &subjects),
@@ -121,6 +121,11 @@ impl<'a> Bench<'a> {
         Ok(Self { options, clock, endpoint, follower, model, owners, live: None, place, say, counters, folder })
     }
 
+    /// What the cluster is, and its version.
+    pub(super) fn place(&self) -> (String, String) {
+        (self.place.name.to_owned(), self.place.version.clone())
+    }
+
     pub(super) fn say(&self, text: impl Into<String>) {
         (self.say)(Told::Phase(text.into()));
     }
@@ -154,17 +159,30 @@ impl<'a> Bench<'a> {
     }
 
     /// Ends subject and cluster. The first trouble is the one to tell.
-    pub(super) async fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
-        let stopped = match self.live {
+    pub(super) async fn end<T>(mut self, result: Result<T, Error>) -> Result<T, Error> {
+        let stopped = match self.live.take() {
             Some(live) => live.stop().await,
             None => Ok(()),
         };
+        let tidied = if self.place.stays() { self.tidy().await } else { Ok(()) };
         drop(self.follower);
         let ended = self.place.stop().await;
         let result = result?;
         stopped?;
+        tidied?;
         ended?;
         Ok(result)
+    }
+
+    /// Takes away what was made; the cluster's own controllers empty the namespaces.
+    async fn tidy(&self) -> Result<(), Error> {
+        self.say("deleting nodes and namespaces");
+        let namespaces =
+            (0..self.model.world.namespaces).map(|number| format!("/api/v1/namespaces/{}", bodies::namespace(number)));
+        let nodes = (0..self.model.world.nodes).map(|number| format!("/api/v1/nodes/{}", bodies::node_name(number)));
+        let all = Arc::new(load::Deletions(namespaces.chain(nodes).collect()));
+        load::run(&self.clock, &self.endpoint, self.options.connections, all.0.len(), all.clone()).await?;
+        Ok(())
     }
 
     /// A scenario begins now.

@@ -10,7 +10,7 @@ use super::model::Model;
 use super::report::{Detail, Measured, Scenario};
 use super::run::{Begun, Bench, seconds};
 use crate::bench::bodies;
-use crate::bench::http::Connection;
+use crate::bench::http::{Connection, refused};
 use crate::bench::load::{self, Pods, Work};
 use crate::bench::report::Unit;
 use crate::time::Clock;
@@ -300,11 +300,6 @@ async fn gone(connection: &mut Connection, path: &str) -> Result<(), crate::benc
         (200 | 404, _) => Ok(()),
         (status, body) => Err(refused("DELETE", path, status, body)),
     }
-}
-
-fn refused(method: &str, path: &str, status: u16, body: &[u8]) -> crate::bench::Error {
-    let body = String::from_utf8_lossy(&body[..body.len().min(600)]).into_owned();
-    crate::bench::Error::Refused { request: format!("{method} {path}"), status, body }
 }
 
 /// Evicts the pods of a node, and lets them come back elsewhere.

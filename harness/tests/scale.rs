@@ -1,0 +1,134 @@
+//! `plumbline scale` as its users meet it, with the real controllers on a small cluster: table, JSON, exit codes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use plumbline::scale::report::{Calls, KIND, Measure, Measured};
+use plumbline::scale::{Report, Scenario};
+
+const SMALL: [&str; 8] = ["--nodes", "20", "--pods", "200", "--budgets", "20", "--namespaces", "3"];
+
+fn scale(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    command.arg("scale").args(SMALL).args(arguments);
+    command.output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Our controllers, beside the program, if they are built: `cargo test --workspace` builds them.
+fn ours() -> Option<PathBuf> {
+    let ours = Path::new(env!("CARGO_BIN_EXE_plumbline")).with_file_name("plumbline-controllers");
+    ours.exists().then_some(ours)
+}
+
+fn report(output: &Output) -> Report {
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+}
+
+fn calls(measured: &Measured, verb: &str, resource: &str) -> u64 {
+    let found = measured.calls.iter().find(|calls| calls.verb == verb && calls.resource == resource);
+    found.map_or(0, |Calls { count, .. }| *count)
+}
+
+#[test]
+fn every_scenario_ends_and_is_told_as_json() {
+    if ours().is_none() {
+        println!("skipped: plumbline-controllers is not built");
+        return;
+    }
+    let output = scale(&["--scenario", "start,rolling-restart,taint-storm", "--format", "json", "--limit", "2m"]);
+    let report = report(&output);
+    assert_eq!((report.kind.as_str(), report.cluster.as_str(), report.subjects.len()), (KIND, "fake", 1));
+    assert!(report.comparisons.is_empty(), "the reference is about another shape: {:?}", report.comparisons);
+    let scenarios = &report.subjects[0].scenarios;
+    let names: Vec<Scenario> = scenarios.iter().map(|measured| measured.scenario).collect();
+    assert_eq!(names, [Scenario::Start, Scenario::RollingRestart, Scenario::TaintStorm]);
+    for measured in scenarios {
+        let name = measured.scenario.as_str();
+        assert!(measured.left.is_none() && measured.seconds > 0.0, "{name}: {measured:?}");
+        assert!(
+            measured.peak_bytes > Some(1_000_000) && measured.resident_bytes > Some(1_000_000),
+            "{name}: {measured:?}"
+        );
+        assert!(measured.cpu_seconds.is_some() && measured.server_cpu_seconds.is_some(), "{name}: {measured:?}");
+        assert!(calls(measured, "PUT", "poddisruptionbudgets/status") > 0, "{name}: {measured:?}");
+    }
+    let [start, _, storm] = scenarios.as_slice() else { panic!("{scenarios:?}") };
+    // Every node once, every budget once; nothing of what the load sent while it seeded.
+    assert_eq!((calls(start, "PATCH", "nodes"), calls(start, "POST", "pods")), (20, 0), "{start:?}");
+    assert_eq!(calls(start, "PUT", "poddisruptionbudgets/status"), 20, "{start:?}");
+    // 2 nodes with 10 pods each; their taints are the load's.
+    assert_eq!((calls(storm, "DELETE", "pods"), calls(storm, "PATCH", "nodes")), (20, 0), "{storm:?}");
+}
+
+#[test]
+fn two_subjects_are_compared_with_the_targets() {
+    let Some(ours) = ours() else {
+        println!("skipped: plumbline-controllers is not built");
+        return;
+    };
+    let vs = format!("{} --leader-elect=false --secure-port=0 --kube-api-qps=0", ours.display());
+    let output = scale(&["--vs", &vs, "--vs-name", "the-other", "--format", "json"]);
+    let report = report(&output);
+    let measures: Vec<_> = report.comparisons.iter().map(|c| (c.measure, c.beside.as_str(), c.target)).collect();
+    assert_eq!(
+        measures,
+        [
+            (Measure::Time, "the-other", Some(0.5)),
+            (Measure::Cpu, "the-other", Some(0.25)),
+            (Measure::Memory, "the-other", Some(0.1))
+        ]
+    );
+    // Nobody needs a tenth of its own memory: the target is missed, and --enforce says so.
+    let memory = &report.comparisons[2];
+    assert!((0.5..2.0).contains(&memory.ratio) && memory.is_missed(), "{memory:?}");
+    assert!(text(&output.stderr).contains("target missed: start, Memory"), "{}", text(&output.stderr));
+    let output = scale(&["--vs", &vs, "--enforce"]);
+    assert_eq!(output.status.code(), Some(100), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("target 0.10 missed"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_subject_that_does_nothing_does_not_come_to_its_end() {
+    let output = scale(&["--command", "sh -c 'exec sleep 100'", "--limit", "2s"]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(100), "{out}{err}");
+    let left = "20 budgets without their status, 20 nodes without their annotation after 2 s";
+    assert!(out.contains(left) && err.contains(left), "{out}{err}");
+    // What it logged stays, and is named.
+    let logs = err.rsplit_once("Logs are in ").map(|(_, folder)| PathBuf::from(folder.trim()));
+    let logs = logs.unwrap_or_else(|| panic!("{err}"));
+    assert!(logs.join("subject-1/serve.log").is_file(), "{err}");
+    std::fs::remove_dir_all(&logs).unwrap_or_else(|error| panic!("{}: {error}", logs.display()));
+}
+
+#[test]
+fn what_does_not_start_is_the_environments_fault() {
+    for (flags, why) in [
+        (["--command", "false"], "false exited with code 1"),
+        (["--command", "/nowhere/x"], "unable to start /nowhere/x"),
+        (["--cluster", "kubeconfig"], "kubeconfig"),
+    ] {
+        let mut flags = flags.to_vec();
+        if flags[0] == "--cluster" {
+            flags.extend(["--kubeconfig", "/nowhere/kubeconfig", "--command", "true"]);
+        }
+        let output = scale(&flags);
+        let err = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(96), ""), "{flags:?}: {err}");
+        assert!(err.contains(why), "{flags:?}: {err}");
+    }
+}
+
+#[test]
+fn nonsense_is_a_wrong_command_line() {
+    for flags in [["--pods", "10"], ["--share", "99"], ["--command", "'"]] {
+        let output = scale(&flags);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", text(&output.stderr));
+    }
+}
