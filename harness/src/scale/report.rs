@@ -347,8 +347,8 @@ impl Report {
 }
 
 fn line(out: &mut impl Write, cells: [String; 6]) -> io::Result<()> {
-    let [name, a, b, c, d, e] = cells;
-    let text = format!("{name:<16} {a:>18} {b:>18} {c:>18} {d:>18} {e:>18}");
+    let [name, rest @ ..] = cells;
+    let text = rest.iter().fold(format!("{name:<16}"), |text, cell| format!("{text} {cell:>18}"));
     writeln!(out, "{}", text.trim_end())
 }
 
