@@ -69,6 +69,8 @@ pub struct CustomKind {
     pub status: bool,
     /// What clients of a deprecated version are told.
     pub deprecation: Option<String>,
+    /// Its definition is being deleted: nothing new is made.
+    pub ending: bool,
     /// The rules of its schema, if it has any.
     pub rules: Option<cel::Rules>,
 }
@@ -167,7 +169,8 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
     let status = subresources.get("status").is_some_and(Value::is_object);
     let deprecation = (version["deprecated"] == json!(true)).then(|| deprecation(&definition["spec"], version));
     let rules = cel::Rules::of(&schema, &name);
-    CustomKind { definition: name, schema, types, printer, scale, status, deprecation, rules }
+    let ending = definition.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
+    CustomKind { definition: name, schema, types, printer, scale, status, deprecation, ending, rules }
 }
 
 /// The warning of a deprecated version: its own, or one that names the best version there is instead.

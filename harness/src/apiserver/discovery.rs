@@ -40,6 +40,7 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
         ["apis", group, version] => Some(routed(request, &MEDIA_TYPES, || resources(registry, group, version))),
         ["api" | "apis" | "openapi", ..] => None,
         ["version"] => Some(routed(request, &["application/json"], || json_reply(&document::Version::current()))),
+        ["healthz" | "livez", ..] if request.path.ends_with('/') => Some(page_not_found()),
         [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
             Some(health::respond(endpoint, &check.join("/"), &request.query))
         }
@@ -132,7 +133,9 @@ fn json_reply(document: &impl Serialize) -> Reply {
 }
 
 fn encode(document: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(document).unwrap_or_default()
+    let mut bytes = serde_json::to_vec(document).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
 }
 
 /// `/api` and `/apis` in the form that the client prefers.
@@ -216,17 +219,20 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Reply {
 }
 
 fn root_paths(registry: &Registry) -> Vec<String> {
-    const PATHS: [&str; 11] = [
+    const PATHS: [&str; 14] = [
         "/.well-known/openid-configuration",
         "/api",
         "/api/v1",
         "/apis",
         "/apis/",
+        "/flagz",
         "/metrics",
+        "/metrics/slis",
         "/openapi/v2",
         "/openapi/v3",
         "/openapi/v3/",
         "/openid/v1/jwks",
+        "/statusz",
         "/version",
     ];
     let mut paths: Vec<String> = PATHS.into_iter().map(str::to_owned).collect();

@@ -11,7 +11,7 @@ mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -33,6 +33,7 @@ use super::request::{ApiRequest, Reply, ReplyBody};
 use super::server::ApiServer;
 use super::service::{ConnectionReset, HttpBody, into_response};
 use super::status::Status;
+use super::store::ResourceId;
 use crate::time::Clock;
 use body::{Bodies, Whole};
 use stall::Unstalled;
@@ -179,7 +180,12 @@ pub trait Handler: Clone + Send + Sync + 'static {
 
 impl Handler for ApiServer {
     async fn handle(&self, request: ApiRequest) -> Reply {
-        Self::handle(self, request).await
+        let queued = is_queued(&request.path);
+        let mut reply = Self::handle(self, request).await;
+        if queued {
+            classify(self, &mut reply);
+        }
+        reply
     }
 
     fn clock(&self) -> &Clock {
@@ -192,6 +198,47 @@ impl Handler for ApiServer {
 
     fn gave_out(&self, token: &str) -> bool {
         self.valid_token(token).is_some()
+    }
+}
+
+/// Whether priority and fairness sees a request: connections into pods and nodes, and logs, go past it.
+fn is_queued(path: &str) -> bool {
+    let past = ["log", "exec", "attach", "portforward", "proxy"];
+    let mut parts = path.trim_matches('/').split('/').skip(3);
+    !parts.any(|part| past.contains(&part))
+}
+
+/// Tells which flow schema and priority level a request of the administrator belongs to.
+fn classify(server: &ApiServer, reply: &mut Reply) {
+    for (resource, name) in [
+        ("flowschemas", "x-kubernetes-pf-flowschema-uid"),
+        ("prioritylevelconfigurations", "x-kubernetes-pf-prioritylevel-uid"),
+    ] {
+        let exempt = server.get(&ResourceId::new("flowcontrol.apiserver.k8s.io", resource), "", "exempt");
+        if let Some(uid) = exempt.and_then(|exempt| header::HeaderValue::from_str(exempt.uid()).ok()) {
+            reply.headers.insert(header::HeaderName::from_static(name), uid);
+        }
+    }
+}
+
+/// Gives every reply the id under which an audit log would tell of its request: that of the client, or a new one.
+fn audit(wanted: Option<header::HeaderValue>, number: u64, reply: &mut Response<HttpBody>) {
+    const NAME: header::HeaderName = header::HeaderName::from_static("audit-id");
+    // Spread like a random number, for those who take its first digits for a key.
+    let spread = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let (high, low) = ((spread >> 64) as u64, spread as u64);
+    let new = format!(
+        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xfff,
+        low >> 48 & 0xfff,
+        low & 0xffff_ffff_ffff
+    );
+    if let Some(id) = wanted.or_else(|| header::HeaderValue::from_str(&new).ok())
+        && !reply.headers().contains_key(NAME)
+    {
+        reply.headers_mut().insert(NAME, id);
     }
 }
 
@@ -302,7 +349,15 @@ impl<H: Handler> Listening<H> {
         let Self { server, listener, identity, token, limits, door, .. } = self;
         let acceptor = identity.map(|identity| TlsAcceptor::from(identity.config));
         let bodies = Bodies::default();
-        let shared = Arc::new(Connections { server, token, limits, door, stop: Stop::default(), bodies });
+        let shared = Arc::new(Connections {
+            server,
+            token,
+            limits,
+            door,
+            stop: Stop::default(),
+            bodies,
+            requests: AtomicU64::new(0),
+        });
         let permits = Arc::new(Semaphore::new(shared.limits.connections));
         let mut open = JoinSet::new();
         loop {
@@ -356,6 +411,8 @@ struct Connections<H> {
     door: Door,
     stop: Stop,
     bodies: Bodies,
+    /// How many requests have arrived.
+    requests: AtomicU64,
 }
 
 impl<H: Handler> Connections<H> {
@@ -436,6 +493,14 @@ impl<H: Handler> Connections<H> {
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<HttpBody>, ConnectionReset> {
+        let wanted = request.headers().get("audit-id").cloned();
+        let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut reply = self.reply(request).await?;
+        audit(wanted, number, &mut reply);
+        Ok(reply)
+    }
+
+    async fn reply(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<HttpBody>, ConnectionReset> {
         if self.door.is_shut() {
             return Err(ConnectionReset);
         }

@@ -14,6 +14,7 @@
 pub(crate) mod counters;
 pub mod crd;
 pub mod discovery;
+mod encoding;
 pub mod faults;
 pub mod gc;
 pub mod identity;

@@ -117,7 +117,8 @@ fn find(api_version: &str, kind: &str) -> Option<(&'static str, &'static str)> {
     known(package).or_else(|| known("meta"))
 }
 
-fn schema_of(api_version: &str, kind: &str) -> Option<std::sync::Arc<schema::Schema>> {
+/// The schema of a built-in kind by what its objects say of themselves.
+pub(crate) fn schema_of(api_version: &str, kind: &str) -> Option<std::sync::Arc<schema::Schema>> {
     static BUILT_IN: LazyLock<Registry> = LazyLock::new(Registry::builtin);
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let name = match kind {

@@ -97,7 +97,7 @@ impl Reply {
     /// The answer to a refused request, `Retry-After` header included.
     pub fn status(status: &Status) -> Self {
         let code = if status.code == 0 { 200 } else { status.code };
-        let mut reply = Self::json(code, status.to_bytes());
+        let mut reply = Self::json(code, super::encoding::document(&status.to_value()));
         if let Some(seconds) = status.retry_after() {
             reply.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -236,10 +236,9 @@ impl Target {
     pub fn parse(path: &str) -> Self {
         let other = || Self::Other(path.to_owned());
         let trimmed = path.trim_matches('/');
-        let Some(parts) = trimmed.split('/').map(|part| unescape(part, false)).collect::<Option<Vec<_>>>() else {
-            return other();
-        };
-        let mut parts = parts.into_iter();
+        // An escaped slash separates like any other.
+        let Some(decoded) = unescape(trimmed, false) else { return other() };
+        let mut parts = decoded.split('/').map(str::to_owned).collect::<Vec<_>>().into_iter();
         let (group, version) = match (parts.next().as_deref(), parts.next(), parts.len()) {
             (Some("api"), Some(version), 1..) => (String::new(), version),
             (Some("apis"), Some(group), 2..) => (group, parts.next().unwrap_or_default()),
@@ -290,7 +289,8 @@ mod tests {
     #[case::namespace_status("/api/v1/namespaces/ns/status", ["", "v1", "", "namespaces", "ns", "status"])]
     #[case::finalize("/api/v1/namespaces/ns/finalize", ["", "v1", "", "namespaces", "ns", "finalize"])]
     #[case::namespaces("/api/v1/namespaces/", ["", "v1", "", "namespaces", "", ""])]
-    #[case::escaped("/api/v1/nodes/a%2Fb", ["", "v1", "", "nodes", "a/b", ""])]
+    #[case::escaped("/api/v1/nodes/a%20b", ["", "v1", "", "nodes", "a b", ""])]
+    #[case::escaped_slash("/api/v1/nodes/a%2Fb", ["", "v1", "", "nodes", "a", "b"])]
     fn resource_paths(#[case] text: &str, #[case] parts: [&str; 6]) {
         assert_eq!(Target::parse(text), Target::Resource(path(parts)));
     }

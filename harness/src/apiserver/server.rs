@@ -8,7 +8,7 @@ use super::counters::Counters;
 use super::crd;
 use super::faults::Faults;
 use super::identity::{Claims, Tokens, User};
-use super::kinds::{Kind, Lookup, Registry, SelectableField};
+use super::kinds::{Kind, Lookup, Plugin, Registry, SelectableField};
 use super::lifecycle::{self, Ids};
 use super::recent::Recent;
 use super::request::{ApiRequest, Reply};
@@ -31,6 +31,8 @@ pub struct ApiServerConfig {
     /// In whose name requests of subjects are made, whatever their token, so that stored roles apply to them; all are the
     /// administrator's without one.
     pub subject_user: Option<String>,
+    /// Admission plugins that are off.
+    pub disabled: Vec<Plugin>,
 }
 
 /// How much a server writes down of what happens.
@@ -50,7 +52,8 @@ pub enum Record {
 impl ApiServerConfig {
     /// The usual set-up on `clock`.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, seed: 0, history: HistoryLimits::default(), record: Record::Everything, subject_user: None }
+        let (history, record) = (HistoryLimits::default(), Record::Everything);
+        Self { clock, seed: 0, history, record, subject_user: None, disabled: Vec::new() }
     }
 }
 
@@ -317,5 +320,9 @@ impl Lookup for ApiServer {
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
         let stored = ApiServer::list(self, &ResourceId::new(group, resource), namespace);
         stored.iter().map(|stored| stored.value()).collect()
+    }
+
+    fn admits_by(&self, plugin: Plugin) -> bool {
+        !self.config().disabled.contains(&plugin)
     }
 }

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use futures::Stream;
 use serde_json::{Map, Value, json};
 
+use super::encoding;
 use super::faults::{GateState, WatchEnd, WatchPass};
 use super::kinds::Kind;
 use super::request::BodyStream;
@@ -362,7 +363,7 @@ pub(crate) fn too_old(wanted: u64, oldest: u64) -> Status {
 
 fn event(event_type: &str, object: &Value) -> Bytes {
     let mut line = format!("{{\"type\":\"{event_type}\",\"object\":").into_bytes();
-    line.extend_from_slice(object.to_string().as_bytes());
+    encoding::write_object(&mut line, object);
     line.extend_from_slice(b"}\n");
     line.into()
 }

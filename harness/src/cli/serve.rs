@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{baseline, duration};
+use crate::apiserver::kinds::Plugin;
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
 use crate::apiserver::server::Record;
 use crate::apiserver::{ApiServer, ApiServerConfig, faults, gc, kubelet, schema, workloads};
@@ -63,6 +64,14 @@ pub(super) struct Args {
     /// Loops of the controller manager to run: gc, namespaces, workloads; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
     loops: Vec<Loop>,
+    /// Admission plugins to switch off: those that expect kubelets, unless said otherwise; or none
+    #[arg(
+        long,
+        value_name = "PLUGINS",
+        value_delimiter = ',',
+        default_value = "TaintNodesByCondition,DefaultTolerationSeconds"
+    )]
+    disable_admission_plugins: Vec<Disabled>,
     /// Record nothing of the requests, for load: /plumbline/transcript stays empty
     #[arg(long)]
     no_transcript: bool,
@@ -79,6 +88,29 @@ enum Loop {
     Workloads,
     /// Nothing.
     None,
+}
+
+/// An admission plugin of kube-apiserver that can be switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Disabled {
+    /// New nodes are tainted until they are seen ready.
+    #[value(name = "TaintNodesByCondition")]
+    TaintNodesByCondition,
+    /// New pods tolerate nodes that are not ready or unreachable for five minutes.
+    #[value(name = "DefaultTolerationSeconds")]
+    DefaultTolerationSeconds,
+    /// Nothing.
+    None,
+}
+
+impl Disabled {
+    fn plugin(self) -> Option<Plugin> {
+        match self {
+            Self::TaintNodesByCondition => Some(Plugin::TaintNodesByCondition),
+            Self::DefaultTolerationSeconds => Some(Plugin::DefaultTolerationSeconds),
+            Self::None => None,
+        }
+    }
 }
 
 /// Serves until SIGTERM or SIGINT.
@@ -108,6 +140,7 @@ fn logging() {
 async fn serve(args: &Args) -> Result<Exit, String> {
     let mut config = ApiServerConfig::new(Clock::wall());
     config.record = if args.no_transcript { Record::Nothing } else { Record::Recent { bytes: TRANSCRIPT } };
+    config.disabled = args.disable_admission_plugins.iter().filter_map(|disabled| disabled.plugin()).collect();
     let server = ApiServer::new(config);
     arm(&server, args)?;
     for path in &args.seed_from {

@@ -181,7 +181,7 @@ impl Strategy for Custom {
     fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.type_errors(new);
         if let (Some(schema), Some(status)) = (self.own.schema.pointer("/properties/status"), new.get("status")) {
-            errors.append(validate::validate(schema, status, "status"));
+            errors.append(validate::validate(schema, status, "").below("status"));
         }
         self.judge(new, Some(old), &mut errors);
         self.scale_errors(new, false, &mut errors);

@@ -346,8 +346,10 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
         "int64" => number.fract() == 0.0,
         _ => true,
     };
-    if !fits && schema.get("type").is_some_and(|kind| kind == "integer") {
-        let why = format!("Checked value must be of type integer with format {format} in {name}");
+    let whole = !format.is_empty() || number.fract() == 0.0;
+    if !(fits && whole) && schema.get("type").is_some_and(|kind| kind == "integer") {
+        let how = if format.is_empty() { "(default format)".to_owned() } else { format!("with format {format}") };
+        let why = format!("Checked value must be of type integer {how} in {name}");
         errors.invalid(&path("<nil>"), "", why);
     }
     // Factors are cut to integers for integers.

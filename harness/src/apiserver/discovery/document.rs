@@ -202,6 +202,15 @@ pub(super) fn resource_list(registry: &Registry, group: &str, version: &str) -> 
     })
 }
 
+/// The verbs of a kind; while its definition is being deleted those that make nothing.
+fn verbs(kind: &Kind) -> Vec<String> {
+    let all = texts(&kind.verbs);
+    if !kind.custom.as_ref().is_some_and(|custom| custom.ending) {
+        return all;
+    }
+    all.into_iter().filter(|verb| !matches!(verb.as_str(), "create" | "patch" | "update")).collect()
+}
+
 fn legacy_resources(kind: &Kind) -> Vec<Resource> {
     let itself = Resource {
         name: kind.plural.to_string(),
@@ -210,7 +219,7 @@ fn legacy_resources(kind: &Kind) -> Vec<Resource> {
         group: String::new(),
         version: String::new(),
         kind: kind.kind.to_string(),
-        verbs: texts(&kind.verbs),
+        verbs: verbs(kind),
         short_names: texts(&kind.short_names),
         categories: texts(&kind.categories),
         storage_version_hash: kind.storage_version_hash.to_string(),
@@ -333,7 +342,7 @@ fn resource_discovery(kind: &Arc<Kind>) -> ResourceDiscovery {
         response_kind: response_kind("", "", &kind.kind),
         scope: if kind.namespaced { "Namespaced" } else { "Cluster" },
         singular_resource: kind.singular.to_string(),
-        verbs: texts(&kind.verbs),
+        verbs: verbs(kind),
         short_names: texts(&kind.short_names),
         categories: texts(&kind.categories),
         subresources: kind

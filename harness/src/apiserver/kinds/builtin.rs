@@ -1,5 +1,6 @@
 //! The built-in kinds, as the default discovery of kube-apiserver 1.36 lists them.
 
+use super::bounds;
 use super::builder::{Builder, resource};
 use super::config::{ConfigMap, Secret};
 use super::csr::CertificateSigningRequest;
@@ -85,7 +86,10 @@ fn core_group() -> Vec<Builder> {
         resource("", "v1", "limitranges", "LimitRange", "io.k8s.api.core.v1.LimitRange")
             .short(&["limits"])
             .hash("EBKMFVe6cwo=")
-            .rules(WithDefaults::new(Generic { create_on_update: true, ..Generic::NEW }, stored::limit_range)),
+            .rules(
+                WithDefaults::new(Generic { create_on_update: true, ..Generic::NEW }, stored::limit_range)
+                    .checked(bounds::limit_range),
+            ),
         resource("", "v1", "namespaces", "Namespace", "io.k8s.api.core.v1.Namespace")
             .cluster()
             .short(&["ns"])
@@ -114,7 +118,7 @@ fn core_group() -> Vec<Builder> {
         .status()
         .hash("QWTyNDq0dC4=")
         .rules(WithDefaults {
-            finalizer: "kubernetes.io/pvc-protection",
+            finalizer: stored::CLAIM_FINALIZER,
             ..WithDefaults::new(Generic { status: true, ..Generic::NEW }, stored::claim)
         }),
         resource("", "v1", "persistentvolumes", "PersistentVolume", "io.k8s.api.core.v1.PersistentVolume")
@@ -176,7 +180,7 @@ fn core_group_pods_and_after() -> Vec<Builder> {
             .short(&["quota"])
             .status()
             .hash("8uhSgffRX6w=")
-            .rules(Generic { status: true, ..Generic::NEW }),
+            .rules(WithDefaults::new(Generic { status: true, ..Generic::NEW }, |_| {}).checked(bounds::resource_quota)),
         resource("", "v1", "secrets", "Secret", "io.k8s.api.core.v1.Secret")
             .hash("S6u1pOWzb84=")
             .fields(&[("type", "")])

@@ -390,6 +390,16 @@ impl ErrorList {
         self.0.append(&mut other.0);
     }
 
+    /// The same errors of an object that lies in `field` of another: paths get longer, the sentences stay.
+    #[must_use]
+    pub fn below(mut self, field: &str) -> Self {
+        for error in &mut self.0 {
+            let dot = if error.field.is_empty() { "" } else { "." };
+            error.field = format!("{field}{dot}{}", error.field);
+        }
+        self
+    }
+
     /// Forgets all but the first `len` errors.
     pub fn truncate(&mut self, len: usize) {
         self.0.truncate(len);

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::pod::defaults::quantity_text;
 use super::quantity::Quantity;
+use super::quota::{Amounts, amounts, of_pod};
 use super::selector::array;
 use super::{Context, meta};
 use crate::apiserver::status::{GroupResource, Status};
@@ -26,13 +26,10 @@ pub(super) fn admit(pod: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
     for range in &ranges {
         let limits = range.get("spec").map_or(&[][..], |s| array(s, "limits"));
         let mut broken = Vec::new();
-        for limit in limits.iter().filter(|l| meta::text(l, "type") == "Container") {
+        for limit in limits {
             check(pod, limit, &mut broken);
         }
-        if !broken.is_empty() {
-            let why = if broken.len() == 1 { broken.remove(0) } else { format!("[{}]", broken.join(", ")) };
-            return Err(Status::forbidden(GroupResource::new("", "pods"), meta::name(pod), &why));
-        }
+        refuse("pods", pod, broken)?;
     }
     Ok(())
 }
@@ -95,52 +92,95 @@ fn fill(container: &mut Value, list: &str, values: &Map<String, Value>) -> Vec<S
     set
 }
 
+/// Checks what one limit is about: each container, or the pod as a whole.
 fn check(pod: &Value, limit: &Value, broken: &mut Vec<String>) {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
-    for container in CONTAINERS.iter().flat_map(|field| array(spec, field)) {
-        let of = |list: &str, name: &str| {
-            let text = container.get("resources")?.get(list)?.get(name).map(quantity_text)?;
-            Quantity::parse(&text).map(|quantity| (text, quantity))
-        };
-        let bounds = |field: &str| limit.get(field).and_then(Value::as_object).into_iter().flatten();
-        for (name, bound) in bounds("min") {
-            let least = quantity_text(bound);
-            let Some(parsed) = Quantity::parse(&least) else { continue };
-            match (of("requests", name), of("limits", name)) {
-                (None, _) => {
-                    broken.push(format!("minimum {name} usage per Container is {least}.  No request is specified"));
-                }
-                (Some((text, request)), _) if request < parsed => {
-                    broken.push(format!("minimum {name} usage per Container is {least}, but request is {text}"));
-                }
-                (_, Some((text, most))) if most < parsed => {
-                    broken.push(format!("minimum {name} usage per Container is {least}, but limit is {text}"));
-                }
-                _ => {}
+    match meta::text(limit, "type") {
+        "Container" => {
+            for container in CONTAINERS.iter().flat_map(|field| array(spec, field)) {
+                let of = |field: &str| amounts(container.pointer(&format!("/resources/{field}")));
+                constrain("Container", limit, &of("requests"), Some(&of("limits")), broken);
             }
         }
-        for (name, bound) in bounds("max") {
-            let most = quantity_text(bound);
-            let Some(parsed) = Quantity::parse(&most) else { continue };
-            match (of("limits", name), of("requests", name)) {
-                (None, _) => {
-                    broken.push(format!("maximum {name} usage per Container is {most}.  No limit is specified"));
-                }
-                (Some((text, given)), _) if given > parsed => {
-                    broken.push(format!("maximum {name} usage per Container is {most}, but limit is {text}"));
-                }
-                (_, Some((text, request))) if request > parsed => {
-                    broken.push(format!("maximum {name} usage per Container is {most}, but request is {text}"));
-                }
-                _ => {}
+        "Pod" => constrain("Pod", limit, &of_pod(pod, "requests"), Some(&of_pod(pod, "limits")), broken),
+        _ => {}
+    }
+}
+
+/// `limits`: `None` for what knows requests only.
+fn constrain(what: &str, limit: &Value, requests: &Amounts, limits: Option<&Amounts>, broken: &mut Vec<String>) {
+    let bounds = |field: &str| amounts(limit.get(field));
+    let most_given = |name: &str| limits.and_then(|limits| limits.get(name)).copied();
+    for (name, least) in bounds("min") {
+        let broke = match (requests.get(&name), most_given(&name)) {
+            (None, _) => "  No request is specified".to_owned(),
+            (Some(request), _) if *request < least => format!("but request is {request}"),
+            (_, Some(given)) if given < least => format!("but limit is {given}"),
+            _ => continue,
+        };
+        broken.push(sentence("minimum", &name, what, least, &broke));
+    }
+    for (name, most) in bounds("max") {
+        let request = requests.get(&name).copied();
+        let broke = match (most_given(&name), request) {
+            (None, None) if limits.is_none() => "  No request is specified".to_owned(),
+            (None, _) if limits.is_some() => "  No limit is specified".to_owned(),
+            (Some(given), _) if given > most => format!("but limit is {given}"),
+            (_, Some(request)) if request > most => format!("but request is {request}"),
+            _ => continue,
+        };
+        broken.push(sentence("maximum", &name, what, most, &broke));
+    }
+    for (name, widest) in bounds("maxLimitRequestRatio") {
+        let start = format!("{name} max limit to request ratio per {what} is {widest}, but");
+        let some = |amount: Option<Quantity>| amount.filter(|amount| amount.sign() != 0).map(Quantity::to_f64);
+        match (some(requests.get(&name).copied()), some(most_given(&name))) {
+            (None, _) => broken.push(format!("{start} no request is specified or request is 0")),
+            (_, None) => broken.push(format!("{start} no limit is specified or limit is 0")),
+            (Some(request), Some(given)) if given / request > widest.to_f64() => {
+                broken.push(format!("{start} provided ratio is {:.6}", given / request));
             }
+            _ => {}
         }
     }
+}
+
+fn sentence(which: &str, name: &str, what: &str, bound: Quantity, broke: &str) -> String {
+    let stop = if broke.starts_with(' ') { "." } else { ", " };
+    format!("{which} {name} usage per {what} is {bound}{stop}{broke}")
+}
+
+/// Holds a claim against the limit ranges of its namespace.
+///
+/// # Errors
+/// 403 naming every bound that the claim breaks.
+pub(super) fn admit_claim(claim: &Value, ctx: &Context<'_>) -> Result<(), Status> {
+    let namespace = claim.get("metadata").map_or("", |m| meta::text(m, "namespace"));
+    let requests = amounts(claim.pointer("/spec/resources/requests"));
+    for range in ctx.lookup.list("", "limitranges", namespace) {
+        let limits = range.get("spec").map_or(&[][..], |s| array(s, "limits"));
+        let mut broken = Vec::new();
+        for limit in limits.iter().filter(|limit| meta::text(limit, "type") == "PersistentVolumeClaim") {
+            constrain("PersistentVolumeClaim", limit, &requests, None, &mut broken);
+        }
+        refuse("persistentvolumeclaims", claim, broken)?;
+    }
+    Ok(())
+}
+
+fn refuse(resource: &str, object: &Value, mut broken: Vec<String>) -> Result<(), Status> {
+    let why = match broken.len() {
+        0 => return Ok(()),
+        1 => broken.remove(0),
+        _ => format!("[{}]", broken.join(", ")),
+    };
+    Err(Status::forbidden(GroupResource::new("", resource), meta::name(object), &why))
 }
 
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
@@ -174,11 +214,29 @@ mod tests {
         assert_eq!(given["metadata"]["annotations"]["kubernetes.io/limit-ranger"], note);
     }
 
-    #[test]
-    fn bounds_are_kept() {
-        let ranges = Ranges(json!({"type": "Container", "max": {"cpu": "1"}}));
+    #[rstest]
+    #[case::max(json!({"type": "Container", "max": {"cpu": "1"}}), json!({"limits": {"cpu": "2"}}), "maximum cpu usage per Container is 1, but limit is 2")]
+    #[case::nothing_said(json!({"type": "Container", "min": {"cpu": "1"}}), json!({}), "minimum cpu usage per Container is 1.  No request is specified")]
+    #[case::pod(json!({"type": "Pod", "max": {"cpu": "1"}}), json!({"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}), "maximum cpu usage per Pod is 1, but limit is 2")]
+    #[case::ratio(json!({"type": "Container", "maxLimitRequestRatio": {"cpu": "5"}}), json!({"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}}), "cpu max limit to request ratio per Container is 5, but provided ratio is 10.000000")]
+    #[case::two(json!({"type": "Container", "min": {"cpu": "2", "memory": "2"}}), json!({"requests": {"cpu": "1", "memory": "1"}}), "[minimum cpu usage per Container is 2, but request is 1, minimum memory usage per Container is 2, but request is 1]")]
+    fn bounds_are_kept(#[case] limit: Value, #[case] resources: Value, #[case] why: &str) {
+        let ranges = Ranges(limit);
         let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::apiserver::identity::NOBODY, lookup: &ranges };
-        let refused = admit(&mut pod(json!({"limits": {"cpu": "2"}})), &ctx).expect_err("too much");
-        assert_eq!(refused.message, "pods \"p\" is forbidden: maximum cpu usage per Container is 1, but limit is 2");
+        let refused = admit(&mut pod(resources), &ctx).expect_err("out of bounds");
+        assert_eq!(refused.message, format!("pods \"p\" is forbidden: {why}"));
+    }
+
+    #[rstest]
+    #[case("10Gi", Some("maximum storage usage per PersistentVolumeClaim is 5Gi, but request is 10Gi"))]
+    #[case("1Mi", Some("minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"))]
+    #[case("2Gi", None)]
+    fn claims_are_bounded(#[case] wanted: &str, #[case] why: Option<&str>) {
+        let limit = json!({"type": "PersistentVolumeClaim", "max": {"storage": "5Gi"}, "min": {"storage": "1Gi"}});
+        let ranges = Ranges(limit);
+        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::apiserver::identity::NOBODY, lookup: &ranges };
+        let claim = json!({"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": wanted}}}});
+        let refused = admit_claim(&claim, &ctx).err().map(|refused| refused.message);
+        assert_eq!(refused, why.map(|why| format!("persistentvolumeclaims \"c\" is forbidden: {why}")));
     }
 }

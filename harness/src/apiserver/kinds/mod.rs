@@ -14,6 +14,7 @@
 //! Strategies are pure: they see the object, the old object and a [`Context`], never the store or the clock.
 //! Nothing here imports the production controllers.
 
+mod bounds;
 mod builder;
 pub mod builtin;
 pub mod conditions;
@@ -55,6 +56,7 @@ pub use registry::{Registry, VersionInfo};
 
 use super::identity::User;
 use super::status::Status;
+pub(crate) use time::go_duration;
 
 /// A name that is static for built-in kinds and owned for custom ones.
 pub type Text = Cow<'static, str>;
@@ -249,6 +251,19 @@ pub trait Lookup {
     }
     /// All stored objects of a resource, in one namespace or (empty) in all.
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value>;
+    /// Whether an admission plugin is on.
+    fn admits_by(&self, _plugin: Plugin) -> bool {
+        true
+    }
+}
+
+/// An admission plugin that is on by default and that servers without nodes are started without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plugin {
+    /// New nodes are tainted until they are seen ready.
+    TaintNodesByCondition,
+    /// New pods tolerate nodes that are not ready or unreachable for five minutes.
+    DefaultTolerationSeconds,
 }
 
 /// A [`Lookup`] that knows nothing.

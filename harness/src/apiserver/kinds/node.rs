@@ -6,7 +6,8 @@ use super::field::{BadValue, Error, ErrorList, Path};
 use super::pod::defaults;
 use super::quantity::Quantity;
 use super::selector::array;
-use super::{Context, NameRule, Strategy, meta, names};
+use super::service::is_cidr;
+use super::{Context, NameRule, Plugin, Strategy, meta, names};
 use crate::apiserver::status::Status;
 
 /// Rules of nodes. Status may be set on create; labels and taints may be changed by anybody who may update.
@@ -85,7 +86,10 @@ impl Strategy for Node {
         }
     }
 
-    fn admit_create(&self, object: &mut Value, _ctx: &Context<'_>) -> Result<(), Status> {
+    fn admit_create(&self, object: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
+        if !ctx.lookup.admits_by(Plugin::TaintNodesByCondition) {
+            return Ok(());
+        }
         let Some(spec) = meta::object_at(object, "spec") else { return Ok(()) };
         let taints = spec.entry("taints").or_insert_with(|| json!([]));
         if taints.is_null() {
@@ -166,16 +170,6 @@ fn validate_node(node: &Value) -> ErrorList {
         errors.invalid(&path, shown, why);
     }
     errors
-}
-
-fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let most = match address.parse::<std::net::IpAddr>() {
-        Ok(ip) if ip.is_ipv4() => 32,
-        Ok(_) => 128,
-        Err(_) => return false,
-    };
-    bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
 fn validate_resources(node: &Value, errors: &mut ErrorList) {

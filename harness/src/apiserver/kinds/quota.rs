@@ -14,7 +14,7 @@ use super::quantity::Quantity;
 use super::selector::array;
 
 /// Amounts by name of the resource.
-type Amounts = BTreeMap<String, Quantity>;
+pub(super) type Amounts = BTreeMap<String, Quantity>;
 
 /// What is asked of the quotas.
 #[derive(Debug, Clone, Copy)]
@@ -205,7 +205,8 @@ fn add(quota: &Value, hard: &Amounts, mut used: Amounts, wanted: &Amounts) -> Re
     Ok(Some(changed))
 }
 
-fn amounts(list: Option<&Value>) -> Amounts {
+/// The amounts of a list; what is no quantity is left out.
+pub(super) fn amounts(list: Option<&Value>) -> Amounts {
     let list = list.and_then(Value::as_object).into_iter().flatten();
     list.filter_map(|(name, amount)| Some((name.clone(), Quantity::of(amount)?))).collect()
 }
@@ -321,7 +322,7 @@ fn pod_usage(pod: &Value, now: Timestamp, used: &mut Amounts) {
 }
 
 /// What a pod wants as a whole: its containers together, or more while it begins, and its overhead.
-fn of_pod(pod: &Value, field: &str) -> Amounts {
+pub(super) fn of_pod(pod: &Value, field: &str) -> Amounts {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let of = |container: &Value| amounts(container.pointer(&format!("/resources/{field}")));
     let mut total = Amounts::new();

@@ -9,6 +9,9 @@ use super::{Context, NameRule, Strategy, meta};
 
 const METADATA: Path<'static> = Path::new("metadata");
 
+/// The finalizer of claims.
+pub(super) const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
+
 /// A generic kind with defaults.
 #[derive(Debug, Clone, Copy)]
 pub struct WithDefaults {
@@ -18,12 +21,20 @@ pub struct WithDefaults {
     pub default: fn(&mut Map<String, Value>),
     /// Finalizer that admission puts on new objects; empty for none.
     pub finalizer: &'static str,
+    /// What the kind refuses beyond its metadata.
+    pub check: fn(&Value) -> ErrorList,
 }
 
 impl WithDefaults {
     /// Only defaults.
     pub const fn new(rules: Generic, default: fn(&mut Map<String, Value>)) -> Self {
-        Self { rules, default, finalizer: "" }
+        Self { rules, default, finalizer: "", check: |_| ErrorList::new() }
+    }
+
+    /// The same with rules of its own.
+    pub const fn checked(mut self, check: fn(&Value) -> ErrorList) -> Self {
+        self.check = check;
+        self
     }
 }
 
@@ -34,9 +45,12 @@ impl Strategy for WithDefaults {
         }
     }
 
-    fn admit_create(&self, object: &mut Value, _ctx: &Context<'_>) -> Result<(), crate::apiserver::Status> {
+    fn admit_create(&self, object: &mut Value, ctx: &Context<'_>) -> Result<(), crate::apiserver::Status> {
         if self.finalizer.is_empty() {
             return Ok(());
+        }
+        if self.finalizer == CLAIM_FINALIZER {
+            super::limits::admit_claim(object, ctx)?;
         }
         let Some(metadata) = meta::object_at(object, "metadata") else { return Ok(()) };
         let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
@@ -54,7 +68,9 @@ impl Strategy for WithDefaults {
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
-        self.rules.validate(object)
+        let mut errors = self.rules.validate(object);
+        errors.append((self.check)(object));
+        errors
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
@@ -62,7 +78,9 @@ impl Strategy for WithDefaults {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        self.rules.validate_update(new, old)
+        let mut errors = self.rules.validate_update(new, old);
+        errors.append((self.check)(new));
+        errors
     }
 
     fn allow_create_on_update(&self) -> bool {

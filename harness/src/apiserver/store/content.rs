@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::apiserver::encoding::{self, Place};
+use crate::apiserver::schema::Shape;
+
 /// Shorter parts are not worth the bookkeeping.
 const SHARED_MIN: usize = 192;
 /// Parts that nobody needs any more are looked for when there are so many.
@@ -63,9 +66,9 @@ pub(super) struct Encoding {
 
 impl Encoding {
     /// Appends the members of an object, each with a comma behind it; `share` says which values are worth sharing.
-    fn members(&mut self, map: &Map<String, Value>, share: impl Fn(&str) -> bool) {
-        for (name, value) in map {
-            let from = self.member(name, value);
+    fn members(&mut self, place: Place<'_>, map: &Map<String, Value>, share: impl Fn(&str) -> bool) {
+        for (name, value) in encoding::fields(place, map) {
+            let from = self.member(place, name, value);
             let to = self.rest.len() - 1;
             if share(name) && to - from >= SHARED_MIN {
                 self.parts.push((from, to));
@@ -73,36 +76,39 @@ impl Encoding {
         }
     }
 
-    /// Appends a member with a comma behind it; returns where its value begins.
-    pub(super) fn member(&mut self, name: &str, value: &Value) -> usize {
-        // Encoding strings and values into memory cannot fail.
-        let _ = serde_json::to_writer(&mut self.rest, name);
+    /// Appends a member of an object at `place` with a comma behind it; returns where its value begins.
+    pub(super) fn member(&mut self, place: Place<'_>, name: &str, value: &Value) -> usize {
+        encoding::write_text(&mut self.rest, name);
         self.rest.push(b':');
         let from = self.rest.len();
-        let _ = serde_json::to_writer(&mut self.rest, value);
+        encoding::write(&mut self.rest, encoding::inside(place, name), value);
         self.rest.push(b',');
         from
     }
 
     /// Appends an object as a member, its members shared where they are long.
-    pub(super) fn shared_member(&mut self, name: &str, map: &Map<String, Value>) {
-        let _ = serde_json::to_writer(&mut self.rest, name);
+    pub(super) fn shared_member(&mut self, place: Place<'_>, name: &str, map: &Map<String, Value>) {
+        encoding::write_text(&mut self.rest, name);
         self.rest.extend_from_slice(b":{");
-        self.members(map, |_| true);
+        self.members(encoding::inside(place, name), map, |_| true);
         self.close(b'}');
     }
 
     /// Appends `managedFields` as a member; the sets of fields are shared.
-    pub(super) fn managed_fields(&mut self, name: &str, entries: &[Value]) {
-        let _ = serde_json::to_writer(&mut self.rest, name);
+    pub(super) fn managed_fields(&mut self, place: Place<'_>, name: &str, entries: &[Value]) {
+        let place = encoding::inside(place, name).and_then(|(schema, ty)| match schema.shape(ty) {
+            Shape::List(list) => Some((schema, list.items)),
+            _ => None,
+        });
+        encoding::write_text(&mut self.rest, name);
         self.rest.extend_from_slice(b":[");
         for entry in entries {
             if let Value::Object(entry) = entry {
                 self.rest.push(b'{');
-                self.members(entry, |name| name == "fieldsV1");
+                self.members(place, entry, |name| name == "fieldsV1");
                 self.close(b'}');
             } else {
-                let _ = serde_json::to_writer(&mut self.rest, entry);
+                encoding::write(&mut self.rest, None, entry);
                 self.rest.push(b',');
             }
         }
@@ -163,8 +169,8 @@ mod tests {
     fn encode(object: &Value, known: &mut Parts) -> Content {
         let mut encoding = Encoding { head: b"{\"v\":".to_vec(), ..Encoding::default() };
         encoding.rest.push(b',');
-        encoding.managed_fields("managed", object["managed"].as_array().unwrap());
-        encoding.shared_member("spec", object["spec"].as_object().unwrap());
+        encoding.managed_fields(None, "managed", object["managed"].as_array().unwrap());
+        encoding.shared_member(None, "spec", object["spec"].as_object().unwrap());
         encoding.close(b'}');
         encoding.rest.pop();
         encoding.share(known)

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::content::{Content, Encoding, Parts};
+use crate::apiserver::encoding::{self, Place};
 
 /// The key of an object within its resource: `namespace/name`, or `name` where there is no namespace.
 pub fn key(namespace: &str, name: &str) -> String {
@@ -108,6 +109,14 @@ impl Stored {
     pub fn bytes(&self) -> Bytes {
         let mut bytes = Vec::with_capacity(self.size());
         self.write(&mut bytes);
+        bytes.into()
+    }
+
+    /// The object as a JSON document: with a line feed at its end.
+    pub fn document(&self) -> Bytes {
+        let mut bytes = Vec::with_capacity(self.size() + 1);
+        self.write(&mut bytes);
+        bytes.push(b'\n');
         bytes.into()
     }
 
@@ -239,28 +248,10 @@ pub struct Draft {
     finalizers: bool,
 }
 
-/// Order in which upstream prints `metadata`; the rest follows by name.
-const METADATA_ORDER: [&str; 14] = [
-    "name",
-    "generateName",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
-
 impl Draft {
     /// Encodes `object`, whose name, namespace and uid are set. `fields` are what field selectors see.
     pub fn new(object: &Value, fields: Fields) -> Self {
-        let empty = serde_json::Map::new();
+        let empty = Map::new();
         let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
         let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
         let mut labels: Vec<_> = metadata
@@ -270,23 +261,11 @@ impl Draft {
             .unwrap_or_default();
         labels.sort();
 
-        let mut encoding = Encoding::default();
-        encoding.rest.push(b'{');
-        for name in ["kind", "apiVersion"] {
-            if let Some(value) = object.get(name) {
-                encoding.member(name, value);
-            }
-        }
-        let tail_at = encoding.rest.len();
-        encoding.rest.extend_from_slice(b"\"metadata\":{");
-        for name in &METADATA_ORDER[..4] {
-            if let Some(value) = metadata.get(*name) {
-                encoding.member(name, value);
-            }
-        }
-        encoding.rest.extend_from_slice(b"\"resourceVersion\":\"");
-        encoding.head = std::mem::replace(&mut encoding.rest, Vec::with_capacity(4096));
-        let owners = put_rest(&mut encoding, object, metadata);
+        let schema = encoding::schema_for(object);
+        let place = schema.as_deref().map(|schema| (schema, schema.root()));
+        let mut writer = Writer { encoding: Encoding::default(), tail_at: 0, owners: (0, 0) };
+        writer.object(place, object);
+        let Writer { encoding, tail_at, owners } = writer;
         Self {
             key: key(text("namespace"), text("name")),
             uid: text("uid").to_owned(),
@@ -337,40 +316,63 @@ impl Draft {
     }
 }
 
-/// Encodes what stands behind the resourceVersion's digits; returns where the owner references are.
-fn put_rest(encoding: &mut Encoding, object: &Value, metadata: &serde_json::Map<String, Value>) -> (u32, u32) {
-    let mut owners = (0, 0);
-    encoding.rest.extend_from_slice(b"\",");
-    for name in &METADATA_ORDER[5..] {
-        match metadata.get(*name) {
-            Some(Value::Array(entries)) if *name == "managedFields" => encoding.managed_fields(name, entries),
-            Some(value) => {
-                let from = encoding.member(name, value);
-                if *name == "ownerReferences" {
-                    // No shared part stands before it.
-                    owners = ((encoding.head.len() + from) as u32, (encoding.rest.len() - 1 - from) as u32);
+/// Encodes an object and notes where its parts are.
+struct Writer {
+    encoding: Encoding,
+    tail_at: usize,
+    owners: (u32, u32),
+}
+
+impl Writer {
+    fn object(&mut self, place: Place<'_>, object: &Value) {
+        let empty = Map::new();
+        let map = object.as_object().unwrap_or(&empty);
+        self.encoding.rest.push(b'{');
+        for (name, value) in encoding::fields(place, map) {
+            match (name.as_str(), value) {
+                ("metadata", Value::Object(metadata)) => {
+                    self.tail_at = self.encoding.rest.len();
+                    self.metadata(encoding::inside(place, name), metadata);
+                }
+                ("spec", Value::Object(spec)) => self.encoding.shared_member(place, name, spec),
+                _ => {
+                    self.encoding.member(place, name, value);
                 }
             }
-            None => {}
         }
+        self.encoding.rest.pop();
+        self.encoding.rest.push(b'}');
     }
-    for (name, value) in metadata {
-        if !METADATA_ORDER.contains(&name.as_str()) {
-            encoding.member(name, value);
+
+    /// Encodes the metadata; the resourceVersion's digits are left out, and what stands before them is the head.
+    fn metadata(&mut self, place: Place<'_>, metadata: &Map<String, Value>) {
+        let mut metadata = Cow::Borrowed(metadata);
+        if !metadata.contains_key("resourceVersion") {
+            metadata.to_mut().insert("resourceVersion".to_owned(), Value::Null);
         }
-    }
-    encoding.rest.pop();
-    encoding.rest.extend_from_slice(b"},");
-    for (name, value) in object.as_object().into_iter().flatten() {
-        match (name.as_str(), value) {
-            ("kind" | "apiVersion" | "metadata", _) => {}
-            ("spec", Value::Object(spec)) => encoding.shared_member(name, spec),
-            _ => {
-                encoding.member(name, value);
+        let encoding = &mut self.encoding;
+        encoding.rest.extend_from_slice(b"\"metadata\":{");
+        for (name, value) in encoding::fields(place, &metadata) {
+            match (name.as_str(), value) {
+                ("resourceVersion", _) => {
+                    encoding.rest.extend_from_slice(b"\"resourceVersion\":\"");
+                    encoding.head = std::mem::replace(&mut encoding.rest, Vec::with_capacity(4096));
+                    encoding.rest.extend_from_slice(b"\",");
+                }
+                // Parts are shared behind the digits only: those of a custom resource, in order of their names, are not.
+                ("managedFields", Value::Array(entries)) if !encoding.head.is_empty() => {
+                    encoding.managed_fields(place, name, entries);
+                }
+                _ => {
+                    let from = encoding.head.len() + encoding.member(place, name, value);
+                    if name == "ownerReferences" {
+                        let end = encoding.head.len() + encoding.rest.len() - 1;
+                        self.owners = (from as u32, (end - from) as u32);
+                    }
+                }
             }
         }
+        encoding.rest.pop();
+        encoding.rest.extend_from_slice(b"},");
     }
-    encoding.rest.pop();
-    encoding.rest.push(b'}');
-    owners
 }

@@ -134,7 +134,10 @@ pub(super) fn definition(name: &str, kind: &str, format: &str, description: &str
 /// The description of a field, without the list of enum values that OpenAPI documents add to it.
 pub(super) fn describe(kind: &str, field: &str) -> String {
     let full = super::field_description(kind, field);
-    full.split("\n\nPossible enum values:").next().unwrap_or_default().to_owned()
+    let text = full.split("\n\nPossible enum values:").next().unwrap_or_default();
+    // The printers of bindings take the words of an older version, which do not say so.
+    let text = if field == "roleRef" { text.trim_end_matches(" This field is immutable.") } else { text };
+    text.to_owned()
 }
 
 const META: &str = "apimachinery.pkg.apis.meta.v1.ObjectMeta";

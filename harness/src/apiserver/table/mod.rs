@@ -18,6 +18,7 @@ mod others;
 mod pod;
 mod quota;
 mod requests;
+mod system;
 mod workloads;
 
 use super::kinds::Kind;
@@ -122,6 +123,12 @@ fn built_in(group: &str, plural: &str) -> &'static [Column] {
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
             others::WEBHOOK_CONFIGURATIONS
         }
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => system::FLOW_SCHEMAS,
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => system::PRIORITY_LEVELS,
+        ("networking.k8s.io", "servicecidrs") => system::SERVICE_CIDRS,
+        ("networking.k8s.io", "ipaddresses") => system::IP_ADDRESSES,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => system::VALIDATING_POLICIES,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => system::MUTATING_POLICIES,
         ("", "serviceaccounts") | ("resource.k8s.io", "deviceclasses" | "resourceclaimtemplates") => core::NAME_AND_AGE,
         _ => NAME_AND_CREATION,
     }

@@ -12,6 +12,7 @@ use super::options::{WriteOptions, go_type};
 use super::scope::Scope;
 use super::write::Written;
 use super::yaml;
+use crate::apiserver::encoding;
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::request::{Reply, ReplyBody};
 use crate::apiserver::schema::{self, DecodeError, FieldValidation, Schema};
@@ -209,7 +210,9 @@ fn go_complaint(text: &str, error: &str) -> String {
     } else if message.contains("mismatched bracket") {
         (line, "did not find expected node content".to_owned())
     } else {
-        (line, message.to_owned())
+        // What was being parsed is not told.
+        let found = message.split_once(", did not find").map(|(_, rest)| format!("did not find{rest}"));
+        (line, found.unwrap_or_else(|| message.to_owned()))
     };
     match line {
         0 | 1 => message,
@@ -524,14 +527,22 @@ impl Scope<'_> {
     fn concatenate(&self, metadata: &Value, items: &[Arc<Stored>]) -> Reply {
         let mut metadata = metadata.clone();
         self.complete_list(&mut metadata);
-        let head = format!(
-            "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
-            json!(self.kind.list_kind),
-            json!(self.kind.api_version())
-        );
+        let metadata = String::from_utf8_lossy(&encoding::list_metadata(&metadata, self.is_custom())).into_owned();
+        let (kind, version) = (json!(self.kind.list_kind), json!(self.kind.api_version()));
+        // The lists of custom resources are maps, whose keys are sorted.
+        let (head, end) = if self.is_custom() {
+            (
+                format!("{{\"apiVersion\":{version},\"items\":["),
+                format!("],\"kind\":{kind},\"metadata\":{metadata}}}\n"),
+            )
+        } else {
+            let head = format!("{{\"kind\":{kind},\"apiVersion\":{version},\"metadata\":{metadata},\"items\":[");
+            (head, "]}\n".to_owned())
+        };
         let size: usize = items.iter().map(|stored| stored.size()).sum();
         let mut pieces = ListPieces {
             head: head.into_bytes(),
+            end,
             items: items.to_vec(),
             next: 0,
             whole: self.is_custom(),
@@ -593,6 +604,8 @@ const ROOM: usize = 8 << 10;
 struct ListPieces {
     /// What stands before the items; taken by the first piece.
     head: Vec<u8>,
+    /// What stands behind the items.
+    end: String,
     items: Vec<Arc<Stored>>,
     next: usize,
     /// Items repeat their kind and apiVersion.
@@ -622,7 +635,7 @@ impl ListPieces {
             }
             self.next += 1;
         }
-        piece.extend_from_slice(b"]}");
+        piece.extend_from_slice(self.end.as_bytes());
         self.over = true;
         piece.into()
     }
@@ -647,11 +660,11 @@ pub(crate) enum Shown<'s> {
 impl Shown<'_> {
     fn bytes(&self, scope: &Scope<'_>) -> Bytes {
         match self {
-            Self::Stored(stored) if scope.kind.conversion.is_none() => stored.bytes(),
-            Self::Stored(stored) => scope.value(stored).to_string().into(),
+            Self::Stored(stored) if scope.kind.conversion.is_none() => stored.document(),
+            Self::Stored(stored) => encoding::document(&scope.value(stored)).into(),
             Self::Written(written) => scope.written_bytes(written),
-            Self::Value(value) => value.to_string().into(),
-            Self::Status(status) => status.to_bytes().into(),
+            Self::Value(value) => encoding::document(value).into(),
+            Self::Status(status) => encoding::document(&status.to_value()).into(),
         }
     }
 
@@ -668,7 +681,7 @@ impl Shown<'_> {
 
 /// A value in the wanted encoding.
 pub(crate) fn encode(code: u16, value: &Value, media: MediaType) -> Reply {
-    let mut reply = Reply::json(code, value.to_string());
+    let mut reply = Reply::json(code, encoding::document(value));
     if media == MediaType::Yaml {
         in_yaml(&mut reply);
     }
@@ -698,6 +711,7 @@ mod tests {
         let (items, _) = store.list(&resource, crate::apiserver::store::Range::default());
         let pieces = || ListPieces {
             head: b"{\"items\":[".to_vec(),
+            end: "]}".to_owned(),
             items: items.clone(),
             next: 0,
             whole: true,

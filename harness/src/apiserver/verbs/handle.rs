@@ -20,12 +20,13 @@ use crate::apiserver::discovery;
 use crate::apiserver::faults::{Verdict, carry_out};
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::kinds::Registry;
+use crate::apiserver::kinds::names;
 use crate::apiserver::lifecycle;
 use crate::apiserver::openapi;
 use crate::apiserver::protobuf;
 use crate::apiserver::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
 use crate::apiserver::server::{ApiServer, Record};
-use crate::apiserver::status::{Details, Status};
+use crate::apiserver::status::{Details, Status, go_quote};
 use crate::apiserver::table::accept;
 use crate::apiserver::watch::{Watch, too_old};
 use crate::transcript::{self, Actor};
@@ -155,34 +156,13 @@ fn check_deadline(request: &ApiRequest, target: &Target) -> Result<(), Status> {
     let query = Query::parse(&request.query);
     let Some(timeout) = query.get("timeout").filter(|text| !text.is_empty()) else { return Ok(()) };
     let long = matches!(target, Target::Resource(path) if path.watch) || query.flag("watch").unwrap_or(false);
-    if long || is_go_duration(timeout) {
+    if long || crate::apiserver::kinds::go_duration(timeout).is_some() {
         return Ok(());
     }
     let missing = timeout.trim_start_matches(['-', '+']).parse::<f64>().is_ok();
     let what = if missing { "missing unit in duration" } else { "invalid duration" };
     let why = format!("invalid timeout specified in the request URL - time: {what} {timeout:?}");
     Err(Status::bad_request(why))
-}
-
-/// Whether Go reads the text as a duration: `1h30m`, `1.5s`, `-5s`, `0`.
-fn is_go_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    let mut parts = 0;
-    while !rest.is_empty() {
-        let unit = rest.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
-        let number = &rest[..rest.len() - unit.len()];
-        let end = unit.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(unit.len());
-        let known = matches!(&unit[..end], "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h");
-        if !known || number.matches('.').count() > 1 || !number.bytes().any(|byte| byte.is_ascii_digit()) {
-            return false;
-        }
-        rest = &unit[end..];
-        parts += 1;
-    }
-    parts > 0
 }
 
 /// 404 for a resource that is not there, and a line in the log that says what is.
@@ -311,6 +291,11 @@ impl Scope<'_> {
         if self.path.name.is_empty() {
             return self.collection(break_after);
         }
+        let why = names::path_segment(&self.path.name, false);
+        if !why.is_empty() && self.kind.is_stored() {
+            let why = format!("Name parameter invalid: {}: {}", go_quote(&self.path.name), why.join(";"));
+            return Err(Status::bad_request(why));
+        }
         if self.path.subresource.is_empty() {
             return self.object();
         }
@@ -362,6 +347,7 @@ impl Scope<'_> {
                 self.allow("deletecollection")?;
                 self.delete_collection()
             }
+            Method::PUT if self.kind.custom.is_some() => Err(Status::bad_request("name must be provided")),
             // Nothing below a definition's group is routed that the definition does not say.
             Method::POST | Method::DELETE if self.kind.custom.is_some() => Ok(discovery::page_not_found()),
             _ => Err(Status::method_not_allowed()),

@@ -287,7 +287,7 @@ fn from_base64_url(text: &str) -> Result<Vec<u8>, usize> {
             group &= (1 << bits) - 1;
         }
     }
-    if text.len() % 4 == 1 { Err(text.len()) } else { Ok(bytes) }
+    if text.len() % 4 == 1 { Err(text.len() - 1) } else { Ok(bytes) }
 }
 
 #[cfg(test)]
@@ -303,6 +303,7 @@ mod tests {
         assert_eq!(base64_url(token.as_bytes()), text);
         assert_eq!(from_base64_url(text).unwrap(), token.as_bytes());
         assert_eq!(from_base64_url("a*"), Err(1));
+        assert_eq!(from_base64_url("abcde"), Err(4));
     }
 
     proptest! {

@@ -174,7 +174,7 @@ fn rules(other: Option<&User>) -> Value {
         vec![get(&impersonation::PUBLIC), get(&impersonation::SERVICE_ACCOUNT_ISSUER), get(&impersonation::DISCOVERY)];
     let masters = |user: &User| user.groups.iter().any(|group| group == "system:masters");
     if other.is_none_or(masters) {
-        resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+        resources.insert(0, json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
         paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
     }
     json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})

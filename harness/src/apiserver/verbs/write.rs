@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::options::WriteOptions;
 use super::scope::Scope;
+use crate::apiserver::encoding;
 use crate::apiserver::kinds::{self, ErrorList, meta};
 use crate::apiserver::lifecycle;
 use crate::apiserver::managedfields;
@@ -409,9 +410,9 @@ impl Scope<'_> {
     /// What the client sees of a write.
     pub(crate) fn written_bytes(&self, written: &Written) -> Bytes {
         match written {
-            Written::Stored { stored, .. } if self.kind.conversion.is_none() => stored.bytes(),
-            Written::Stored { stored, .. } => serde_json::to_vec(&self.value(stored)).unwrap_or_default().into(),
-            Written::Shown { object, .. } => serde_json::to_vec(object).unwrap_or_default().into(),
+            Written::Stored { stored, .. } if self.kind.conversion.is_none() => stored.document(),
+            Written::Stored { stored, .. } => encoding::document(&self.value(stored)).into(),
+            Written::Shown { object, .. } => encoding::document(object).into(),
         }
     }
 }

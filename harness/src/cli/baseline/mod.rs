@@ -1,6 +1,7 @@
 //! What kube-apiserver makes when it starts, as far as clients look for it: the service `default/kubernetes` with its
 //! endpoints and address, the range of addresses, the system's priority classes, roles and bindings. Namespaces are there already.
 
+mod control;
 mod roles;
 
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ pub(super) fn objects(address: SocketAddr, now: jiff::Timestamp) -> Vec<Value> {
     let mut objects = cluster(now);
     objects.extend(own_service(address));
     objects.extend(roles::objects());
+    objects.extend(control::objects(now));
     for object in &mut objects {
         let api_version = object["apiVersion"].clone();
         let time = format!("{now:.0}");

@@ -108,34 +108,7 @@ fn timestamp(text: &str) -> Option<DateTime<FixedOffset>> {
 
 /// A duration as Go writes it: `1h30m`, `-1.5s`.
 fn duration(text: &str) -> Option<chrono::Duration> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest.is_empty() {
-        return None;
-    }
-    let mut nanos = 0_f64;
-    while !rest.is_empty() && rest != "0" {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..end].parse().ok()?;
-        rest = &rest[end..];
-        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        nanos += number
-            * match &rest[..end] {
-                "ns" => 1.0,
-                "us" | "µs" | "μs" => 1e3,
-                "ms" => 1e6,
-                "s" => 1e9,
-                "m" => 60e9,
-                "h" => 3600e9,
-                _ => return None,
-            };
-        rest = &rest[end..];
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "beyond 292 years Go has no durations either")]
-    let nanos = nanos as i64;
-    Some(chrono::Duration::nanoseconds(if negative { -nanos } else { nanos }))
+    crate::apiserver::kinds::go_duration(text).map(chrono::Duration::nanoseconds)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apiserver::kinds::{Context, meta};
+use crate::apiserver::kinds::{Context, Plugin, meta};
 use crate::apiserver::status::{GroupResource, Status};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -12,7 +12,10 @@ const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const TOLERATION_SECONDS: i64 = 300;
 
 /// `DefaultTolerationSeconds`.
-pub(super) fn tolerations(pod: &mut Value) {
+pub(super) fn tolerations(pod: &mut Value, ctx: &Context<'_>) {
+    if !ctx.lookup.admits_by(Plugin::DefaultTolerationSeconds) {
+        return;
+    }
     let Some(spec) = meta::object_at(pod, "spec") else { return };
     let list = spec.entry("tolerations").or_insert_with(|| Value::Array(Vec::new()));
     if list.is_null() {
@@ -170,7 +173,8 @@ mod tests {
     #[case::other_effect(json!([{"operator": "Exists", "effect": "NoSchedule"}]), true, true)]
     fn tolerations_are_added(#[case] given: Value, #[case] not_ready: bool, #[case] unreachable: bool) {
         let mut pod = json!({"spec": {"tolerations": given}});
-        tolerations(&mut pod);
+        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::apiserver::identity::NOBODY, lookup: &NoLookup };
+        tolerations(&mut pod, &ctx);
         assert_eq!((has(&pod, NOT_READY), has(&pod, UNREACHABLE)), (not_ready, unreachable));
     }
 

@@ -33,14 +33,14 @@ impl Strategy for Pod {
     fn admit_create(&self, object: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
         admission::priority(object, ctx)?;
         admission::runtime_class(object, ctx)?;
-        admission::tolerations(object);
+        admission::tolerations(object, ctx);
         admission::topology(object, ctx);
         super::limits::admit(object, ctx)
     }
 
-    fn admit_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) -> Result<(), Status> {
+    fn admit_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) -> Result<(), Status> {
         admission::keep_priority(new, old);
-        admission::tolerations(new);
+        admission::tolerations(new, ctx);
         Ok(())
     }
 

@@ -3,6 +3,8 @@
 mod allocate;
 mod validation;
 
+pub(super) use validation::is_cidr;
+
 use serde_json::{Map, Value, json};
 
 use super::field::{ErrorList, Path};

@@ -205,7 +205,8 @@ fn source_ranges(spec: &Value, kind: &str, errors: &mut ErrorList) {
     }
 }
 
-fn is_cidr(text: &str) -> bool {
+/// Whether the text is a range of addresses; its length has digits only.
+pub(in crate::apiserver::kinds) fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let longest = match address.parse::<std::net::IpAddr>() {
         Ok(std::net::IpAddr::V4(_)) => 32,

@@ -32,6 +32,10 @@ impl Strategy for DaemonSet {
                     value_default(rolling, "maxUnavailable", 1);
                     value_default(rolling, "maxSurge", 0);
                 }
+            } else if let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut) {
+                // What is said in vain has no defaults, but its numbers are always there.
+                value_default(rolling, "maxUnavailable", 0);
+                value_default(rolling, "maxSurge", 0);
             }
         }
         value_default(spec, "revisionHistoryLimit", 10);
@@ -54,6 +58,11 @@ impl Strategy for DaemonSet {
         let before = template_generation(old);
         let changed = !meta::equal(spec(new).get("template"), spec(old).get("template"));
         set_template_generation(new, before + i64::from(changed));
+    }
+
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+        meta::keep_field(new, old, "spec");
+        set_template_generation(new, template_generation(old));
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {

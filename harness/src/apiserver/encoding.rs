@@ -1,0 +1,280 @@
+//! JSON as Go's encoder writes it: fields in the order of the Go structs, `<`, `>` and `&` escaped, a line feed at the
+//! end of a document. PURE.
+//!
+//! Objects of built-in kinds are structs in upstream; custom resources, and everything inside free-form fields, are
+//! maps, whose keys are sorted.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::protobuf::schema_of;
+use super::schema::{Schema, Shape, TypeRef, builtin};
+
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
+/// Fields of `Table` and its parts, none of which is in the tables of types.
+const TABLE: [&str; 5] = ["kind", "apiVersion", "metadata", "columnDefinitions", "rows"];
+const COLUMN: [&str; 5] = ["name", "type", "format", "description", "priority"];
+const ROW: [&str; 3] = ["cells", "conditions", "object"];
+const LIST: [&str; 4] = ["kind", "apiVersion", "metadata", "items"];
+const LIST_META: [&str; 4] = ["selfLink", "resourceVersion", "continue", "remainingItemCount"];
+
+/// A type within its schema; `None` for what has no Go struct.
+pub(crate) type Place<'s> = Option<(&'s Schema, TypeRef)>;
+
+/// A document: the value and a line feed.
+pub(crate) fn document(value: &Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    write_object(&mut out, value);
+    out.push(b'\n');
+    out
+}
+
+/// The schema in whose order an object is written; `None` for custom resources.
+pub(crate) fn schema_for(object: &Value) -> Option<Arc<Schema>> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    match kind {
+        "" => None,
+        "PartialObjectMetadata" => builtin(META),
+        "Status" if api_version == "v1" => builtin("io.k8s.apimachinery.pkg.apis.meta.v1.Status"),
+        _ => schema_of(api_version, kind),
+    }
+}
+
+/// Appends an object of whatever kind it says it is.
+pub(crate) fn write_object(out: &mut Vec<u8>, object: &Value) {
+    let Value::Object(map) = object else { return write(out, None, object) };
+    let kind = map.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if kind == "Table" && map.contains_key("rows") {
+        return write_table(out, map);
+    }
+    if let Some(Value::Array(items)) = map.get("items")
+        && let Some(item_kind) = kind.strip_suffix("List")
+    {
+        return write_list(out, map, items, item_kind);
+    }
+    let schema = schema_for(object);
+    write(out, schema.as_deref().map(|schema| (schema, schema.root())), object);
+}
+
+/// The metadata of a list: of a built-in kind in the order of its fields, of a custom one sorted.
+pub(crate) fn list_metadata(metadata: &Value, custom: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_known(&mut out, metadata, if custom { &[] } else { &LIST_META });
+    out
+}
+
+fn write_list(out: &mut Vec<u8>, list: &Map<String, Value>, items: &[Value], item_kind: &str) {
+    let mut item = Map::new();
+    item.insert("kind".to_owned(), item_kind.into());
+    item.insert("apiVersion".to_owned(), list.get("apiVersion").cloned().unwrap_or_default());
+    let Some(schema) = schema_for(&Value::Object(item)) else {
+        return write(out, None, &Value::Object(list.clone()));
+    };
+    let place = Some((&*schema, schema.root()));
+    write_fields(out, list, &LIST, |out, name, value| match name {
+        "items" => write_items(out, items, |out, item| write(out, place, item)),
+        "metadata" => write_known(out, value, &LIST_META),
+        _ => write(out, None, value),
+    });
+}
+
+fn write_table(out: &mut Vec<u8>, table: &Map<String, Value>) {
+    write_fields(out, table, &TABLE, |out, name, value| match (name, value) {
+        ("metadata", _) => write_known(out, value, &LIST_META),
+        ("columnDefinitions", Value::Array(columns)) => {
+            write_items(out, columns, |out, column| write_known(out, column, &COLUMN));
+        }
+        ("rows", Value::Array(rows)) => write_items(out, rows, |out, row| match row {
+            Value::Object(row) => write_fields(out, row, &ROW, |out, name, value| match (name, value) {
+                ("object", object) => write_object(out, object),
+                ("conditions", Value::Array(conditions)) => write_items(out, conditions, |out, condition| {
+                    write_known(out, condition, &["type", "status", "reason", "message"]);
+                }),
+                _ => write(out, None, value),
+            }),
+            _ => write(out, None, row),
+        }),
+        _ => write(out, None, value),
+    });
+}
+
+fn write_known(out: &mut Vec<u8>, value: &Value, order: &[&str]) {
+    match value {
+        Value::Object(map) => write_fields(out, map, order, |out, _, value| write(out, None, value)),
+        _ => write(out, None, value),
+    }
+}
+
+/// Appends an object whose fields come in `order`, the others behind them.
+fn write_fields(
+    out: &mut Vec<u8>,
+    map: &Map<String, Value>,
+    order: &[&str],
+    mut field: impl FnMut(&mut Vec<u8>, &str, &Value),
+) {
+    let known = order.iter().filter_map(|name| map.get_key_value(*name));
+    let others = map.iter().filter(|(name, _)| !order.contains(&name.as_str()));
+    out.push(b'{');
+    for (at, (name, value)) in known.chain(others).enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write_text(out, name);
+        out.push(b':');
+        field(out, name, value);
+    }
+    out.push(b'}');
+}
+
+fn write_items(out: &mut Vec<u8>, items: &[Value], mut item: impl FnMut(&mut Vec<u8>, &Value)) {
+    out.push(b'[');
+    for (at, value) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        item(out, value);
+    }
+    out.push(b']');
+}
+
+/// Appends a value that lies at `place`.
+pub(crate) fn write(out: &mut Vec<u8>, place: Place<'_>, value: &Value) {
+    match value {
+        Value::Object(map) => {
+            out.push(b'{');
+            for (at, (name, value)) in fields(place, map).enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write_text(out, name);
+                out.push(b':');
+                write(out, inside(place, name), value);
+            }
+            out.push(b'}');
+        }
+        Value::Array(items) => {
+            let place = place.and_then(|(schema, ty)| match schema.shape(ty) {
+                Shape::List(list) => Some((schema, list.items)),
+                _ => None,
+            });
+            write_items(out, items, |out, item| write(out, place, item));
+        }
+        Value::String(text) => write_text(out, text),
+        Value::Number(number) => write_number(out, number),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Null => out.extend_from_slice(b"null"),
+    }
+}
+
+/// The fields of an object in the order in which they are written.
+pub(crate) fn fields<'v>(
+    place: Place<'_>,
+    map: &'v Map<String, Value>,
+) -> impl Iterator<Item = (&'v String, &'v Value)> {
+    let declared = place.and_then(|(schema, ty)| match schema.shape(ty) {
+        Shape::Struct(shape) => Some(shape),
+        _ => None,
+    });
+    let ordered = declared.map(|shape| {
+        let order = |name: &str| shape.field(name).map_or(u16::MAX, |field| field.order);
+        let mut ordered: Vec<_> = map.iter().map(|(name, value)| (order(name), name, value)).collect();
+        ordered.sort_by_key(|(order, ..)| *order);
+        ordered
+    });
+    let sorted = ordered.is_none().then(|| map.iter());
+    ordered.into_iter().flatten().map(|(_, name, value)| (name, value)).chain(sorted.into_iter().flatten())
+}
+
+/// Where the field `name` of an object at `place` lies.
+pub(crate) fn inside<'s>(place: Place<'s>, name: &str) -> Place<'s> {
+    let (schema, ty) = place?;
+    match schema.shape(ty) {
+        Shape::Struct(shape) => {
+            let field = shape.field(name)?;
+            // A schema, a list of schemas or a boolean: the tables call it free-form.
+            let schemas =
+                matches!(name, "items" | "additionalProperties") && &*schema.get(ty).go == "v1.JSONSchemaProps";
+            Some((schema, if schemas { ty } else { field.ty }))
+        }
+        Shape::Map(map) => Some((schema, map.values)),
+        Shape::Scalar(_) | Shape::Any | Shape::List(_) => None,
+    }
+}
+
+/// Appends a string in quotes.
+pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
+    let from = out.len();
+    // Encoding a string into memory cannot fail.
+    let _ = serde_json::to_writer(&mut *out, text);
+    let special = |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2);
+    if out[from..].iter().any(special) {
+        let escaped = escape(&out[from..]);
+        out.truncate(from);
+        out.extend_from_slice(&escaped);
+    }
+}
+
+/// What Go's encoder escapes beyond the standard, so that the text may stand inside of HTML and scripts.
+fn escape(text: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(text.len() + 32);
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let (replaced, length): (&[u8], usize) = match (byte, text.get(at + 1..at + 3)) {
+            (b'<', _) => (b"\\u003c", 1),
+            (b'>', _) => (b"\\u003e", 1),
+            (b'&', _) => (b"\\u0026", 1),
+            (0xe2, Some([0x80, 0xa8])) => (b"\\u2028", 3),
+            (0xe2, Some([0x80, 0xa9])) => (b"\\u2029", 3),
+            _ => (&text[at..=at], 1),
+        };
+        escaped.extend_from_slice(replaced);
+        at += length;
+    }
+    escaped
+}
+
+fn write_number(out: &mut Vec<u8>, number: &serde_json::Number) {
+    use std::io::Write as _;
+    // Writing into memory cannot fail. Whole floating point numbers have no fraction in Go.
+    let _ = match number.as_f64() {
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e21 => write!(out, "{float:.0}"),
+        _ => write!(out, "{number}"),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::built_in(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"b": "<&>", "a": "\u{2028}"}, "immutable": true,
+            "metadata": {"labels": {"z": "1", "y": "2"}, "name": "n", "managedFields": [{"time": null, "manager": "m"}]}}),
+        r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"n","labels":{"y":"2","z":"1"},"managedFields":[{"manager":"m","time":null}]},"immutable":true,"data":{"a":"\u2028","b":"\u003c\u0026\u003e"}}"#
+    )]
+    #[case::custom(
+        json!({"kind": "Widget", "apiVersion": "ex.com/v1", "spec": {"b": 1.0, "a": 1.5}, "metadata": {"name": "n", "annotations": {}}}),
+        r#"{"apiVersion":"ex.com/v1","kind":"Widget","metadata":{"annotations":{},"name":"n"},"spec":{"a":1.5,"b":1}}"#
+    )]
+    #[case::list(
+        json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1", "continue": "c"}, "items": [{"spec": {"nodeName": "n", "containers": []}, "metadata": {}}]}),
+        r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1","continue":"c"},"items":[{"metadata":{},"spec":{"containers":[],"nodeName":"n"}}]}"#
+    )]
+    #[case::table(
+        json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "rows": [{"object": null, "cells": ["<none>"]}], "columnDefinitions": [{"type": "t", "name": "n"}]}),
+        r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"columnDefinitions":[{"name":"n","type":"t"}],"rows":[{"cells":["\u003cnone\u003e"],"object":null}]}"#
+    )]
+    #[case::schema_of_a_definition(
+        json!({"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1", "spec": {"versions": [{"schema": {"openAPIV3Schema": {"properties": {"l": {"items": {"type": "string", "maxLength": 1, "description": "d"}, "type": "array"}}, "type": "object"}}, "name": "v1"}], "group": "g"}}),
+        r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","spec":{"group":"g","versions":[{"name":"v1","schema":{"openAPIV3Schema":{"type":"object","properties":{"l":{"type":"array","items":{"description":"d","type":"string","maxLength":1}}}}}}]}}"#
+    )]
+    fn documents(#[case] value: Value, #[case] text: &str) {
+        assert_eq!(String::from_utf8(document(&value)).unwrap(), format!("{text}\n"));
+    }
+}
