@@ -13,7 +13,13 @@ use plumbline::time::Clock;
 
 use script::{Answer, Line};
 
-const SCRIPT: &str = include_str!("apiserver/requests.txt");
+/// The scripts; each begins on a server of its own.
+const SCRIPTS: [(&str, &str); 4] = [
+    ("requests", include_str!("apiserver/requests.txt")),
+    ("objects", include_str!("apiserver/objects.txt")),
+    ("workloads", include_str!("apiserver/workloads.txt")),
+    ("merging", include_str!("apiserver/merging.txt")),
+];
 
 async fn ask_fake(server: &ApiServer, line: &Line) -> Answer {
     let request = line.request();
@@ -39,20 +45,17 @@ fn fake() -> ApiServer {
 #[test]
 fn the_fake_answers_as_the_script_expects() {
     runtime().block_on(async {
-        let server = fake();
         let mut wrong = Vec::new();
-        for line in script::parse(SCRIPT) {
-            let answer = ask_fake(&server, &line).await;
-            if answer.status != line.status {
-                wrong.push(format!(
-                    "{}: expected {}, got {}: {}",
-                    line.title(),
-                    line.status,
-                    answer.status,
-                    answer.body
-                ));
-            } else if answer.status >= 400 && !answer.is_refusal() {
-                wrong.push(format!("{}: no Status in {}", line.title(), answer.body));
+        for (name, text) in SCRIPTS {
+            let server = fake();
+            for line in script::parse(text) {
+                let answer = ask_fake(&server, &line).await;
+                let (title, body) = (line.title(), &answer.body);
+                if answer.status != line.status {
+                    wrong.push(format!("{name}: {title}: expected {}, got {}: {body}", line.status, answer.status));
+                } else if answer.status >= 400 && !answer.is_refusal() {
+                    wrong.push(format!("{name}: {title}: no Status in {body}"));
+                }
             }
         }
         assert!(wrong.is_empty(), "{} answers differ:\n{}", wrong.len(), wrong.join("\n"));
@@ -62,12 +65,14 @@ fn the_fake_answers_as_the_script_expects() {
 #[test]
 fn two_runs_of_the_fake_are_the_same() {
     runtime().block_on(async {
-        let (one, two) = (fake(), fake());
-        for line in script::parse(SCRIPT) {
-            let (first, second) = (ask_fake(&one, &line).await, ask_fake(&two, &line).await);
-            assert_eq!(script::differences(&first, &second), Vec::<String>::new(), "{}", line.title());
+        for (_, text) in SCRIPTS {
+            let (one, two) = (fake(), fake());
+            for line in script::parse(text) {
+                let (first, second) = (ask_fake(&one, &line).await, ask_fake(&two, &line).await);
+                assert_eq!(script::differences(&first, &second), Vec::<String>::new(), "{}", line.title());
+            }
+            assert_eq!(one.store().revision(), two.store().revision());
         }
-        assert_eq!(one.store().revision(), two.store().revision());
     });
 }
 
@@ -78,13 +83,15 @@ fn the_real_one_answers_the_same() {
         return;
     };
     runtime().block_on(async {
-        let cluster = real::start(assets.as_ref()).await.expect("etcd and kube-apiserver start");
-        let server = fake();
         let mut different = Vec::new();
-        for line in script::parse(SCRIPT) {
-            let (ours, theirs) = (ask_fake(&server, &line).await, cluster.ask(&line).await);
-            for difference in script::differences(&theirs, &ours) {
-                different.push(format!("{}\n    {difference}", line.title()));
+        for (name, text) in SCRIPTS {
+            let cluster = real::start(assets.as_ref()).await.expect("etcd and kube-apiserver start");
+            let server = fake();
+            for line in script::parse(text) {
+                let (ours, theirs) = (ask_fake(&server, &line).await, cluster.ask(&line).await);
+                for difference in script::differences(&theirs, &ours) {
+                    different.push(format!("{name}: {}\n    {difference}", line.title()));
+                }
             }
         }
         assert!(different.is_empty(), "{} differences (real, then ours):\n{}", different.len(), different.join("\n"));

@@ -12,6 +12,7 @@ use ring::digest::{SHA512, digest};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::encoding;
 use super::kinds::Registry;
 use super::request::{ApiRequest, Reply};
 use super::status::Status;
@@ -30,7 +31,9 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
     let path = request.path.trim_end_matches('/');
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     match segments.as_slice() {
-        [] | ["index.html"] => Some(json_reply(&document::RootPaths { paths: root_paths(registry) })),
+        [] | ["index.html"] => {
+            Some(Reply::json(200, encoding::indented(&encode(&document::RootPaths { paths: root_paths(registry) }))))
+        }
         ["api"] => Some(routed(request, &MEDIA_TYPES, || {
             root_of(request, || document::aggregated(registry, true), || legacy_versions(request))
         })),
@@ -45,7 +48,7 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
             Some(health::respond(endpoint, &check.join("/"), &request.query))
         }
         [".well-known", "openid-configuration"] => {
-            Some(routed(request, &["application/json"], || issuer(json_reply(&openid(request)))))
+            Some(routed(request, &["application/json"], || issuer(Reply::json(200, openid(request)))))
         }
         ["openid", "v1", "jwks"] => Some(routed(request, &[KEY_SET], || {
             // Tokens of service accounts are signed with a key that stays here: there are none for others.
@@ -67,14 +70,16 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
 const KEY_SET: &str = "application/jwk-set+json";
 
 /// Who issues the tokens of service accounts.
-fn openid(request: &ApiRequest) -> Value {
-    json!({
+fn openid(request: &ApiRequest) -> Vec<u8> {
+    let document = json!({
         "issuer": super::identity::ISSUER,
         "jwks_uri": format!("https://{}/openid/v1/jwks", host(request)),
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": ["HS256"],
-    })
+    });
+    let order = ["issuer", "jwks_uri", "response_types_supported", "subject_types_supported"];
+    encoding::in_order(&document, &order)
 }
 
 fn issuer(mut reply: Reply) -> Reply {

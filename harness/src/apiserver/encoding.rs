@@ -4,6 +4,7 @@
 //! Objects of built-in kinds are structs in upstream; custom resources, and everything inside free-form fields, are
 //! maps, whose keys are sorted.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -56,6 +57,58 @@ pub(crate) fn write_object(out: &mut Vec<u8>, object: &Value) {
     }
     let schema = schema_for(object);
     write(out, schema.as_deref().map(|schema| (schema, schema.root())), object);
+}
+
+/// An object without a line feed whose fields come in `order`.
+pub(crate) fn in_order(value: &Value, order: &[&str]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_known(&mut out, value, order);
+    out
+}
+
+/// The same JSON for people: two spaces for each level, no line feed at the end.
+pub(crate) fn indented(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len() * 2);
+    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    let line = |out: &mut Vec<u8>, depth: usize| {
+        out.push(b'\n');
+        out.resize(out.len() + 2 * depth, b' ');
+    };
+    let text = json.trim_ascii_end();
+    for (at, &byte) in text.iter().enumerate() {
+        if quoted {
+            out.push(byte);
+            quoted = escaped || byte != b'"';
+            escaped = byte == b'\\' && !escaped;
+            continue;
+        }
+        match byte {
+            b'{' | b'[' => {
+                out.push(byte);
+                depth += 1;
+                if !matches!(text.get(at + 1), Some(b'}' | b']')) {
+                    line(&mut out, depth);
+                }
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if !matches!(text.get(at.wrapping_sub(1)), Some(b'{' | b'[')) {
+                    line(&mut out, depth);
+                }
+                out.push(byte);
+            }
+            b',' => {
+                out.push(byte);
+                line(&mut out, depth);
+            }
+            b':' => out.extend_from_slice(b": "),
+            _ => {
+                quoted = byte == b'"';
+                out.push(byte);
+            }
+        }
+    }
+    out
 }
 
 /// The metadata of a list: of a built-in kind in the order of its fields, of a custom one sorted.
@@ -184,8 +237,46 @@ pub(crate) fn fields<'v>(
         ordered.sort_by_key(|(order, ..)| *order);
         ordered
     });
+    let ordered = ordered.or_else(|| elements(map));
     let sorted = ordered.is_none().then(|| map.iter());
     ordered.into_iter().flatten().map(|(_, name, value)| (name, value)).chain(sorted.into_iter().flatten())
+}
+
+/// The fields of a set of fields with several list items: those come by their values, `80` before `443`.
+fn elements(map: &Map<String, Value>) -> Option<Vec<(u16, &String, &Value)>> {
+    let item = |name: &String| name.starts_with("k:{") || name.starts_with("v:");
+    if map.keys().filter(|name| item(name)).count() < 2 {
+        return None;
+    }
+    let mut fields: Vec<_> = map.iter().map(|(name, value)| (0, name, value)).collect();
+    fields.sort_by(|(_, one, _), (_, other, _)| by_value(one, other));
+    Some(fields)
+}
+
+/// The order of two elements of paths.
+fn by_value(one: &str, other: &str) -> Ordering {
+    let read = |element: &str| serde_json::from_str::<Value>(element.get(2..)?).ok();
+    if one.get(..2) != other.get(..2) {
+        return one.cmp(other);
+    }
+    match (read(one), read(other)) {
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
+            let differing = one.iter().zip(&other).map(|(a, b)| a.0.cmp(b.0).then_with(|| of_scalars(a.1, b.1)));
+            differing.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| one.len().cmp(&other.len()))
+        }
+        (Some(one), Some(other)) => of_scalars(&one, &other),
+        _ => one.cmp(other),
+    }
+}
+
+fn of_scalars(one: &Value, other: &Value) -> Ordering {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            one.as_f64().partial_cmp(&other.as_f64()).unwrap_or(Ordering::Equal)
+        }
+        (Value::String(one), Value::String(other)) => one.cmp(other),
+        _ => one.to_string().cmp(&other.to_string()),
+    }
 }
 
 /// Where the field `name` of an object at `place` lies.
@@ -252,6 +343,14 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn people_get_lines() {
+        let json = br#"{"a":{},"b":[1,"x,{\\\":"],"c":[],"d":{"e":null}}
+"#;
+        let lines = "{\n  \"a\": {},\n  \"b\": [\n    1,\n    \"x,{\\\\\\\":\"\n  ],\n  \"c\": [],\n  \"d\": {\n    \"e\": null\n  }\n}";
+        assert_eq!(String::from_utf8(indented(json)).unwrap(), lines);
+    }
+
     #[rstest]
     #[case::built_in(
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"b": "<&>", "a": "\u{2028}"}, "immutable": true,
@@ -261,6 +360,10 @@ mod tests {
     #[case::custom(
         json!({"kind": "Widget", "apiVersion": "ex.com/v1", "spec": {"b": 1.0, "a": 1.5}, "metadata": {"name": "n", "annotations": {}}}),
         r#"{"apiVersion":"ex.com/v1","kind":"Widget","metadata":{"annotations":{},"name":"n"},"spec":{"a":1.5,"b":1}}"#
+    )]
+    #[case::elements_of_paths(
+        json!({"kind": "Widget", "apiVersion": "ex.com/v1", "f": {"k:{\"containerPort\":443}": {}, "k:{\"containerPort\":80}": {}, ".": {}, "f:a": {}}}),
+        r#"{"apiVersion":"ex.com/v1","f":{".":{},"f:a":{},"k:{\"containerPort\":80}":{},"k:{\"containerPort\":443}":{}},"kind":"Widget"}"#
     )]
     #[case::list(
         json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1", "continue": "c"}, "items": [{"spec": {"nodeName": "n", "containers": []}, "metadata": {}}]}),

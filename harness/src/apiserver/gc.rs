@@ -8,6 +8,7 @@ mod namespaces;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
@@ -24,9 +25,12 @@ const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
 /// Deletes objects whose owners are gone, dependents of owners that are deleted in the foreground, and orphans the
-/// dependents of owners that want it. Never returns.
-pub async fn collect_garbage(server: ApiServer) {
+/// dependents of owners that want it, each `pause` after it is seen that something is to be done: clients see what waits,
+/// as they do in a cluster. Never returns.
+pub async fn collect_garbage(server: ApiServer, pause: Duration) {
     let mut collector = Collector {
+        pause,
+        rested: false,
         agent: Agent::new(&server, "plumbline/generic-garbage-collector"),
         graph: Graph::default(),
         queue: VecDeque::new(),
@@ -51,6 +55,9 @@ pub async fn collect_garbage(server: ApiServer) {
 }
 
 struct Collector {
+    pause: Duration,
+    /// It has paused for what it works on now.
+    rested: bool,
     agent: Agent,
     graph: Graph,
     queue: VecDeque<Arc<str>>,
@@ -76,6 +83,7 @@ impl Collector {
     }
 
     async fn work(&mut self) {
+        self.rested = false;
         while let Some(uid) = self.queue.pop_front() {
             self.queued.remove(&uid);
             if let Some(node) = self.graph.get(&uid) {
@@ -92,6 +100,10 @@ impl Collector {
         if gone.is_empty() && !node.deleted {
             // Nearly all objects: every owner is there.
             return;
+        }
+        if !self.rested {
+            self.rested = true;
+            self.agent.server().clock().sleep(self.pause).await;
         }
         let Some(kind) = kind_of(&registry, node) else { return };
         if node.orphaning {

@@ -36,7 +36,7 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
             index
         }
         Some(("v3", document)) => version_three(registry, request, document),
-        _ => not_found(),
+        _ => return None,
     })
 }
 

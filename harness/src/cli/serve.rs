@@ -18,6 +18,9 @@ use crate::apiserver::{ApiServer, ApiServerConfig, faults, gc, kubelet, schema, 
 use crate::exit::Exit;
 use crate::time::Clock;
 
+/// How much later than a deletion its consequences come: the controllers of a cluster take their time, too, and clients
+/// look at what waits for them.
+const PAUSE: Duration = Duration::from_secs(1);
 /// How much of the transcript is kept, in bytes, about.
 const TRANSCRIPT: usize = 128 * 1024 * 1024;
 
@@ -222,8 +225,8 @@ async fn run_loops(server: ApiServer, args: &Args) {
     let mut running = tokio::task::JoinSet::new();
     for wanted in &args.loops {
         match wanted {
-            Loop::Gc => running.spawn(gc::collect_garbage(server.clone())),
-            Loop::Namespaces => running.spawn(gc::terminate_namespaces(server.clone())),
+            Loop::Gc => running.spawn(gc::collect_garbage(server.clone(), PAUSE)),
+            Loop::Namespaces => running.spawn(gc::terminate_namespaces(server.clone(), PAUSE)),
             Loop::Workloads => running.spawn(workloads::keep_workloads(server.clone())),
             Loop::None => continue,
         };

@@ -143,8 +143,25 @@ fn is_url(text: &str) -> bool {
     text.parse::<http::Uri>().is_ok_and(|uri| uri.scheme().is_some() && uri.host().is_some_and(|host| !host.is_empty()))
 }
 
+/// Whether a schema gives anything a default.
+fn has_default(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            fields.get("default").is_some_and(|default| !default.is_null()) && fields.contains_key("type")
+                || fields.values().any(has_default)
+        }
+        Value::Array(items) => items.iter().any(has_default),
+        _ => false,
+    }
+}
+
 fn validate_preserving(spec: &Value, errors: &mut ErrorList) {
     if spec["preserveUnknownFields"] == json!(true) {
+        let versions = spec["versions"].as_array().into_iter().flatten();
+        if versions.into_iter().any(|version| has_default(&version["schema"]["openAPIV3Schema"])) {
+            let why = "must be false in order to use defaults in the schema";
+            errors.invalid(&Path::new("spec.preserveUnknownFields"), true, why);
+        }
         let why =
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.invalid(&Path::new("spec.preserveUnknownFields"), true, why);

@@ -40,8 +40,9 @@ pub(super) fn validate_schema(schema: &Value, path: &str, errors: &mut ErrorList
     structure.sort_by_cached_key(ToString::to_string);
     let sound = structure.is_empty();
     errors.extend(structure);
+    let before = errors.len();
     supported(schema, path, 0, errors);
-    if sound {
+    if sound && errors.len() == before {
         cel::check_schema(schema, path, errors);
     }
 }

@@ -134,25 +134,27 @@ impl Validator {
         if let Some(most) = integer(schema, "maxProperties").filter(|&most| fields.len() > most) {
             errors.too_many(&path(name), fields.len(), most);
         }
-        for required in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
-        {
-            if !fields.contains_key(required) {
-                errors.required(&path(&child(name, required)), "");
-            }
-        }
         let properties = schema.get("properties").and_then(Value::as_object);
         let additional = schema.get("additionalProperties");
         for (field, value) in fields {
-            if name.is_empty() && matches!(field.as_str(), "apiVersion" | "kind" | "metadata") {
+            let known = properties.and_then(|known| known.get(field));
+            let of_all = name.is_empty() && matches!(field.as_str(), "apiVersion" | "kind" | "metadata");
+            if of_all && (field != "metadata" || known.is_none()) {
                 continue;
             }
-            match (properties.and_then(|known| known.get(field)), additional) {
+            match (known, additional) {
                 (Some(known), _) => self.value(known, value, &child(name, field), errors),
                 (None, Some(values @ Value::Object(_))) => self.value(values, value, &child(name, field), errors),
                 (None, Some(Value::Bool(false))) => {
                     errors.invalid(&path(name), "", format!("{} in body is a forbidden property", child(name, field)));
                 }
                 _ => {}
+            }
+        }
+        for required in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+        {
+            if !fields.contains_key(required) {
+                errors.required(&path(&child(name, required)), "");
             }
         }
     }
@@ -189,10 +191,10 @@ impl Validator {
         }
         if all.iter().any(|own| !own.is_empty()) {
             let none = if all.iter().all(|own| !own.is_empty()) { ". None validated" } else { "" };
-            errors.invalid(&path("<nil>"), "", format!("{name:?} must validate all the schemas (allOf){none}"));
             for own in all {
                 errors.append(own);
             }
+            errors.invalid(&path("<nil>"), "", format!("{name:?} must validate all the schemas (allOf){none}"));
         }
         if let Some(forbidden) = schema.get("not").filter(|not| not.is_object()) {
             let mut own = ErrorList::new();
@@ -285,6 +287,7 @@ fn has_format(format: &str, text: &str) -> bool {
         "email" => text.split_once('@').is_some_and(|(local, domain)| {
             !local.is_empty() && !domain.is_empty() && !text.contains(char::is_whitespace) && !domain.contains('@')
         }),
+        "hostname" => is_hostname(text),
         "uri" => is_uri(text),
         "duration" => is_duration(text),
         "cidr" => text.split_once('/').is_some_and(|(address, bits)| {
@@ -300,6 +303,17 @@ fn has_format(format: &str, text: &str) -> bool {
         }
         _ => true,
     }
+}
+
+/// Labels of letters, digits and inner hyphens between dots.
+fn is_hostname(text: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|letter| letter.is_alphanumeric() || letter == '-')
+    };
+    text.len() <= 255 && text.split('.').all(label)
 }
 
 /// An address with a scheme, or an absolute path, as Go's `ParseRequestURI` takes it.
@@ -350,6 +364,10 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
     if !(fits && whole) && schema.get("type").is_some_and(|kind| kind == "integer") {
         let how = if format.is_empty() { "(default format)".to_owned() } else { format!("with format {format}") };
         let why = format!("Checked value must be of type integer {how} in {name}");
+        errors.invalid(&path("<nil>"), "", why);
+    }
+    if format == "float" && number.abs() > f64::from(f32::MAX) {
+        let why = format!("Checked value must be of type number with format float in {name}");
         errors.invalid(&path("<nil>"), "", why);
     }
     // Factors are cut to integers for integers.
@@ -463,10 +481,29 @@ mod tests {
     #[case(json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}), json!(["a", "a"]), &["f[1]: Duplicate value: \"a\""])]
     #[case(json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object"}}),
         json!([{"k": 1, "v": 1}, {"k": 1, "v": 2}]), &["f[1]: Duplicate value: {\"k\":1}"])]
+    #[case(json!({"type": "integer"}), json!(1.5), &["f: Invalid value: \"number\": f in body must be of type integer: \"number\"",
+        "<nil>: Invalid value: \"\": Checked value must be of type integer (default format) in f"])]
+    #[case(json!({"type": "number", "format": "float"}), json!(1e50), &["<nil>: Invalid value: \"\": Checked value must be of type number with format float in f"])]
+    #[case(json!({"type": "string", "format": "hostname"}), json!("a_b"), &["f: Invalid value: \"a_b\": f in body must be of type hostname: \"a_b\""])]
+    #[case(json!({"type": "string", "format": "hostname"}), json!("a-b.c"), &[])]
+    #[case(json!({"allOf": [{"minimum": 2}, {"maximum": 5}]}), json!(1), &["f: Invalid value: 1: f in body should be greater than or equal to 2",
+        "<nil>: Invalid value: \"\": \"f\" must validate all the schemas (allOf)"])]
+    #[case(json!({"type": "object", "required": ["n"], "properties": {"z": {"type": "integer"}}}), json!({"z": "x"}),
+        &["f.z: Invalid value: \"string\": f.z in body must be of type integer: \"string\"", "f.n: Required value"])]
     #[case(json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}), json!(1), &[])]
     fn one_field(#[case] field: Value, #[case] value: Value, #[case] expected: &[&str]) {
         let schema = json!({"type": "object", "properties": {"f": field}});
         assert_eq!(messages(&schema, &json!({"f": value, "kind": "X", "metadata": {}})), expected);
+    }
+
+    #[test]
+    fn names_have_the_schemas_bounds() {
+        let schema = json!({"type": "object", "properties": {"metadata": {"type": "object",
+            "properties": {"name": {"type": "string", "maxLength": 3}}}}});
+        assert_eq!(
+            messages(&schema, &json!({"kind": 5, "metadata": {"name": "long"}})),
+            ["metadata.name: Too long: may not be more than 3 bytes"]
+        );
     }
 
     #[test]

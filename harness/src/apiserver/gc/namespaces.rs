@@ -1,6 +1,7 @@
 //! The end of namespaces: their objects are deleted, and when nothing is left their finalizer goes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -11,8 +12,8 @@ use crate::apiserver::store::{EventType, ResourceId, Stored};
 
 const FINALIZER: &str = "kubernetes";
 
-/// Empties namespaces that are being deleted and finishes them. Never returns.
-pub async fn terminate_namespaces(server: ApiServer) {
+/// Empties namespaces that are being deleted and finishes them, each `pause` after it is seen that one ends. Never returns.
+pub async fn terminate_namespaces(server: ApiServer, pause: Duration) {
     let agent = Agent::new(&server, "plumbline/namespace-controller");
     let namespaces = ResourceId::new("", "namespaces");
     let mut feed = Feed::new(&server, Follow::All);
@@ -40,6 +41,9 @@ pub async fn terminate_namespaces(server: ApiServer) {
                     look_at.insert(object.namespace().to_owned());
                 }
             }
+        }
+        if !look_at.is_empty() {
+            agent.server().clock().sleep(pause).await;
         }
         for namespace in look_at {
             terminate(&agent, &namespace).await;

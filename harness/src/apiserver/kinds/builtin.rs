@@ -1,6 +1,5 @@
 //! The built-in kinds, as the default discovery of kube-apiserver 1.36 lists them.
 
-use super::bounds;
 use super::builder::{Builder, resource};
 use super::config::{ConfigMap, Secret};
 use super::csr::CertificateSigningRequest;
@@ -21,6 +20,7 @@ use super::workloads::{
     statefulset::StatefulSet,
 };
 use super::{CREATE_ONLY, Kind, NameRule};
+use super::{autoscaler, bounds};
 
 /// All built-in kinds, groups and versions in discovery's order.
 pub fn kinds() -> Vec<Kind> {
@@ -364,7 +364,8 @@ fn autoscaling_group() -> Vec<Builder> {
         .categories(&["all"])
         .status()
         .hash("qwQve8ut294=")
-        .rules(Generic { status: true, ..Generic::NEW }),
+        .converted(&autoscaler::CONVERSION)
+        .rules(WithDefaults::new(Generic { status: true, ..Generic::NEW }, autoscaler::first_version)),
     ]
 }
 

@@ -14,6 +14,7 @@
 //! Strategies are pure: they see the object, the old object and a [`Context`], never the store or the clock.
 //! Nothing here imports the production controllers.
 
+mod autoscaler;
 mod bounds;
 mod builder;
 pub mod builtin;

@@ -349,6 +349,7 @@ pub(super) fn autoscaler(map: &mut Map<String, Value>) {
             let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}});
             spec.insert("metrics".to_owned(), json!([{"type": "Resource", "resource": cpu}]));
         }
+        super::autoscaler::behavior(spec);
     }
     if let Some(status) = at(map, "status") {
         value_default(status, "desiredReplicas", 0);

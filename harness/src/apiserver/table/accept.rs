@@ -104,6 +104,12 @@ pub fn negotiate(accept: Option<&str>) -> Option<Negotiated> {
     clauses(accept).iter().find_map(choose)
 }
 
+/// Whether an `Accept` header takes objects as they are: a refusal is one, whatever was asked for.
+pub(crate) fn takes_objects(accept: &str) -> bool {
+    accept.trim().is_empty()
+        || clauses(accept).iter().any(|clause| clause.param("as").is_empty() && choose(clause).is_some())
+}
+
 /// Whether an `Accept` header prefers YAML. The word is looked for first: every request comes here.
 pub(crate) fn wants_yaml(accept: &str) -> bool {
     accept.contains("yaml") && negotiate(Some(accept)).is_some_and(|negotiated| negotiated.media == MediaType::Yaml)

@@ -394,7 +394,11 @@ const UNKNOWN: &str = "<unknown>";
 fn targets(hpa: &Value) -> String {
     let specs = items(hpa, "/spec/metrics");
     if specs.is_empty() {
-        return NONE.to_owned();
+        // `v1` knows one metric.
+        let percent = |pointer: &str| hpa.pointer(pointer).and_then(Value::as_i64).map(|percent| format!("{percent}%"));
+        let Some(wanted) = percent("/spec/targetCPUUtilizationPercentage") else { return NONE.to_owned() };
+        let current = percent("/status/currentCPUUtilizationPercentage").unwrap_or_else(|| UNKNOWN.to_owned());
+        return format!("cpu: {current}/{wanted}");
     }
     let statuses = items(hpa, "/status/currentMetrics");
     let mut shown: Vec<String> = specs

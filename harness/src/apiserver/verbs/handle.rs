@@ -17,6 +17,7 @@ use super::scope::{Caller, Scope};
 use super::write::{Part, Written};
 use crate::apiserver::crd;
 use crate::apiserver::discovery;
+use crate::apiserver::encoding;
 use crate::apiserver::faults::{Verdict, carry_out};
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::kinds::Registry;
@@ -61,6 +62,9 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     if yaml && reply.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json") {
         super::in_yaml(&mut reply);
     }
+    if wants_lines(&request, &reply) {
+        in_lines(&mut reply);
+    }
     if let Some(number) = number {
         server.transcript().reply(number, describe_reply(server.clock().elapsed(), &reply, fault, lost));
     }
@@ -69,10 +73,34 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
 
 /// Whether refusals and discovery are wanted as YAML; objects see to that themselves.
 fn wants_yaml(request: &ApiRequest) -> bool {
-    let is_api = ["/api", "/apis"]
+    is_api(request) && accept::wants_yaml(request.header(http::header::ACCEPT))
+}
+
+fn is_api(request: &ApiRequest) -> bool {
+    ["/api", "/apis"]
         .iter()
-        .any(|root| request.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
-    is_api && accept::wants_yaml(request.header(http::header::ACCEPT))
+        .any(|root| request.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+/// Whether JSON is written for people: who asks so or looks like a browser, and who gets a refusal although nothing but
+/// tables and the like was accepted.
+fn wants_lines(request: &ApiRequest, reply: &Reply) -> bool {
+    if !is_api(request) || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
+        return false;
+    }
+    let refused = reply.status >= 400 && !accept::takes_objects(request.header(http::header::ACCEPT));
+    let browser = || ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| request.user_agent().starts_with(name));
+    let asked = match Query::parse(&request.query).get("pretty").filter(|text| !text.is_empty()) {
+        Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        None => browser(),
+    };
+    refused || asked
+}
+
+fn in_lines(reply: &mut Reply) {
+    if let ReplyBody::Full(bytes) = &reply.body {
+        reply.body = ReplyBody::Full(encoding::indented(bytes).into());
+    }
 }
 
 /// Puts a protobuf body into JSON, for everything that follows; one that cannot be read is refused later.

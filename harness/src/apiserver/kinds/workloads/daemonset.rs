@@ -61,7 +61,7 @@ impl Strategy for DaemonSet {
     }
 
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
-        meta::keep_field(new, old, "spec");
+        meta::keep_all_but_status(new, old);
         set_template_generation(new, template_generation(old));
     }
 

@@ -46,6 +46,12 @@ impl Strategy for ReplicationController {
         super::carry_on(new, old);
     }
 
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+        meta::keep_all_but_status(new, old);
+        // Labels that are left out are those of the template, which is the old one.
+        self.default(new);
+    }
+
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = meta::validate_update(new, old, &METADATA);
         validate_spec(spec(new), &mut errors);
