@@ -10,7 +10,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH
 use http::{HeaderName, Method};
 use ring::digest::{SHA512, digest};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::encoding;
 use super::kinds::Registry;
@@ -252,6 +252,8 @@ fn root_paths(registry: &Registry) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::apiserver::request::ReplyBody;
     use rstest::rstest;

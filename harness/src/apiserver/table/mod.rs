@@ -207,9 +207,7 @@ fn table<'a>(
     let mut items: Vec<&Value> = items.into_iter().collect();
     if matches!(printer, Printer::BuiltIn(columns) if std::ptr::eq(*columns, system::FLOW_SCHEMAS)) {
         // Those that are asked first come first.
-        items.sort_by_key(|schema| {
-            (cell::number(schema, "/spec/matchingPrecedence"), cell::text(schema, "/metadata/name"))
-        });
+        items.sort_by(|one, other| system::rank(one).cmp(&system::rank(other)));
     }
     let rows: Vec<Value> = items.into_iter().map(|object| printer.row(object, render)).collect();
     // The converter of kinds without columns of their own leaves an empty list of rows out.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cell::{NONE, items, text, text_or};
+use super::cell::{NONE, items, number, text, text_or};
 use super::column::{AGE, About, Cell, Column, NAME};
 
 const LEVEL: &str = "api.flowcontrol.v1.LimitedPriorityLevelConfiguration";
@@ -36,6 +36,11 @@ pub(super) const FLOW_SCHEMAS: &[Column] = &[
         }),
     ),
 ];
+
+/// Where a flow schema stands among others.
+pub(super) fn rank(schema: &Value) -> (i64, &str) {
+    (number(schema, "/spec/matchingPrecedence"), text(schema, "/metadata/name"))
+}
 
 /// A number, or nothing where the level has none.
 fn number_or_none(level: &Value, pointer: &str) -> Value {
