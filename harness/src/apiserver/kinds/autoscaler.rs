@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{Conversion, meta};
 
 /// Between `v2`, which is stored, and `v1`.
-pub const CONVERSION: Conversion = Conversion { to_storage: to_v2, from_storage: to_v1 };
+pub(super) const CONVERSION: Conversion = Conversion { to_storage: to_v2, from_storage: to_v1 };
 
 const PERCENTAGE: &str = "targetCPUUtilizationPercentage";
 const CURRENT: &str = "currentCPUUtilizationPercentage";

@@ -172,7 +172,9 @@ pub(super) fn resource_quota(object: &Value) -> ErrorList {
 fn quota_resource(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let malformed = names::qualified_name(name);
     if !malformed.is_empty() {
-        malformed.into_iter().for_each(|why| errors.invalid(path, name, why));
+        for why in malformed {
+            errors.invalid(path, name, why);
+        }
         return;
     }
     let known = QUOTA_RESOURCES.contains(&name)
@@ -203,8 +205,8 @@ mod tests {
     #[case::twice(json!([{"type": "Pod"}, {"type": "Pod", "default": {"cpu": "1"}}]), &["spec.limits[1].type: Duplicate value: \"Pod\"", "spec.limits[1].default: Forbidden: may not be specified when `type` is 'Pod'"])]
     #[case::claim(json!([{"type": "PersistentVolumeClaim"}]), &["spec.limits[0].limits: Required value: either minimum or maximum storage value is required, but neither was provided"])]
     #[case::ratio(json!([{"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1"}, "maxLimitRequestRatio": {"cpu": "3"}}]), &["spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: \"3\": ratio 3 is greater than max/min = 2.000000"])]
-    fn limits(#[case] limits: Value, #[case] expected: &[&str]) {
-        assert_eq!(told(&limit_range(&json!({"spec": {"limits": limits}}))), expected);
+    fn ranges(#[case] given: Value, #[case] expected: &[&str]) {
+        assert_eq!(told(&limit_range(&json!({"spec": {"limits": given}}))), expected);
     }
 
     #[rstest]

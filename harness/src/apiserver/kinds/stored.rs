@@ -32,6 +32,7 @@ impl WithDefaults {
     }
 
     /// The same with rules of its own.
+    #[must_use]
     pub const fn checked(mut self, check: fn(&Value) -> ErrorList) -> Self {
         self.check = check;
         self

@@ -11,8 +11,11 @@ const CONSUMER: &str = "api-priority-and-fairness-config-consumer-v1";
 const FLOW: &str = "flowcontrol.apiserver.k8s.io/v1";
 const KEPT: &str = "apf.kubernetes.io/autoupdate-spec";
 
-/// Name, nominal shares, lendable percent, and queues with their hands.
-const LEVELS: [(&str, u16, u8, Option<(u16, u8)>); 7] = [
+/// A priority level: its name, nominal shares, lendable percent, and its queues with their hands, if it has any.
+type Level = (&'static str, u16, u8, Option<(u16, u8)>);
+
+/// The limited ones.
+const LEVELS: [Level; 7] = [
     ("catch-all", 5, 0, None),
     ("global-default", 20, 50, Some((128, 6))),
     ("leader-election", 10, 0, Some((16, 4))),
@@ -214,7 +217,7 @@ mod tests {
     #[test]
     fn a_schema_for_each_level_and_no_level_without_one() {
         let objects = objects(jiff::Timestamp::UNIX_EPOCH);
-        let of = |kind: &str| objects.iter().filter(move |object| object["kind"] == kind);
+        let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
         let levels: Vec<&str> =
             of("PriorityLevelConfiguration").filter_map(|level| level["metadata"]["name"].as_str()).collect();
         for schema in of("FlowSchema") {
