@@ -28,8 +28,9 @@ pub(crate) struct World {
 impl World {
     /// Number of the application and of the node of a pod.
     pub(crate) fn place(&self, pod: usize) -> (usize, usize) {
-        // Consecutive pods go to different namespaces and nodes, as they do where many controllers work at once.
-        (pod % self.apps.max(1), pod % self.nodes.max(1))
+        // Consecutive pods go to different namespaces and nodes, as they do where many controllers work at once; so do the
+        // pods of one application, also where the numbers of nodes and applications have a divisor in common.
+        (pod % self.apps.max(1), (pod + pod / self.apps.max(1)) % self.nodes.max(1))
     }
 
     /// How many pods an application has.
@@ -266,8 +267,9 @@ mod tests {
         let mut counted = [0; 3];
         for pod in 0..world.pods {
             counted[world.place(pod).0] += 1;
-            assert_eq!(world.place(pod).1, pod % 4);
         }
+        let even = World { apps: 4, ..world };
+        assert_eq!([0, 4, 8, 12].map(|pod| even.place(pod)), [(0, 0), (0, 1), (0, 2), (0, 3)], "each on a node of its own");
         assert_eq!(counted, [world.pods_of(0), world.pods_of(1), world.pods_of(2)]);
         assert_eq!((0..3).map(|app| world.namespace(app)).collect::<Vec<_>>(), ["team-000", "team-001", "team-000"]);
     }

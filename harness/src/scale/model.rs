@@ -92,16 +92,16 @@ mod tests {
         assert_eq!(model.counts(1), (4, 3));
         assert_eq!(model.add(1), Some(13));
         assert_eq!((model.pods_of(1), model.counts(1)), (vec![1, 7, 10, 13], (4, 4)));
-        assert_eq!(model.pods_on(&[3]), [3, 8, 13]);
-        assert_eq!(model.pods_on(&[1, 0]), [0, 5, 10, 1, 6, 11], "node after node");
+        assert_eq!(model.pods_on(&[2]), [2, 9, 13]);
+        assert_eq!(model.pods_on(&[1, 0]), [0, 8, 1, 5], "node after node");
     }
 
     #[test]
     fn closed_nodes_get_nothing_new() {
         let mut model = model();
-        model.close(&[3]);
-        assert_eq!(model.add(1), Some(16), "13 would be on node 3");
-        model.close(&[0, 1, 2, 4]);
+        model.close(&[2]);
+        assert_eq!(model.add(1), Some(16), "13 would be on node 2");
+        model.close(&[0, 1, 3, 4]);
         assert_eq!(model.add(1), None);
     }
 

@@ -58,6 +58,15 @@ impl Bench<'_> {
         }
     }
 
+    /// A budget without any pod finds no owner that would say how many there should be: it expects none. Pods that only end
+    /// still count.
+    fn expect_nothing_of_the_empty(&self) {
+        let mut held = self.follower.held();
+        for app in (0..self.model.world.apps).filter(|app| self.model.counts(*app).1 == 0) {
+            held.expect(app, 0, 0);
+        }
+    }
+
     /// The nodes of a scenario that is about so many of them: each has its own.
     fn nodes(&self, scenario: Scenario) -> Result<Vec<usize>, Error> {
         let (all, share) = (self.model.world.nodes, self.options.shape.share);
@@ -194,6 +203,9 @@ impl Bench<'_> {
         self.model.remove(&pods);
         self.follower.held().expect_to_go(pods.iter().copied(), how);
         self.expect(0..self.model.world.apps, 0);
+        if how == Going::Gone {
+            self.expect_nothing_of_the_empty();
+        }
         self.load(self.options.connections, nodes.len(), work).await?;
         let left = self.until(scenario.as_str(), |left| left.pods == 0).await?;
         let end = self.follower.held().pods_gone();
