@@ -129,16 +129,13 @@ mod tests {
         ) {
             let (mut budgets, mut all) = (Budgets::default(), BTreeMap::new());
             for (name, selector) in &changes {
-                match selector {
-                    Some(selector) => {
-                        let pdb = pdb(name, selector);
-                        budgets.set(&pdb);
-                        all.insert(name.clone(), pdb);
-                    }
-                    None => {
-                        budgets.remove(&pdb(name, &Value::Null));
-                        all.remove(name);
-                    }
+                if let Some(selector) = selector {
+                    let pdb = pdb(name, selector);
+                    budgets.set(&pdb);
+                    all.insert(name.clone(), pdb);
+                } else {
+                    budgets.remove(&pdb(name, &Value::Null));
+                    all.remove(name);
                 }
             }
             let selects = |pdb: &&Arc<PdbView>| pdb.selector().is_ok_and(|selector| selector.matches(&labels));

@@ -48,6 +48,9 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
+/// Parses a protobuf message.
+pub type Decode<V> = fn(&[u8]) -> Result<V, ProtoError>;
+
 /// What an informer can hold: a slim, deserializable view of one Kubernetes kind.
 ///
 /// The view keeps only the fields somebody reads; everything else in the server's answer is skipped while parsing.
@@ -59,7 +62,7 @@ pub trait CacheObject: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'st
     const INDEXES: &'static [&'static str] = &[];
 
     /// Parses the protobuf message of this kind; `None` for a view that is only read from JSON.
-    const PROTOBUF: Option<fn(&[u8]) -> Result<Self, ProtoError>> = None;
+    const PROTOBUF: Option<Decode<Self>> = None;
 
     /// Namespace and name.
     fn key(&self) -> ObjectKey;

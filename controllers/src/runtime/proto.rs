@@ -123,6 +123,7 @@ impl<'a> Fields<'a> {
     }
 }
 
+#[expect(clippy::copy_iterator, reason = "no more than a slice, and some messages are gone through twice")]
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<(u32, Value<'a>), ProtoError>;
 

@@ -429,7 +429,7 @@ const ANNOTATIONS: u32 = 12;
 const OWNER_REFERENCES: u32 = 13;
 
 /// Key and value of a protobuf map's entry.
-fn entry<'a>(entry: Value<'a>) -> Result<(&'a str, &'a str), ProtoError> {
+fn entry(entry: Value<'_>) -> Result<(&str, &str), ProtoError> {
     let (mut key, mut value) = ("", "");
     for field in entry.message()? {
         match field? {
@@ -480,7 +480,7 @@ fn take_owner(owner: &mut Option<Arc<Owner>>, reference: Value<'_>) -> Result<()
 }
 
 /// A view as it comes in protobuf: metadata is field 1 of every kind, the rest is told by the view.
-pub(super) fn parts<'a>(object: &'a [u8]) -> Result<Parts<'a>, ProtoError> {
+pub(super) fn parts(object: &[u8]) -> Result<Parts<'_>, ProtoError> {
     let mut parts = Parts::default();
     for field in Fields::new(object) {
         match field? {

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::condition::types;
 use super::meta::{self, Meta, TtlAnnotation, view};
 use super::taint::{self, OUT_OF_SERVICE, Taint};
+use crate::runtime::cache::Decode;
 use crate::runtime::intern::{Hasher, Pool, Pooled, Shared, Text};
 use crate::runtime::proto::ProtoError;
 
@@ -61,7 +62,7 @@ impl Pooled for NodeConditionView {
 }
 
 view!(NodeView as Node;
-    const PROTOBUF: Option<fn(&[u8]) -> Result<Self, ProtoError>> = Some(NodeView::protobuf);
+    const PROTOBUF: Option<Decode<Self>> = Some(NodeView::protobuf);
 );
 
 impl NodeView {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::condition::{Conditions, PodCondition, is_zero, types};
 use super::meta::{self, BY_CONTROLLER, Labels, LabelsAndOwner, Meta, Owner, view};
 use super::taint::{self, Toleration};
+use crate::runtime::cache::Decode;
 use crate::runtime::intern::{Shared, Text};
 use crate::runtime::proto::{Fields, ProtoError};
 
@@ -96,7 +97,7 @@ pub const BY_NODE: &str = "spec.nodeName";
 view!(PodView as Pod,
     BY_NODE by |pod| (!pod.spec.node_name.is_empty()).then_some(&pod.spec.node_name),
     BY_CONTROLLER by |pod| pod.controller_ref().map(|owner| &owner.uid);
-    const PROTOBUF: Option<fn(&[u8]) -> Result<Self, ProtoError>> = Some(PodView::protobuf);
+    const PROTOBUF: Option<Decode<Self>> = Some(PodView::protobuf);
     fn selectable(&self) -> Option<&Labels> {
         Some(&self.metadata.kept.labels)
     }

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::ReplicationController;
 use serde::Deserialize;
 
 use super::meta::{self, BY_CONTROLLER, Meta, Owner, OwnerOnly, view};
+use crate::runtime::cache::Decode;
 use crate::runtime::proto::ProtoError;
 
 /// The part of a workload's spec that is a scale.
@@ -28,7 +29,7 @@ macro_rules! workloads {
         }
 
         view!($view as $kind $(, $index by $value)*;
-            const PROTOBUF: Option<fn(&[u8]) -> Result<Self, ProtoError>> = Some($view::protobuf);
+            const PROTOBUF: Option<Decode<Self>> = Some($view::protobuf);
         );
 
         impl $view {

@@ -228,7 +228,7 @@ impl<V: CacheObject> ListWatch<V> {
         let params = ListParams { limit: Some(PAGE_SIZE), continue_token, ..ListParams::default() };
         let list = async {
             let request = self.requests.list(&params).map_err(kube::Error::BuildRequest)?;
-            Ok::<Page<V>, kube::Error>(self.client.request(request).await?)
+            self.client.request::<Page<V>>(request).await
         };
         let Page { metadata, items } = list.await.map_err(|error| Failure::List(error.into()))?;
         let full = |text: Option<String>| text.filter(|text| !text.is_empty());
