@@ -105,3 +105,27 @@ fn a_subject_that_ends_in_mid_run() {
     assert_eq!(code, 100, "{out}{err}");
     assert!(out.contains("the controllers ended by themselves") && out.contains("sh exited with code 7"), "{out}{err}");
 }
+
+const RESTARTS: &str = "\
+promise: Who crashes while a step waits for him is started again in time, not when the step gives up.
+rule: BR-19-07
+level: core
+feature: ttl.annotation
+given: { nodes: [n1], faults: [{ on: PATCH nodes/n1, crash: before, restart: 1s, count: 1 }] }
+steps:
+- { by: 6s, eventually: { match: { nodes/n1: { metadata: { annotations: { node.alpha.kubernetes.io/ttl: \"0\" } } } } } }
+expect: { count: { PATCH nodes/n1: 2 } }
+";
+
+#[test]
+fn who_crashes_while_a_step_waits_starts_again() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects/restarts");
+    fs::create_dir_all(folder.join("ttl")).expect("a writable folder");
+    fs::write(folder.join("ttl/restarts.yaml"), RESTARTS).expect("a writable folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let output = command.env("PLUMBLINE_FIXTURES", &folder).args(["run", "--wall-clock"]).output();
+    let output = output.expect("the program starts");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(out.contains("1 passed of 1") && out.contains("on the wall clock"), "{out}");
+}

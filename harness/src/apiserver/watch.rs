@@ -71,6 +71,8 @@ pub(crate) struct Watch {
     pass: WatchPass,
     after: u64,
     ready: VecDeque<Bytes>,
+    /// How many of them, from the first on, are the initial list: faults that hold events back do not hold it.
+    listed: usize,
     end: Timer,
     next_bookmark: Option<Timer>,
     last_bookmark: Option<Timer>,
@@ -104,6 +106,7 @@ impl Watch {
             cursor: opening.cursor,
             after: opening.after,
             ready: VecDeque::new(),
+            listed: 0,
             end: timer(timeout),
             next_bookmark: view.bookmarks.then(|| timer(BOOKMARK_PERIOD)),
             last_bookmark: (view.bookmarks && timeout > BOOKMARK_BEFORE_END)
@@ -123,6 +126,7 @@ impl Watch {
             let bookmark = watch.bookmark(revision, true);
             watch.ready.push_back(bookmark);
         }
+        watch.listed = watch.ready.len();
         Box::pin(watch)
     }
 
@@ -245,10 +249,11 @@ impl Watch {
                 self.coalesce(revision, context);
                 return Some(Step::Again);
             }
-            GateState::Held => return self.timers(context, None),
-            GateState::Open => {}
+            GateState::Held if self.listed == 0 => return self.timers(context, None),
+            GateState::Held | GateState::Open => {}
         }
         if let Some(chunk) = self.ready.pop_front() {
+            self.listed = self.listed.saturating_sub(1);
             return Some(Step::Send(chunk));
         }
         if self.gathering.is_some() && !is_due(&mut self.gathering, context) {

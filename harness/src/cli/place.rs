@@ -93,7 +93,7 @@ pub(super) struct PlaceArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u8,
 
-    /// How many fixtures run side by side [default: one per core; on the wall clock, where they wait, 48; on a real API
+    /// How many fixtures run side by side [default: one per core; on the wall clock, where they wait, 96; on a real API
     /// server 16]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -140,7 +140,7 @@ enum SubjectKind {
 }
 
 /// How many fixtures run side by side on the wall clock.
-const WALL_JOBS: usize = 48;
+const WALL_JOBS: usize = 96;
 /// The same on a real API server, whose work they share.
 const REMOTE_JOBS: usize = 16;
 

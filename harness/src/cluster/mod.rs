@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use futures::future::LocalBoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
 use http::Method;
 use serde_json::Value;
 
@@ -127,6 +128,15 @@ pub trait Stage {
 
     /// Ends [`Stage::keep_readers_waiting`].
     fn let_readers_in(&self) {}
+
+    /// Plants definitions of kinds ahead of everything else: a program asks which kinds there are before it reads.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stage::seed`].
+    fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), Unplanted>> {
+        self.seed(definitions).map_ok(drop).boxed_local()
+    }
 
     /// Makes the past unavailable to watches and lists. Only with [`Capability::Compaction`].
     fn compact(&self);

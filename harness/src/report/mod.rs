@@ -71,7 +71,7 @@ pub struct RunReport {
     pub cluster: String,
     /// Number of fixtures by outcome; derived from `fixtures`.
     pub counts: BTreeMap<Outcome, usize>,
-    /// Sum of the virtual time of all fixtures, in milliseconds.
+    /// Sum of the virtual time of all fixtures, in milliseconds; 0 on the wall clock.
     pub virtual_millis: u64,
     /// Wall time of the run, in milliseconds. Differs from run to run.
     pub wall_millis: u64,
@@ -180,7 +180,7 @@ pub struct FixtureReport {
     /// What the subject logged (warnings and worse), when it failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
-    /// Virtual time that passed, in milliseconds.
+    /// Virtual time that passed, in milliseconds; 0 on the wall clock.
     pub virtual_millis: u64,
     /// Wall time that it took, in microseconds. Differs from run to run.
     pub wall_micros: u64,

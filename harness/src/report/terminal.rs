@@ -44,9 +44,9 @@ impl<W: Write> Terminal<W> {
         for (name, fixtures) in report.suites() {
             let failed = fixtures.iter().any(|fixture| fixture.has_failed());
             let mark = if failed { Outcome::Fail } else { Outcome::Pass };
-            let virtual_time = hours(fixtures.iter().map(|fixture| fixture.virtual_millis).sum());
             let sign = self.outcome(mark, if failed { "✗" } else { "✓" });
-            writeln!(self.out, "{sign} {name:<16} {:<40} {virtual_time} of virtual time", tally(fixtures))?;
+            let line = format!("{sign} {name:<16} {:<40} {}", tally(fixtures.iter().copied()), time_of(fixtures));
+            writeln!(self.out, "{}", line.trim_end())?;
         }
         Ok(())
     }
@@ -135,9 +135,9 @@ impl<W: Write> Terminal<W> {
         let tally = self.outcome(verdict, &tally(&report.fixtures));
         writeln!(
             self.out,
-            "\n{tally} of {} · {} of virtual time in {:.2} s (median {:.1} ms per fixture)",
+            "\n{tally} of {} · {} in {:.2} s (median {:.1} ms per fixture)",
             report.fixtures.len(),
-            hours(report.virtual_millis),
+            time_of(&report.fixtures),
             report.wall_millis as f64 / 1000.0,
             report.median_wall_micros() as f64 / 1000.0,
         )
@@ -182,6 +182,17 @@ fn moment(millis: u64) -> String {
     redact::at(std::time::Duration::from_millis(millis))
 }
 
+/// The time that passed for fixtures, whoever's time it was; empty if none has run.
+fn time_of<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String {
+    let sum =
+        |(millis, micros), fixture: &FixtureReport| (millis + fixture.virtual_millis, micros + fixture.wall_micros);
+    match fixtures.into_iter().fold((0, 0), sum) {
+        (0, 0) => String::new(),
+        (0, micros) => format!("{} on the wall clock", hours(micros / 1000)),
+        (millis, _) => format!("{} of virtual time", hours(millis)),
+    }
+}
+
 /// `14.2 h`, `12 min`, `40 s`.
 fn hours(millis: u64) -> String {
     let seconds = millis / 1000;
@@ -197,6 +208,18 @@ mod tests {
     use super::super::tests::canned;
     use super::*;
     use crate::runner::verdict::Judged;
+
+    #[test]
+    fn time_is_said_to_be_virtual_only_where_it_is() {
+        let fixture = |virtual_millis, wall_micros| {
+            let one = canned().fixtures.remove(0);
+            FixtureReport { virtual_millis, wall_micros, ..one }
+        };
+        let told = |fixtures: &[FixtureReport]| time_of(fixtures);
+        assert_eq!(told(&[fixture(60_000, 900), fixture(60_000, 900)]), "2 min of virtual time");
+        assert_eq!(told(&[fixture(0, 60_000_000), fixture(0, 61_000_000)]), "2 min on the wall clock");
+        assert_eq!(told(&[fixture(0, 0)]), "", "skipped");
+    }
 
     #[test]
     fn report_of_a_canned_run() {

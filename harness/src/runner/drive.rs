@@ -185,10 +185,9 @@ impl<'a> World<'a> {
         let _start = self.starts.acquire().await;
         let starts = !given.stopped && !self.fixture.controllers.is_empty();
         let begun = if starts && self.stage.keep_readers_waiting() {
-            // A program asks which kinds there are before it reads.
             let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
             let (definitions, others) = given.objects.iter().cloned().partition(is_definition);
-            self.seed(definitions).await?;
+            self.stage.define(definitions).await.map_err(|unplanted| self.unplanted(unplanted))?;
             self.start()?;
             self.subject_waits().await?;
             self.plant(others).await?;
@@ -207,13 +206,15 @@ impl<'a> World<'a> {
 
     /// Plants `objects` and returns all that is there then. A server that refuses one makes the fixture a skipped one.
     async fn seed(&self, objects: Vec<Value>) -> Result<Vec<Value>, String> {
-        self.stage.seed(objects).await.map_err(|unplanted| {
-            let (Unplanted::Failed(why) | Unplanted::Refused(why)) = &unplanted;
-            if let Unplanted::Refused(why) = &unplanted {
-                self.evidence.update(|gathered| gathered.skip = Some(why.clone()));
-            }
-            format!("unable to plant the given objects: {why}")
-        })
+        self.stage.seed(objects).await.map_err(|unplanted| self.unplanted(unplanted))
+    }
+
+    fn unplanted(&self, unplanted: Unplanted) -> String {
+        let (Unplanted::Failed(why) | Unplanted::Refused(why)) = &unplanted;
+        if let Unplanted::Refused(why) = &unplanted {
+            self.evidence.update(|gathered| gathered.skip = Some(why.clone()));
+        }
+        format!("unable to plant the given objects: {why}")
     }
 
     /// Makes the given world as it is at this moment.
@@ -321,18 +322,7 @@ impl<'a> World<'a> {
             // Not at every entry: a burst of them is looked at once. Metrics change without an entry.
             let left = limit.saturating_sub(now);
             let patience = if metrics { pace::LOOK_AGAIN.min(left) } else { left };
-            // Who is dead, or out, gives no news.
-            let due = [self.restart_at, self.outage_until].into_iter().flatten().min();
-            let patience = due.map_or(patience, |due| patience.min(due.saturating_sub(now)));
-            let clock = self.clock.clone();
-            let crashed = tokio::select! {
-                biased;
-                crashed = self.crashes.1.recv() => crashed,
-                _ = clock.timeout(patience, news) => None,
-            };
-            if let Some(crashed) = crashed {
-                self.crashed(&crashed)?;
-            }
+            self.wait_for(news, now + patience).await?;
             let next = self.clock.elapsed() + pace::BURST;
             self.wait_until(next.min(limit)).await?;
         }
@@ -348,6 +338,12 @@ impl<'a> World<'a> {
 
     /// Lets time pass until `target`; crashes, restarts and ends of outages that are due until then happen in time.
     async fn wait_until(&mut self, target: Duration) -> Result<(), String> {
+        self.wait_for(std::future::pending(), target).await
+    }
+
+    /// The same, but no longer than until there is `news`.
+    async fn wait_for(&mut self, news: impl Future<Output = ()>, target: Duration) -> Result<(), String> {
+        let mut news = std::pin::pin!(news);
         loop {
             let now = self.clock.elapsed();
             if self.outage_until.is_some_and(|until| until <= now) {
@@ -368,6 +364,7 @@ impl<'a> World<'a> {
             let crashed = tokio::select! {
                 biased;
                 crashed = self.crashes.1.recv() => crashed,
+                () = &mut news => return Ok(()),
                 () = clock.sleep_until_offset(next) => None,
             };
             if let Some(crashed) = crashed {

@@ -134,7 +134,11 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
     }
     let mut results: Vec<Option<FixtureReport>> = vec![None; fixtures.len()];
     let (mut first_failure, mut broken) = (None, None);
+    let is_virtual = arena.cluster.is_virtual();
     run_all(&fixtures, arena, options, |index, mut judged| {
+        if !is_virtual {
+            judged.report.virtual_millis = 0;
+        }
         // A place that broke says nothing about the subject.
         if judged.report.has_failed() && broken.is_none() {
             broken = arena.cluster.broken();

@@ -1,12 +1,21 @@
 //! The suite on servers that are reached over HTTPS only: `plumbline run` as its users call it, against `plumbline serve`, and against
 //! etcd and kube-apiserver where they are.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use libtest_mimic::Trial;
+use plumbline::cluster::Access;
+use plumbline::fixture::Controller;
 use plumbline::report::{Outcome, RunReport};
+use plumbline::subject::in_process::InProcess;
+use plumbline::subject::{Launch, Subject as _};
+use plumbline::time::{Clock, run_wall};
 
 use crate::tools::{eventually, folder, trial};
 
@@ -27,6 +36,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("remote::without_leave_the_cluster_is_not_changed", None, || async { careful() }),
         trial("remote::a_server_that_dies_is_told_and_nothing_passes", None, || async { dies() }),
         trial("remote::external_subjects_go_with_real_clusters", None, || async { usage() }),
+        trial("remote::what_runs_in_the_cluster_is_tested", None, || async { external() }),
         trial("remote::fixtures_run_on_envtest", envtest, || async { envtest_runs() }),
     ]
 }
@@ -153,6 +163,49 @@ fn usage() {
     assert_eq!(output.status.code(), Some(2));
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("--subject external goes with the real ones"), "{told}");
+}
+
+/// Our own controllers as somebody else's: they reach the server by themselves.
+fn external() {
+    let serving = Serving::start("remote-external");
+    let kubeconfig = serving.kubeconfig.clone();
+    let over = Arc::new(AtomicBool::new(false));
+    let told = over.clone();
+    let controllers = std::thread::spawn(move || {
+        run_wall(async {
+            let clock = Clock::wall();
+            let launch = Launch {
+                controllers: &Controller::ALL.into(),
+                flags: &BTreeMap::new(),
+                access: Access::Kubeconfig(Path::new(&kubeconfig)),
+                clock: &clock,
+            };
+            let mut running = InProcess.launch(&launch).expect("they start");
+            while !told.load(Ordering::SeqCst) {
+                clock.sleep(Duration::from_millis(50)).await;
+            }
+            running.stop().await
+        })
+    });
+    let words = [
+        "--subject",
+        "external",
+        "--subject-name",
+        "somebody",
+        "--tolerance",
+        "3s",
+        "disruption/several-budgets-of-a-pod",
+    ];
+    let words = [&serving.words()[..], &words].concat();
+    let output = run(&words).output().expect("it runs");
+    over.store(true, Ordering::SeqCst);
+    controllers.join().expect("no panic").expect("a runtime").expect("they stop well");
+    all_well(&output, 1);
+    assert_eq!(report(&output).subject, "somebody");
+    // Nobody does the work now.
+    let output = run(&words).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(100), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(report(&output).count(Outcome::Pass), 0);
 }
 
 fn envtest_runs() {

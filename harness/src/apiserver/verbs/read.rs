@@ -221,9 +221,16 @@ impl Scope<'_> {
         let any = wanted == 0;
         let initial = options.send_initial_events.unwrap_or(any);
         if initial || any {
-            let (items, revision, cursor) = store.list_and_watch(&self.resource, self.range(options));
+            let (mut items, mut revision, mut cursor) = store.list_and_watch(&self.resource, self.range(options));
             if wanted > revision {
                 return Ok(Err(Status::too_large_resource_version(wanted, revision)));
+            }
+            // A list as a stream is as stale as any other.
+            if let Some(stale) = self.server.faults().stale_at(&self.resource) {
+                let page = store.page(&self.resource, self.range(options), Some(stale), usize::MAX, None);
+                if let (Ok(page), Ok(from)) = (page, store.watch_from(&self.resource, stale)) {
+                    (items, revision, cursor) = (page.objects, stale, from);
+                }
             }
             let asked_for = options.send_initial_events == Some(true) && options.bookmarks;
             return Ok(Ok(Opening {

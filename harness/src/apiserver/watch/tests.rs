@@ -148,6 +148,30 @@ fn lists_can_be_stale() {
     });
 }
 
+#[test]
+fn a_list_as_a_stream_is_stale_and_not_held() {
+    virtually(|server| async move {
+        create(&server, "a", "1").await;
+        server.faults().set_stale(&maps(), Some(server.store().revision()));
+        server.faults().hold(&maps());
+        create(&server, "b", "1").await;
+        let path = "/api/v1/configmaps?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
+        let ReplyBody::Stream(stream) = server.handle(ApiRequest::new(http::Method::GET, path)).await.body else {
+            panic!("a watch");
+        };
+        let told = |bytes: Option<std::io::Result<bytes::Bytes>>| {
+            let event: serde_json::Value = serde_json::from_slice(&bytes.unwrap().unwrap()).unwrap();
+            format!("{} {}", event["type"], event["object"]["metadata"]["name"]).replace('"', "")
+        };
+        let mut stream = stream;
+        assert_eq!(told(stream.next().await), "ADDED a");
+        assert_eq!(told(stream.next().await), "BOOKMARK null");
+        assert!(futures::poll!(stream.next()).is_pending(), "held");
+        server.faults().release(&maps(), None);
+        assert_eq!(told(stream.next().await), "ADDED b");
+    });
+}
+
 fn arm(server: &ApiServer, verb: &str, verdict: Verdict) {
     let on = On::Words(Matcher { verbs: vec![verb.to_owned()], ..Matcher::default() });
     server.faults().arm(Rule { name: None, on, nth: 1, count: Some(1), percent: 100, verdict });

@@ -82,8 +82,8 @@ impl Follower {
         self.proxy.names().path(&path, self.resource.namespaced, self.proxy.only())
     }
 
-    /// Lists the resource into the mirror and says at which resourceVersion, and the objects.
-    pub(super) async fn list(&self) -> Result<(u64, Vec<Value>), String> {
+    /// Lists the resource into the mirror and says at which resourceVersion.
+    pub(super) async fn list(&self) -> Result<u64, String> {
         let answered = self.proxy.ask(Method::GET, &self.path(), None).await?;
         let mut value = answered.value();
         if !answered.is_success() {
@@ -91,10 +91,10 @@ impl Follower {
         }
         let at = version(&value);
         let items = value["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        let objects: Vec<Value> = items.into_iter().filter_map(|object| self.own(object)).collect();
-        let keyed = objects.iter().map(|object| (self.key(object), object.clone())).collect();
+        let objects = items.into_iter().filter_map(|object| self.own(object));
+        let keyed = objects.map(|object| (self.key(&object), object)).collect();
         self.proxy.mirror().reset(&self.resource.group, &self.resource.plural, keyed, at);
-        Ok((at, objects))
+        Ok(at)
     }
 
     /// The object in the fixture's names, if it is the fixture's.
@@ -131,7 +131,7 @@ impl Follower {
             match self.watch(&mut from).await {
                 Ok(()) => failures = 0,
                 Err(Stop::TooOld) => match self.list().await {
-                    Ok((at, _)) => from = at,
+                    Ok(at) => from = at,
                     Err(_) => failures += 1,
                 },
                 Err(Stop::Failed(why)) => {

@@ -130,9 +130,11 @@ impl Mirror {
         }
     }
 
-    /// From now on changes go into the transcript.
-    pub(super) fn record(&self) {
-        self.lock().recording = true;
+    /// From now on changes go into the transcript. Says what there is at this moment: who runs in the cluster may have changed what was listed.
+    pub(super) fn record(&self) -> Vec<Value> {
+        let mut state = self.lock();
+        state.recording = true;
+        state.objects.values().map(|object| (**object).clone()).collect()
     }
 
     /// Notes what a watch tells.

@@ -185,7 +185,7 @@ impl Cluster for Remote {
         let number = self.stages.fetch_add(1, Ordering::Relaxed);
         let suffix = format!("-pl{}{number:03x}", self.run);
         async move {
-            let stage = RemoteStage::set(fixture, clock, &self.kubeconfig, suffix).await?;
+            let stage = RemoteStage::set(fixture, clock, &self.kubeconfig, suffix, !self.unseen).await?;
             Ok(Box::new(stage) as Box<dyn Stage>)
         }
         .boxed_local()
@@ -260,11 +260,19 @@ struct RemoteStage {
     /// Namespaces of the fixture; those that it does not make itself come first.
     namespaces: Vec<String>,
     definitions: Vec<String>,
+    /// Whether the subject's requests are seen.
+    is_seen: bool,
     _folder: tempfile::TempDir,
 }
 
 impl RemoteStage {
-    async fn set(fixture: &Fixture, clock: &Clock, kubeconfig: &Path, suffix: String) -> Result<Self, String> {
+    async fn set(
+        fixture: &Fixture,
+        clock: &Clock,
+        kubeconfig: &Path,
+        suffix: String,
+        is_seen: bool,
+    ) -> Result<Self, String> {
         let resources = kinds(&fixture.given.objects);
         let (made, namespaces) = namespaces(fixture);
         let visible: Vec<&String> = namespaces.iter().filter(|name| *name != "kube-system").collect();
@@ -304,6 +312,7 @@ impl RemoteStage {
             followers,
             namespaces,
             definitions,
+            is_seen,
             _folder: folder,
         })
     }
@@ -311,15 +320,12 @@ impl RemoteStage {
     /// Plants the objects, follows what there is, and says what there is then.
     async fn plant(&self, objects: Vec<Value>) -> Result<Vec<Value>, Unplanted> {
         plant::objects(&self.proxy, &self.resources, objects).await?;
-        let mut all = Vec::new();
         for follower in &self.followers {
-            let (at, objects) = follower.list().await?;
-            all.extend(objects);
+            let at = follower.list().await?;
             let task = tokio::spawn(follower.clone().follow(at));
             self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
         }
-        self.proxy.mirror().record();
-        Ok(all)
+        Ok(self.proxy.mirror().record())
     }
 }
 
@@ -371,8 +377,25 @@ impl Stage for RemoteStage {
         self.proxy.faults().release(resource, Some(self.revision()));
     }
 
+    /// Those that go through the proxy.
+    fn keep_readers_waiting(&self) -> bool {
+        if self.is_seen {
+            self.proxy.faults().keep_readers_waiting(true);
+        }
+        self.is_seen
+    }
+
+    fn let_readers_in(&self) {
+        self.proxy.faults().keep_readers_waiting(false);
+    }
+
     /// No client can; the capability is missing.
     fn compact(&self) {}
+
+    /// Not yet followed: what is planted is no change.
+    fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), Unplanted>> {
+        plant::objects(&self.proxy, &self.resources, definitions).boxed_local()
+    }
 
     fn trouble(&self) -> Option<String> {
         self.proxy.trouble()

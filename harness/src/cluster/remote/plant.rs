@@ -18,6 +18,8 @@ use std::time::Duration;
 const AT_ONCE: usize = 16;
 /// How long something may take that the server makes by itself: a definition comes into force, a service account appears.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How often an object is written again that another changed meanwhile.
+const CONFLICTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The path of a resource of the fixture, in its own names.
@@ -87,17 +89,23 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
     }
     if kind == "Node" && made["spec"]["taints"] != object["spec"]["taints"] {
         // The server marks new nodes as not ready; whoever would take that away does not run here.
-        made["spec"]["taints"] = object["spec"]["taints"].clone();
-        made = put(proxy, &path(""), &what, &made).await?;
+        let taints = |node: &mut Value| node["spec"]["taints"] = object["spec"]["taints"].clone();
+        let answered = put(proxy, (&path(""), &path("")), made, taints).await?;
+        if !answered.is_success() {
+            return Err(unplanted(&what, &answered));
+        }
+        made = answered.value();
     }
     if let Some(Value::Object(status)) = status {
-        if !made["status"].is_object() {
-            made["status"] = json!({});
-        }
-        for (field, value) in status {
-            made["status"][field] = value;
-        }
-        let answered = proxy.ask(Method::PUT, &path("status"), Some(&made)).await?;
+        let over = |object: &mut Value| {
+            if !object["status"].is_object() {
+                object["status"] = json!({});
+            }
+            for (field, value) in &status {
+                object["status"][field] = value.clone();
+            }
+        };
+        let answered = put(proxy, (&path(""), &path("status")), made, over).await?;
         // A definition need not have a status of its own.
         let fine = answered.is_success() || (custom && answered.code == 404);
         if !fine {
@@ -136,9 +144,28 @@ async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<V
     }
 }
 
-async fn put(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<Value, Unplanted> {
-    let answered = proxy.ask(Method::PUT, to, Some(object)).await?;
-    if answered.is_success() { Ok(answered.value()) } else { Err(unplanted(what, &answered)) }
+/// Sends `object` with `change` made to it, read and written at `paths`; again when another was faster: who runs in the cluster acts on what is
+/// being made, too.
+async fn put(
+    proxy: &Proxy,
+    paths: (&str, &str),
+    mut object: Value,
+    change: impl Fn(&mut Value),
+) -> Result<Answered, String> {
+    let mut tries = 0;
+    loop {
+        change(&mut object);
+        let answered = proxy.ask(Method::PUT, paths.1, Some(&object)).await?;
+        tries += 1;
+        if answered.code != 409 || tries == CONFLICTS {
+            return Ok(answered);
+        }
+        let read = proxy.ask(Method::GET, paths.0, None).await?;
+        if !read.is_success() {
+            return Ok(read);
+        }
+        object = read.value();
+    }
 }
 
 /// Waits until a definition's resources are served.

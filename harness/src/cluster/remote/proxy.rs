@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::mirror::{Mirror, version};
 use super::names::{Names, query_text};
 use super::stream::{Gated, Lines, Pieces};
-use crate::apiserver::faults::{Faults, carry_out};
+use crate::apiserver::faults::{Faults, Verdict, carry_out};
 use crate::apiserver::kinds::Registry;
 use crate::apiserver::listener::Handler;
 use crate::apiserver::request::{Query, ResourcePath, Target};
@@ -331,9 +331,19 @@ impl Handler for Proxy {
         let actor = Actor::from_user_agent(request.user_agent());
         let arrived = describe(&request, &target, true);
         let Inner { faults, transcript, clock, .. } = &*self.0;
-        let verdict = faults.judge(&arrived, &actor);
+        // What waits is judged when its turn comes: faults are armed meanwhile.
+        let waiting = faults.keeps_waiting(&arrived).then(|| arrived.clone());
+        let at_once = waiting.is_none().then(|| faults.judge(&arrived, &actor));
+        let number = transcript.request(clock.elapsed(), actor.clone(), arrived);
+        let verdict = match (at_once, waiting) {
+            (Some(verdict), _) => verdict,
+            (None, Some(arrived)) => {
+                faults.turn().await;
+                faults.judge(&arrived, &actor)
+            }
+            (None, None) => Verdict::Pass,
+        };
         let fault = verdict.fault();
-        let number = transcript.request(clock.elapsed(), actor, arrived);
         let serve = |break_after| self.forward(&request, &target, number, break_after);
         let (reply, lost) = carry_out(verdict, clock, serve, || Self::gone(&request)).await;
         transcript.reply(number, describe_reply(clock.elapsed(), &reply, fault, lost || reply.drop_connection));
