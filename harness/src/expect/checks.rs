@@ -80,10 +80,14 @@ pub(crate) fn evaluate(check: &Check, point: Point<'_>) -> Result<(), Gap> {
         }
         CheckKind::Quiet => quiet(point),
         CheckKind::Metric { name, labels, count } => {
-            let value = metric(point, name, labels)?;
-            hold(value >= count.min as f64 && value <= count.max as f64, || {
-                Gap::new(count.to_string(), value.to_string())
-            })
+            let fits = |text: &str| {
+                let value = metric(text, name, labels)?;
+                hold(value >= count.min as f64 && value <= count.max as f64, || {
+                    Gap::new(count.to_string(), value.to_string())
+                })
+            };
+            let (first, more) = readings(point)?;
+            more.fold(fits(first), |before, text| before.or_else(|_| fits(text)))
         }
     }
 }
@@ -328,12 +332,19 @@ pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchang
         && pattern.code.is_none_or(|code| exchange.reply.as_ref().is_some_and(|reply| code.covers(reply.status)))
 }
 
-fn metric(point: Point<'_>, name: &str, labels: &[(String, String)]) -> Result<f64, Gap> {
-    // On a real clock they are read a little after the step's time.
+/// What was read of the metrics at this point: on a real clock a little after the step's time, and more often where the subject may be late.
+fn readings(point: Point<'_>) -> Result<(&str, impl Iterator<Item = &str>), Gap> {
+    let scrapes = point.run.scrapes;
     let latest = point.at + point.run.tolerance;
-    let Some((_, text)) = point.run.scrapes.iter().rev().find(|(at, _)| *at <= latest) else {
-        return Err(Gap::new("metrics", "they were not read"));
-    };
+    let (seen, later) = scrapes.split_at(scrapes.partition_point(|(at, _)| *at <= latest));
+    let later = later.iter().take_while(move |(at, _)| *at <= latest + point.run.late);
+    let mut all = seen.last().into_iter().chain(later).map(|(_, text)| text.as_str());
+    let first = all.next().ok_or_else(|| Gap::new("metrics", "they were not read"))?;
+    Ok((first, all))
+}
+
+/// The sum of the samples with these labels.
+fn metric(text: &str, name: &str, labels: &[(String, String)]) -> Result<f64, Gap> {
     // What could not be read is told in a comment.
     if let Some(why) = text.strip_prefix("# ").filter(|rest| rest.trim_end().lines().count() == 1) {
         return Err(Gap::new("metrics", why.trim_end()));

@@ -185,6 +185,21 @@ fn metrics_read_after_the_step(#[case] tolerance: f64, #[case] read: f64, #[case
     assert_eq!(script.verdict().is_empty(), passes);
 }
 
+#[rstest]
+#[case::in_time(&[(20.0, 1)], true)]
+#[case::late(&[(20.0, 0), (30.0, 0), (40.5, 1)], true)]
+#[case::right_then_wrong(&[(20.0, 1), (40.5, 2)], true)]
+#[case::too_late(&[(20.0, 0), (41.5, 1)], false)]
+fn metrics_of_a_subject_that_may_be_late(#[case] read: &[(f64, u32)], #[case] passes: bool) {
+    let rest = "late: 20s\ngiven: { pods: [a] }\nsteps: [{ at: 20s, expect: { metrics: { x_total: 1 } } }]\n";
+    let mut script = tolerant("podgc", 1.0, rest);
+    for (at, value) in read {
+        script.scrapes.push((seconds(*at), format!("x_total {value}\n")));
+    }
+    script.mark();
+    assert_eq!(script.verdict().is_empty(), passes);
+}
+
 /// The pod garbage collector takes pod `a` of node `n1`, which goes at 5 s or was never there.
 fn orphan(tolerance: f64, known: bool, asked: f64, at: f64) -> Vec<String> {
     let nodes = if known { "nodes: [n1], " } else { "" };

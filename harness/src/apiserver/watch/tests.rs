@@ -160,7 +160,7 @@ fn a_list_as_a_stream_is_stale_and_not_held() {
             panic!("a watch");
         };
         let told = |bytes: Option<std::io::Result<bytes::Bytes>>| {
-            let event: serde_json::Value = serde_json::from_slice(&bytes.unwrap().unwrap()).unwrap();
+            let event: Value = serde_json::from_slice(&bytes.unwrap().unwrap()).unwrap();
             format!("{} {}", event["type"], event["object"]["metadata"]["name"]).replace('"', "")
         };
         let mut stream = stream;

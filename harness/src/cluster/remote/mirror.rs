@@ -38,12 +38,22 @@ struct State {
     /// The highest resourceVersion that was seen of anything.
     revision: u64,
     writes: Vec<Write>,
-    /// Position in the transcript of the change with this resourceVersion, and its request.
-    recorded: BTreeMap<u64, (usize, Option<usize>)>,
+    /// The change with this resourceVersion.
+    recorded: BTreeMap<u64, Recorded>,
     /// Whether changes are recorded: not while the given objects are planted.
     recording: bool,
     /// Resources that are followed.
     followed: Vec<(String, String)>,
+}
+
+/// A change in the transcript.
+#[derive(Clone, Copy, Debug)]
+struct Recorded {
+    /// Position in the transcript.
+    at: usize,
+    request: Option<usize>,
+    /// Whether a write answered with its resourceVersion: one that does so later changed nothing.
+    sure: bool,
 }
 
 /// A write under way, or just answered.
@@ -161,19 +171,23 @@ impl Mirror {
         let now = self.clock.elapsed();
         state.writes.retain(|write| write.answered.is_none_or(|(at, _)| now.saturating_sub(at) < LATE));
         let cause = state.cause(&key, version, old.as_deref(), object.as_deref());
-        let (request, actor) = match cause {
+        let (request, actor, sure) = match cause {
             Some(index) => {
                 let write = &mut state.writes[index];
                 write.seen = true;
-                (Some(write.request), write.actor.clone())
+                (
+                    Some(write.request),
+                    write.actor.clone(),
+                    write.answered.is_some_and(|(_, told)| told == Some(version)),
+                )
             }
-            None => (None, Actor::Server),
+            None => (None, Actor::Server, false),
         };
         let Key { group, resource, namespace, name } = key;
         let change =
             Change { request, kind, group, resource, namespace, name, resource_version: version, old, new: object };
         let at = self.transcript.change(now, actor, change);
-        state.recorded.insert(version, (at, request));
+        state.recorded.insert(version, Recorded { at, request, sure });
         drop(state);
         self.news.notify_waiters();
     }
@@ -266,12 +280,13 @@ impl State {
             return false;
         }
         let Some(version) = version.filter(|_| !evicts) else { return !seen };
-        if let Some((at, told)) = self.recorded.get_mut(&version) {
-            if *told != Some(request) {
+        if let Some(recorded) = self.recorded.get_mut(&version) {
+            if !recorded.sure && recorded.request != Some(request) {
                 // Another write was under way at the same object, and the change was taken for its.
-                transcript.attribute(*at, actor, request);
-                *told = Some(request);
+                transcript.attribute(recorded.at, actor, request);
+                recorded.request = Some(request);
             }
+            recorded.sure = true;
             self.writes[index].seen = true;
             return false;
         }
@@ -397,6 +412,7 @@ mod tests {
             mirror.begin(idle, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
             mirror.end(idle, true, Some(&object(5))).await;
             assert!(clock.elapsed() < PATIENCE);
+            assert_eq!(changes(&transcript)[0].1, Some(request), "it does not take the change of the one before");
             let lost = ask(&transcript, &Actor::User);
             mirror.begin(lost, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
             mirror.end(lost, true, Some(&object(9))).await;
