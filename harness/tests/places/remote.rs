@@ -1,7 +1,7 @@
 //! The suite on servers that are reached over HTTPS only: `plumbline run` as its users call it, against `plumbline serve`, and against
 //! etcd and kube-apiserver where they are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -174,9 +174,8 @@ fn external() {
     let controllers = std::thread::spawn(move || {
         run_wall(async {
             let clock = Clock::wall();
-            let all: BTreeSet<Controller> = Controller::ALL.into();
             let launch = Launch {
-                controllers: &all,
+                controllers: &Controller::ALL,
                 flags: &BTreeMap::new(),
                 access: Access::Kubeconfig(Path::new(&kubeconfig)),
                 clock: &clock,
