@@ -478,7 +478,7 @@ impl Controllers {
                 let config = args.config().expect("a configuration");
                 let clients = connect::clients(&args).await.expect("a kubeconfig");
                 let app = App::new(&config, Arc::clone(&clients), Clock::wall(), Metrics::new(), ended);
-                app.run().await.expect("the controllers run");
+                Box::pin(app.run()).await.expect("the controllers run");
             });
         });
         Self { stop, thread: Some(thread) }

@@ -54,7 +54,7 @@ fn subject(server: &ApiServer, election: Option<Election>) -> (Observer, JoinHan
     let app = App::new(&config, clients, clock, Metrics::new(), CancellationToken::new());
     let observer = app.observer();
     let task = tokio::spawn(async move {
-        let ended = app.run().await;
+        let ended = Box::pin(app.run()).await;
         panic!("the controllers ended: {ended:?}");
     });
     (observer, task)

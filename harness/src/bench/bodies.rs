@@ -269,7 +269,11 @@ mod tests {
             counted[world.place(pod).0] += 1;
         }
         let even = World { apps: 4, ..world };
-        assert_eq!([0, 4, 8, 12].map(|pod| even.place(pod)), [(0, 0), (0, 1), (0, 2), (0, 3)], "each on a node of its own");
+        assert_eq!(
+            [0, 4, 8, 12].map(|pod| even.place(pod)),
+            [(0, 0), (0, 1), (0, 2), (0, 3)],
+            "each on a node of its own"
+        );
         assert_eq!(counted, [world.pods_of(0), world.pods_of(1), world.pods_of(2)]);
         assert_eq!((0..3).map(|app| world.namespace(app)).collect::<Vec<_>>(), ["team-000", "team-001", "team-000"]);
     }

@@ -87,7 +87,7 @@ impl Subject for Lied {
         let stop = CancellationToken::new();
         let clock = Clock::simulated(launch.clock.now());
         let app = App::new(&config, clients, clock, Metrics::new(), stop.clone());
-        let task = tokio::spawn(async move { app.run().await.map_err(|error| error.to_string()) });
+        let task = tokio::spawn(async move { Box::pin(app.run()).await.map_err(|error| error.to_string()) });
         Ok(Box::new(Task { handle: task, cut, stop: Some(stop) }))
     }
 }
