@@ -18,9 +18,6 @@ use crate::apiserver::{ApiServer, ApiServerConfig, faults, gc, kubelet, schema, 
 use crate::exit::Exit;
 use crate::time::Clock;
 
-/// How much later than a deletion its consequences come: the controllers of a cluster take their time, too, and clients
-/// look at what waits for them.
-const PAUSE: Duration = Duration::from_secs(1);
 /// How much of the transcript is kept, in bytes, about.
 const TRANSCRIPT: usize = 128 * 1024 * 1024;
 
@@ -67,6 +64,11 @@ pub(super) struct Args {
     /// Loops of the controller manager to run: gc, namespaces, workloads; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
     loops: Vec<Loop>,
+
+    /// How much later than a deletion its consequences come: garbage collection and the end of namespaces. The controllers of
+    /// a cluster take their time, too, and clients look at what waits for them
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "300ms")]
+    loop_delay: Duration,
     /// Admission plugins to switch off: those that expect kubelets, unless said otherwise; or none
     #[arg(
         long,
@@ -225,8 +227,8 @@ async fn run_loops(server: ApiServer, args: &Args) {
     let mut running = tokio::task::JoinSet::new();
     for wanted in &args.loops {
         match wanted {
-            Loop::Gc => running.spawn(gc::collect_garbage(server.clone(), PAUSE)),
-            Loop::Namespaces => running.spawn(gc::terminate_namespaces(server.clone(), PAUSE)),
+            Loop::Gc => running.spawn(gc::collect_garbage(server.clone(), args.loop_delay)),
+            Loop::Namespaces => running.spawn(gc::terminate_namespaces(server.clone(), args.loop_delay)),
             Loop::Workloads => running.spawn(workloads::keep_workloads(server.clone())),
             Loop::None => continue,
         };
