@@ -65,7 +65,11 @@ fn every_scenario_ends_and_is_told_as_json() {
     // 2 nodes with about 10 pods each, by what was replaced before; their taints are the load's.
     let pods = storm.details.iter().find(|detail| detail.name == "pods").map_or(0.0, |detail| detail.value);
     assert!(pods > 10.0, "{storm:?}");
-    assert_eq!((calls(storm, "DELETE", "pods") as f64, calls(storm, "PATCH", "nodes")), (pods, 0), "{storm:?}");
+    // Requests are counted when they are answered, and the scenario ends when the last pod's deletion is seen: a few answers
+    // may still be on their way then, one for each of the eight workers at most.
+    let deletes = calls(storm, "DELETE", "pods") as f64;
+    assert!((pods - 8.0..=pods).contains(&deletes), "{storm:?}");
+    assert_eq!(calls(storm, "PATCH", "nodes"), 0, "{storm:?}");
 }
 
 #[test]
