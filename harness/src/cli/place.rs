@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use regex::Regex;
 
 use super::{Error, duration};
-use crate::cluster::provision::{envtest, k3s, kind, kubeconfig};
+use crate::cluster::provision::{Real, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, Embedded, Remote, Role, Served};
 use crate::fixture::Controller;
 use crate::runner::suite::{self, Arena, Options};
@@ -98,6 +98,13 @@ pub(super) struct PlaceArgs {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 
+    #[command(flatten)]
+    real: RealArgs,
+}
+
+/// What concerns the real API servers, each under a heading of its own.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct RealArgs {
     #[command(flatten, next_help_heading = "Cluster envtest")]
     envtest: envtest::Options,
 
@@ -109,6 +116,19 @@ pub(super) struct PlaceArgs {
 
     #[command(flatten, next_help_heading = "Cluster kubeconfig")]
     found: kubeconfig::Options,
+}
+
+impl RealArgs {
+    /// The real API server of this kind; `None` for the fake one.
+    pub(super) fn of(&self, kind: ClusterKind) -> Option<Real> {
+        match kind {
+            ClusterKind::Fake => None,
+            ClusterKind::Envtest => Some(Real::Envtest(self.envtest.clone())),
+            ClusterKind::K3s => Some(Real::K3s(self.k3s.clone())),
+            ClusterKind::Kind => Some(Real::Kind(self.kind.clone())),
+            ClusterKind::Kubeconfig => Some(Real::Kubeconfig(self.found.clone())),
+        }
+    }
 }
 
 /// A kind of cluster.
@@ -231,10 +251,10 @@ impl PlaceArgs {
             return Err(Error::Usage(next.to_owned()));
         }
         let role = self.role()?;
-        let cluster: Arc<dyn Cluster> = match self.cluster {
-            ClusterKind::Fake if subject.is_virtual() && !self.wall_clock => Arc::new(Embedded { role }),
-            ClusterKind::Fake => Arc::new(Served { role }),
-            _ => self.remote(&logs, external)?,
+        let cluster: Arc<dyn Cluster> = match self.real.of(self.cluster) {
+            None if subject.is_virtual() && !self.wall_clock => Arc::new(Embedded { role }),
+            None => Arc::new(Served { role }),
+            Some(real) => self.remote(&real, &logs, external)?,
         };
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let usual = match self.cluster {
@@ -277,14 +297,8 @@ impl PlaceArgs {
     }
 
     /// Starts, or finds, a real API server.
-    fn remote(&self, logs: &std::path::Path, external: bool) -> Result<Arc<dyn Cluster>, Error> {
-        let started = match self.cluster {
-            ClusterKind::Fake | ClusterKind::Envtest => Remote::start(|| envtest::start(&self.envtest, logs)),
-            ClusterKind::K3s => Remote::start(|| k3s::start(&self.k3s, logs)),
-            ClusterKind::Kind => Remote::start(|| kind::start(&self.kind, logs)),
-            ClusterKind::Kubeconfig => Remote::start(|| kubeconfig::start(&self.found, logs)),
-        };
-        let remote = started.map_err(Error::Environment)?;
+    fn remote(&self, real: &Real, logs: &std::path::Path, external: bool) -> Result<Arc<dyn Cluster>, Error> {
+        let remote = Remote::start(|| real.start(logs)).map_err(Error::Environment)?;
         if external {
             return Ok(Arc::new(remote.unseen()));
         }

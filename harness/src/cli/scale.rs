@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
-use super::place::{ClusterKind, controller, variable};
+use super::place::{ClusterKind, RealArgs, controller, variable};
 use super::{Error, duration, talk};
-use crate::cluster::provision::{envtest, k3s, kind, kubeconfig};
 use crate::exit::Exit;
 use crate::fixture::Controller;
 use crate::scale::{self, Cluster, Options, Report, Scenario, Shape, Told, subject::Command};
@@ -102,17 +101,8 @@ struct ClusterArgs {
     #[arg(long, value_enum, default_value_t = ClusterKind::Fake)]
     cluster: ClusterKind,
 
-    #[command(flatten, next_help_heading = "Cluster envtest")]
-    envtest: envtest::Options,
-
-    #[command(flatten, next_help_heading = "Cluster k3s")]
-    k3s: k3s::Options,
-
-    #[command(flatten, next_help_heading = "Cluster kind")]
-    kind: kind::Options,
-
-    #[command(flatten, next_help_heading = "Cluster kubeconfig")]
-    found: kubeconfig::Options,
+    #[command(flatten)]
+    real: RealArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -188,13 +178,7 @@ fn options(args: &Args, temporary: &Path) -> Result<Options, Error> {
         let why = "--vs and --curve need a fresh cluster each time: use another --cluster than kubeconfig";
         return Err(Error::Usage(why.to_owned()));
     }
-    let cluster = match cluster.cluster {
-        ClusterKind::Fake => Cluster::Fake,
-        ClusterKind::Envtest => Cluster::Envtest(cluster.envtest.clone()),
-        ClusterKind::K3s => Cluster::K3s(cluster.k3s.clone()),
-        ClusterKind::Kind => Cluster::Kind(cluster.kind.clone()),
-        ClusterKind::Kubeconfig => Cluster::Kubeconfig(cluster.found.clone()),
-    };
+    let cluster = cluster.real.of(cluster.cluster).map_or(Cluster::Fake, Cluster::Real);
     let mut scenarios = args.scenario.clone();
     scenarios.dedup();
     Ok(Options {

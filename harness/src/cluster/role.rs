@@ -59,9 +59,10 @@ impl Role {
 
 fn account(subject: &Value) -> Option<String> {
     let text = |field: &str| subject[field].as_str().filter(|text| !text.is_empty());
-    (text("kind")? == "ServiceAccount")
-        .then_some(())
-        .and_then(|()| Some(format!("system:serviceaccount:{}:{}", text("namespace")?, text("name")?)))
+    if text("kind")? != "ServiceAccount" {
+        return None;
+    }
+    Some(format!("system:serviceaccount:{}:{}", text("namespace")?, text("name")?))
 }
 
 #[cfg(test)]

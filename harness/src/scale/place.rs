@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Error;
 use crate::apiserver::discovery::KUBERNETES_VERSION;
-use crate::cluster::provision::{self, Server, envtest, k3s, kind, kubeconfig};
+use crate::cluster::provision::{Real, Server};
 use crate::process::{self, Guarded, Start};
 use crate::time::Clock;
 
@@ -21,14 +21,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 pub enum Cluster {
     /// `plumbline serve` over HTTPS, as a process of its own.
     Fake,
-    /// etcd and kube-apiserver.
-    Envtest(envtest::Options),
-    /// k3s in a container.
-    K3s(k3s::Options),
-    /// kind.
-    Kind(kind::Options),
-    /// One that is there already and needs nobody.
-    Kubeconfig(kubeconfig::Options),
+    /// A real one; if it is there already, one that nobody needs.
+    Real(Real),
 }
 
 /// A cluster that answers. Dropping it ends what was started for it.
@@ -52,14 +46,10 @@ impl Place {
     pub(super) async fn start(cluster: &Cluster, folder: &Path) -> Result<Self, Error> {
         let failed = |error: &dyn std::fmt::Display| Error::Environment(error.to_string());
         std::fs::create_dir_all(folder).map_err(|error| failed(&format!("{}: {error}", folder.display())))?;
-        let started = match cluster {
+        let server = match cluster {
             Cluster::Fake => return fake(folder).await,
-            Cluster::Envtest(options) => envtest::start(options, folder).await,
-            Cluster::K3s(options) => k3s::start(options, folder).await,
-            Cluster::Kind(options) => kind::start(options, folder).await,
-            Cluster::Kubeconfig(options) => kubeconfig::start(options, folder).await,
+            Cluster::Real(real) => real.start(folder).await.map_err(|error| failed(&error))?,
         };
-        let server: Server = started.map_err(|error: provision::EnvironmentError| failed(&error))?;
         if !server.allows_disruption {
             let why = "this makes and deletes nodes: say --allow-disruptive if nobody needs the cluster";
             return Err(Error::Usage(why.to_owned()));

@@ -103,8 +103,8 @@ fn ratios(
     }
 }
 
-/// Resources that quotas know beside `count/…` and fully qualified ones.
-const QUOTA_RESOURCES: [&str; 17] = [
+/// Resources that quotas know and that come in any amount, beside `count/…` and fully qualified ones.
+const AMOUNTS: [&str; 10] = [
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -115,16 +115,8 @@ const QUOTA_RESOURCES: [&str; 17] = [
     "limits.cpu",
     "limits.memory",
     "limits.ephemeral-storage",
-    "pods",
-    "services",
-    "services.nodeports",
-    "services.loadbalancers",
-    "resourcequotas",
-    "replicationcontrollers",
-    "secrets",
 ];
-const MORE_QUOTA_RESOURCES: [&str; 2] = ["configmaps", "persistentvolumeclaims"];
-/// Resources that come in whole numbers.
+/// Resources that quotas know and that come in whole numbers.
 const WHOLE: [&str; 9] = [
     "pods",
     "services",
@@ -177,8 +169,8 @@ fn quota_resource(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
         }
         return;
     }
-    let known = QUOTA_RESOURCES.contains(&name)
-        || MORE_QUOTA_RESOURCES.contains(&name)
+    let known = AMOUNTS.contains(&name)
+        || WHOLE.contains(&name)
         || name.starts_with("hugepages-")
         || name.starts_with("requests.hugepages-");
     if !name.contains('/') && !known {

@@ -29,6 +29,35 @@ use futures::future::BoxFuture;
 
 use crate::fixture::Controller;
 
+/// Which real API server, and how it is started or found.
+#[derive(Clone, Debug)]
+pub enum Real {
+    /// etcd and kube-apiserver as processes.
+    Envtest(envtest::Options),
+    /// k3s in a container.
+    K3s(k3s::Options),
+    /// kind, through its command line.
+    Kind(kind::Options),
+    /// One that is there already.
+    Kubeconfig(kubeconfig::Options),
+}
+
+impl Real {
+    /// Starts or finds it; logs go to `logs`.
+    ///
+    /// # Errors
+    ///
+    /// What is missing or does not start, and what to do.
+    pub async fn start(&self, logs: &Path) -> Result<Server, EnvironmentError> {
+        match self {
+            Self::Envtest(options) => envtest::start(options, logs).await,
+            Self::K3s(options) => k3s::start(options, logs).await,
+            Self::Kind(options) => kind::start(options, logs).await,
+            Self::Kubeconfig(options) => kubeconfig::start(options, logs).await,
+        }
+    }
+}
+
 /// A Kubernetes API server that answers.
 #[derive(Debug)]
 pub struct Server {
