@@ -157,6 +157,32 @@ async fn a_standby_reads_and_waits_and_writes_nothing() {
     assert_eq!(writes(&log), Vec::<String>::new());
 }
 
+/// It sees every pod of the cluster go, for weeks, and takes nothing from its queues.
+#[tokio::test(start_paused = true)]
+async fn a_standby_gathers_no_work() {
+    let generation = AtomicUsize::new(0);
+    let (clients, log) = serve(move |line| match line {
+        "GET /api/v1/pods" => {
+            let uid = generation.fetch_add(1, Ordering::Relaxed);
+            list(&[
+                json!({ "metadata": { "name": "p", "namespace": "ns", "uid": uid.to_string(), "resourceVersion": "3" },
+                "spec": { "nodeName": "n1" } }),
+            ])
+        }
+        "GET /api/v1/pods (watch)" => failure(410, "Expired"),
+        line if line.contains("/leases/l") => (200, lease("somebody")),
+        _ => empty(),
+    });
+    let (stop, metrics) = (CancellationToken::new(), Metrics::new());
+    let config = Config { controllers: [Controller::TaintEviction].into(), ..elected("me") };
+    let app = tokio::spawn(App::new(&config, clients, clock(), metrics.clone(), stop.clone()).run());
+    pass(Duration::from_mins(2)).await;
+    assert!(log.lock().unwrap().iter().filter(|line| *line == "GET /api/v1/pods").count() > 3, "pods went");
+    assert_eq!(metrics.value("workqueue_depth", &[("name", "noexec_taint_pod")]), Some(0.0));
+    stop.cancel();
+    assert!(app.await.unwrap().is_ok());
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_leader_works_and_releases_the_lease_as_the_last_thing_it_does() {
     let (clients, log) = serve(|line| match line {

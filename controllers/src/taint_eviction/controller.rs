@@ -8,12 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::{join, join_all, join4};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::decide::{EvictionPlan, decide, no_execute, shard};
+use super::decide::{decide, no_execute, shard};
 use super::evict::{EVICTION_WORKERS, Evictor};
 use super::schedule::PodRef;
 use super::{NODE_UPDATE_CHANNEL_SIZE, POD_UPDATE_CHANNEL_SIZE, UPDATE_WORKER_SIZE};
@@ -43,9 +44,14 @@ pub fn start(env: &Env) -> Run {
         let updates = node_updates.clone();
         move |change| node_changed(&updates, change)
     });
+    let running = Arc::new(AtomicBool::new(false));
     pods.on_change({
-        let (updates, nodes) = (pod_updates.clone(), nodes.lister());
-        move |change| pod_changed(&updates, &nodes, change)
+        let (updates, nodes, running) = (pod_updates.clone(), nodes.lister(), Arc::clone(&running));
+        move |change| {
+            if is_set(&running) {
+                pod_changed(&updates, &nodes, change);
+            }
+        }
     });
     let evictor = Arc::new(Evictor::new(env, pods.lister(), nodes.lister()));
     let timers = Arc::downgrade(&evictor);
@@ -59,7 +65,17 @@ pub fn start(env: &Env) -> Run {
         clock: env.clock.clone(),
         stop: env.stop.clone(),
     };
-    Box::pin(async move { controller.run().await })
+    Box::pin(async move {
+        running.fetch_or(true, Ordering::AcqRel);
+        controller.run().await;
+    })
+}
+
+/// Whether the controller runs. A replica that waits for its turn sees every pod come and go and takes nothing from the
+/// queue, which would grow for ever; when it starts, the first look at each node is at all its pods anyway. For that the
+/// flag is read with a write: who sees it unset changed the cache before the controller's first look.
+fn is_set(running: &AtomicBool) -> bool {
+    running.fetch_or(false, Ordering::AcqRel)
 }
 
 /// Queues a node whose `NoExecute` taints changed, that came or that went.
@@ -185,7 +201,7 @@ impl Controller {
         let now = self.clock.now();
         let Some(pod) = self.pods.get(&update.pod.key).filter(|pod| pod.uid() == &*update.pod.uid) else {
             // Gone, or another pod has its name: that one has an update of its own.
-            self.evictor.follow(&update.pod, EvictionPlan::Keep, now);
+            self.evictor.gone(&update.pod);
             return;
         };
         if pod.spec.node_name != *update.node {

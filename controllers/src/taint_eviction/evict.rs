@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::decide::{EvictionPlan, condition, decide};
-use super::schedule::{Due, PodRef, Schedule};
+use super::schedule::{Due, PodRef, Schedule, Step};
 use super::{DELETE_RETRIES, DELETE_RETRY_PAUSE};
 use crate::actions::{Action, status_patch};
 use crate::apply::{Reader, Writer};
@@ -92,16 +92,29 @@ impl Evictor {
 
     /// Brings the eviction of `pod` in line with `plan`.
     pub(super) fn follow(&self, pod: &PodRef, plan: EvictionPlan, now: Timestamp) {
-        let step = self.schedule().follow(pod, plan);
-        if step.cancelled {
-            self.event(&pod.key, "Cancelling deletion of Pod");
-        }
+        let step = self.schedule().follow(pod, plan, now);
+        self.cancelled(pod, step);
         if step.fire {
             self.due.add(Due { pod: pod.clone(), fire_at: now });
         }
         // Only a deadline that came or went is news to the timers.
         if step.cancelled || matches!(plan, EvictionPlan::At(_)) {
             self.changed.notify_one();
+        }
+    }
+
+    /// The pod is gone, or another one has its name.
+    pub(super) fn gone(&self, pod: &PodRef) {
+        let step = self.schedule().gone(&pod.uid);
+        self.cancelled(pod, step);
+        if step.cancelled {
+            self.changed.notify_one();
+        }
+    }
+
+    fn cancelled(&self, pod: &PodRef, step: Step) {
+        if step.cancelled {
+            self.event(&pod.key, "Cancelling deletion of Pod");
         }
     }
 
@@ -132,12 +145,15 @@ impl Evictor {
     /// Evicts one pod whose time has come: five quick tries the first time, one per back-off after that,
     /// until it is done or no longer due (N-086).
     pub(super) async fn evict(&self, due: Due) -> Outcome {
+        if !self.schedule().begin(&due) {
+            return Outcome::Forget;
+        }
         let first = self.due.num_requeues(&due) == 0;
         match self.verdict(&due.pod) {
             Verdict::Due if first => self.event(&due.pod.key, "Marking for deletion Pod"),
             Verdict::Due => {}
             verdict => {
-                self.finish(&due.pod);
+                self.schedule().finish(&due);
                 // A pod that went between two tries went as announced: nothing was called off.
                 if first || verdict == Verdict::Tolerated {
                     self.event(&due.pod.key, "Cancelling deletion of Pod");
@@ -152,7 +168,14 @@ impl Evictor {
                     if matches!(tried, Tried::Deleted) {
                         self.metrics.taint_eviction(self.latency(&due));
                     }
-                    self.finish(&due.pod);
+                    self.schedule().finish(&due);
+                    return Outcome::Forget;
+                }
+                Err(_) if number == tries && !self.schedule().fail(&due) => {
+                    // Called off during the try: only now is it certain that the pod stays, unless it went by itself.
+                    if self.verdict(&due.pod) != Verdict::Gone {
+                        self.event(&due.pod.key, "Cancelling deletion of Pod");
+                    }
                     return Outcome::Forget;
                 }
                 Err(error) if number == tries => {
@@ -204,10 +227,6 @@ impl Evictor {
     /// From the deadline to now, for the metric (N-091).
     fn latency(&self, due: &Due) -> Duration {
         Duration::try_from(self.clock.now().duration_since(due.fire_at)).unwrap_or_default()
-    }
-
-    fn finish(&self, pod: &PodRef) {
-        self.schedule().finish(&pod.uid);
     }
 
     /// Events name the pod only, with no UID, as upstream's do.

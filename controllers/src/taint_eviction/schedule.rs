@@ -1,12 +1,15 @@
 //! Evictions that wait for their time, at most one per pod UID. PURE.
 //!
 //! ```text
-//!             At(t)                 due at t
-//!  nothing ───────────► waiting ─────────────► running ──► nothing
-//!     │                    │ Keep, pod gone: cancelled       ▲
-//!     │ Now                └─ Now: cancelled, then ──────────┤
-//!     └──────────────────────────────────────────────────────┘
+//!             At(t)                 due at t                done
+//!  nothing ───────────► waiting ─────────────► running ──────────► nothing
+//!     │                    │ Keep, pod gone: cancelled  ▲    │ failed
+//!     │ Now                └─ Now: cancelled, then ─────┤    ▼
+//!     └─────────────────────────────────────────────────┘  failing ── Keep: cancelled; pod gone ─► nothing
 //! ```
+//!
+//! An eviction that is called off after its time has come ends with the try it is in, at once if there is
+//! none; what comes after that counts from nothing: a new taint gives the pod a new time.
 //!
 //! A waiting eviction keeps its first deadline whatever later taints or tolerations would give it
 //! (N-017, N-080); that holds for changes at the same instant as well. Entries belong to a UID, so a pod
@@ -53,20 +56,41 @@ pub struct Due {
 pub struct Schedule {
     waiting: BTreeMap<Arc<str>, Due>,
     deadlines: BTreeSet<(Timestamp, Arc<str>)>,
-    running: BTreeSet<Arc<str>>,
+    running: BTreeMap<Arc<str>, Running>,
+}
+
+/// An eviction whose time has come, until it is done or called off.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Running {
+    fire_at: Timestamp,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stage {
+    /// No worker has taken it up yet.
+    Fired,
+    /// A try is under way.
+    Trying,
+    /// A try failed and the next one waits for its back-off.
+    Failing,
 }
 
 impl Schedule {
-    /// Brings the entry of `pod` in line with `plan`. A deadline that has come already is [`Self::due`] at once.
-    pub fn follow(&mut self, pod: &PodRef, plan: EvictionPlan) -> Step {
+    /// Brings the entry of `pod` in line with `plan` as of `now`. A deadline that has come already is [`Self::due`] at once.
+    pub fn follow(&mut self, pod: &PodRef, plan: EvictionPlan, now: Timestamp) -> Step {
         match plan {
-            EvictionPlan::Keep => Step { cancelled: self.cancel(&pod.uid), fire: false },
+            EvictionPlan::Keep => {
+                // Whether a try under way succeeds is not known yet: its end says what became of the pod.
+                let idle = self.running.remove(&pod.uid).is_some_and(|running| running.stage != Stage::Trying);
+                Step { cancelled: self.cancel(&pod.uid) || idle, fire: false }
+            }
             EvictionPlan::Now => {
-                if self.running.contains(&pod.uid) {
+                if self.running.contains_key(&pod.uid) {
                     return Step::default();
                 }
                 let cancelled = self.cancel(&pod.uid);
-                self.running.insert(Arc::clone(&pod.uid));
+                self.running.insert(Arc::clone(&pod.uid), Running { fire_at: now, stage: Stage::Fired });
                 Step { cancelled, fire: true }
             }
             EvictionPlan::At(_) if self.has(&pod.uid) => Step::default(),
@@ -78,8 +102,14 @@ impl Schedule {
         }
     }
 
-    /// Calls off a waiting eviction and says whether there was one. A running one goes on.
-    pub fn cancel(&mut self, uid: &str) -> bool {
+    /// The pod is gone. An eviction that no try was made of is cancelled; after a try it went as announced.
+    pub fn gone(&mut self, uid: &str) -> Step {
+        let untried = self.running.remove(uid).is_some_and(|running| running.stage == Stage::Fired);
+        Step { cancelled: self.cancel(uid) || untried, fire: false }
+    }
+
+    /// Calls off a waiting eviction and says whether there was one.
+    fn cancel(&mut self, uid: &str) -> bool {
         let Some(due) = self.waiting.remove(uid) else { return false };
         self.deadlines.remove(&(due.fire_at, due.pod.uid));
         true
@@ -94,7 +124,7 @@ impl Schedule {
             }
             self.deadlines.pop_first();
             if let Some(eviction) = self.waiting.remove(&uid) {
-                self.running.insert(uid);
+                self.running.insert(uid, Running { fire_at, stage: Stage::Fired });
                 due.push(eviction);
             }
         }
@@ -106,9 +136,29 @@ impl Schedule {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// A running eviction is over, whatever came of it.
-    pub fn finish(&mut self, uid: &str) {
-        self.running.remove(uid);
+    /// A try starts. Says whether to make it: not if the eviction was called off since it fired.
+    pub fn begin(&mut self, due: &Due) -> bool {
+        self.stage(due, Stage::Trying)
+    }
+
+    /// A try failed, the next one waits. Says whether there is to be one: not if the eviction was called off meanwhile.
+    pub fn fail(&mut self, due: &Due) -> bool {
+        self.stage(due, Stage::Failing)
+    }
+
+    fn stage(&mut self, due: &Due, stage: Stage) -> bool {
+        let Some(running) = self.running.get_mut(&due.pod.uid).filter(|running| running.fire_at == due.fire_at) else {
+            return false;
+        };
+        running.stage = stage;
+        true
+    }
+
+    /// A running eviction is over, whatever came of it. One that the pod got since then stays.
+    pub fn finish(&mut self, due: &Due) {
+        if self.running.get(&due.pod.uid).is_some_and(|running| running.fire_at == due.fire_at) {
+            self.running.remove(&due.pod.uid);
+        }
     }
 
     /// How many evictions wait or run.
@@ -122,6 +172,6 @@ impl Schedule {
     }
 
     fn has(&self, uid: &str) -> bool {
-        self.waiting.contains_key(uid) || self.running.contains(uid)
+        self.waiting.contains_key(uid) || self.running.contains_key(uid)
     }
 }

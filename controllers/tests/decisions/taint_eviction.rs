@@ -3,7 +3,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use plumbline_controllers::runtime::cache::ObjectKey;
 use plumbline_controllers::taint_eviction::decide::{EvictionPlan, decide, no_execute, shard};
-use plumbline_controllers::taint_eviction::schedule::{PodRef, Schedule, Step};
+use plumbline_controllers::taint_eviction::schedule::{Due, PodRef, Schedule, Step};
 use plumbline_controllers::views::taint::{Taint, Toleration};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -87,6 +87,10 @@ fn pod(uid: &str) -> PodRef {
     PodRef { uid: uid.into(), key: ObjectKey::new("ns", "p") }
 }
 
+fn fired(uid: &str, seconds: f64) -> Due {
+    Due { pod: pod(uid), fire_at: at(seconds) }
+}
+
 const NOTHING: Step = Step { cancelled: false, fire: false };
 const FIRE: Step = Step { cancelled: false, fire: true };
 const CANCELLED: Step = Step { cancelled: true, fire: false };
@@ -95,11 +99,11 @@ const CANCELLED_AND_FIRE: Step = Step { cancelled: true, fire: true };
 #[test]
 fn untolerated_fires_at_once_and_only_once() {
     let mut schedule = Schedule::default();
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now), FIRE);
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now), NOTHING);
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(5.0))), NOTHING);
-    schedule.finish("1");
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now), FIRE);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, t0()), FIRE);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, t0()), NOTHING);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(5.0)), t0()), NOTHING);
+    schedule.finish(&fired("1", 0.0));
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, t0()), FIRE);
 }
 
 #[rstest]
@@ -108,8 +112,8 @@ fn untolerated_fires_at_once_and_only_once() {
 #[case::n_080_zero(0.0)]
 fn the_first_deadline_stays(#[case] second: f64) {
     let mut schedule = Schedule::default();
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(10.0))), NOTHING);
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(second))), NOTHING);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(10.0)), t0()), NOTHING);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(second)), t0()), NOTHING);
     assert_eq!(schedule.next_deadline(), Some(at(10.0)));
     assert!(schedule.due(at(9.999)).is_empty());
     assert_eq!(schedule.due(at(10.0)).len(), 1);
@@ -118,34 +122,34 @@ fn the_first_deadline_stays(#[case] second: f64) {
 #[test]
 fn n_002_zero_seconds_fire_at_once() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), EvictionPlan::At(t0()));
+    schedule.follow(&pod("1"), EvictionPlan::At(t0()), t0());
     assert_eq!(schedule.due(t0()).len(), 1);
 }
 
 #[test]
 fn n_016_losing_the_toleration_cancels_and_fires() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), EvictionPlan::At(at(100.0)));
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now), CANCELLED_AND_FIRE);
+    schedule.follow(&pod("1"), EvictionPlan::At(at(100.0)), t0());
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, t0()), CANCELLED_AND_FIRE);
     assert_eq!(schedule.next_deadline(), None);
 }
 
 #[test]
 fn n_036_becoming_tolerated_for_ever_cancels() {
     let mut schedule = Schedule::default();
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep), NOTHING);
-    schedule.follow(&pod("1"), EvictionPlan::At(at(60.0)));
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep), CANCELLED);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, t0()), NOTHING);
+    schedule.follow(&pod("1"), EvictionPlan::At(at(60.0)), t0());
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, t0()), CANCELLED);
     assert!(schedule.due(at(1000.0)).is_empty());
 }
 
 #[test]
 fn n_062_a_cancelled_pod_can_be_scheduled_again() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), EvictionPlan::At(at(10.0)));
-    assert!(schedule.cancel("1"));
-    assert!(!schedule.cancel("1"));
-    schedule.follow(&pod("1"), EvictionPlan::At(at(30.0)));
+    schedule.follow(&pod("1"), EvictionPlan::At(at(10.0)), t0());
+    assert!(schedule.gone("1").cancelled);
+    assert!(!schedule.gone("1").cancelled);
+    schedule.follow(&pod("1"), EvictionPlan::At(at(30.0)), t0());
     assert!(schedule.due(at(29.0)).is_empty());
     assert_eq!(schedule.due(at(30.0)).len(), 1);
 }
@@ -154,39 +158,70 @@ fn n_062_a_cancelled_pod_can_be_scheduled_again() {
 fn n_061_several_fire_in_order_of_their_deadlines() {
     let mut schedule = Schedule::default();
     for (uid, seconds) in [("1", 25.0), ("2", 5.0), ("3", 15.0), ("4", 99.0)] {
-        schedule.follow(&pod(uid), EvictionPlan::At(at(seconds)));
+        schedule.follow(&pod(uid), EvictionPlan::At(at(seconds)), t0());
     }
     let uids: Vec<Arc<str>> = schedule.due(at(25.0)).into_iter().map(|due| due.pod.uid).collect();
     assert_eq!(uids, ["2".into(), "3".into(), "1".into()]);
     assert_eq!(schedule.next_deadline(), Some(at(99.0)));
     for uid in ["1", "2", "3"] {
-        assert_eq!(schedule.follow(&pod(uid), EvictionPlan::Now), NOTHING, "it runs");
+        assert_eq!(schedule.follow(&pod(uid), EvictionPlan::Now, t0()), NOTHING, "it runs");
     }
 }
 
 #[test]
 fn n_082_another_uid_under_the_name_has_its_own_deadline() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("old"), EvictionPlan::At(at(10.0)));
-    schedule.follow(&pod("new"), EvictionPlan::At(at(20.0)));
-    assert!(schedule.cancel("old"));
+    schedule.follow(&pod("old"), EvictionPlan::At(at(10.0)), t0());
+    schedule.follow(&pod("new"), EvictionPlan::At(at(20.0)), t0());
+    assert!(schedule.gone("old").cancelled);
     assert_eq!(schedule.next_deadline(), Some(at(20.0)));
 }
 
 #[test]
 fn n_085_the_end_of_one_eviction_leaves_the_next_one_cancellable() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("old"), EvictionPlan::Now);
-    schedule.follow(&pod("new"), EvictionPlan::At(at(9.0)));
-    schedule.finish("old");
-    assert!(schedule.cancel("new"));
+    schedule.follow(&pod("old"), EvictionPlan::Now, t0());
+    schedule.follow(&pod("new"), EvictionPlan::At(at(9.0)), t0());
+    schedule.finish(&fired("old", 0.0));
+    assert!(schedule.gone("new").cancelled);
+    assert_eq!(schedule, Schedule::default());
+}
+
+/// What is known of a pod changes after its time has come: in which stage, and whether it is gone or may stay.
+#[rstest]
+#[case::no_try_yet(&[], false, CANCELLED)]
+#[case::no_try_yet_and_gone(&[], true, CANCELLED)]
+#[case::in_a_try(&["begin"], false, NOTHING)]
+#[case::in_a_try_and_gone(&["begin"], true, NOTHING)]
+#[case::between_two_tries(&["begin", "fail"], false, CANCELLED)]
+#[case::between_two_tries_and_gone(&["begin", "fail"], true, NOTHING)]
+#[case::in_the_second_try(&["begin", "fail", "begin"], false, NOTHING)]
+fn an_eviction_is_called_off(#[case] stages: &[&str], #[case] gone: bool, #[case] step: Step) {
+    let mut schedule = Schedule::default();
+    schedule.follow(&pod("1"), EvictionPlan::At(at(1.0)), t0());
+    let due = schedule.due(at(1.0)).remove(0);
+    for stage in stages {
+        assert!(if *stage == "begin" { schedule.begin(&due) } else { schedule.fail(&due) });
+    }
+    let called_off = if gone { schedule.gone("1") } else { schedule.follow(&pod("1"), EvictionPlan::Keep, at(2.0)) };
+    assert_eq!(called_off, step);
+    assert!(!schedule.fail(&due), "no other try");
+    assert!(!schedule.begin(&due));
     assert_eq!(schedule, Schedule::default());
 }
 
 #[test]
-fn a_running_eviction_cannot_be_cancelled() {
+fn a_failing_eviction_that_was_called_off_leaves_the_next_one_its_own_time() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), EvictionPlan::At(at(1.0)));
-    schedule.due(at(1.0));
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep), NOTHING);
+    schedule.follow(&pod("1"), EvictionPlan::At(at(1.0)), t0());
+    let old = schedule.due(at(1.0)).remove(0);
+    assert!(schedule.begin(&old) && schedule.fail(&old));
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(2.0)), at(2.0)), NOTHING, "it goes on");
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, at(3.0)), CANCELLED);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(34.0)), at(4.0)), NOTHING);
+    assert!(!schedule.begin(&old), "its retry comes to nothing");
+    schedule.finish(&old);
+    assert_eq!(schedule.due(at(34.0)), [fired("1", 34.0)]);
+    schedule.finish(&old);
+    assert!(schedule.begin(&fired("1", 34.0)));
 }
