@@ -11,6 +11,7 @@ use http::{Method, Request};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Client, Resource};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -137,7 +138,8 @@ impl Reader {
         plural: &str,
         key: &ObjectKey,
     ) -> Result<T, ApiError> {
-        let path = format!("{}/namespaces/{}/{plural}/{}/scale", root(api_version), key.namespace, key.name);
+        let name = segment(&key.name);
+        let path = format!("{}/namespaces/{}/{plural}/{name}/scale", root(api_version), key.namespace);
         request(&self.client, Method::GET, &path, JSON, None).await
     }
 
@@ -180,7 +182,16 @@ async fn request<T: DeserializeOwned>(
 }
 
 fn root(api_version: &str) -> String {
-    if api_version.contains('/') { format!("/apis/{api_version}") } else { format!("/api/{api_version}") }
+    match api_version.split_once('/') {
+        Some((group, version)) => format!("/apis/{}/{}", segment(group), segment(version)),
+        None => format!("/api/{}", segment(api_version)),
+    }
+}
+
+/// A part of a path. What owner references say may be anything that somebody wrote there.
+fn segment(text: &str) -> PercentEncode<'_> {
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+    utf8_percent_encode(text, KEPT)
 }
 
 fn pod_path(pod: &ObjectKey, subresource: &str) -> String {

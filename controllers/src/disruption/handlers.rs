@@ -124,7 +124,7 @@ impl Handlers {
     fn pods_changed_owner(&self, uid: &str) {
         let pods = self.pods.by_index(BY_CONTROLLER, uid);
         // Pods of one owner mostly have the same labels, and so the same budgets.
-        for pods in pods.chunk_by(|a, b| a.labels().is(b.labels())) {
+        for pods in pods.chunk_by(|a, b| a.labels().is(b.labels()) && a.namespace() == b.namespace()) {
             let Some(pod) = pods.first() else { continue };
             self.budgets_of(pod).iter().for_each(|pdb| self.queues.budget_changed(pdb.key()));
         }

@@ -42,6 +42,8 @@ pub(super) enum OwnerError {
     GroupVersion(String),
     #[error("no matches for kind {} in version {}", go::quote(kind), go::quote(api_version))]
     NoMatch { kind: String, api_version: String },
+    #[error("invalid resource name {}: [{}]", go::quote(.0), .1)]
+    Name(String, String),
     #[error("{0} does not implement the scale subresource")]
     NoScale(String),
     #[error("found no controllers for pod {}", go::quote(.0))]
@@ -134,6 +136,7 @@ impl Owners {
         };
         let resource = resources.resources.iter().find(|resource| is_kind(resource, &owner.kind));
         let plural = resource.map(|resource| resource.name.as_str()).ok_or_else(|| no_match(owner))?;
+        path_segment(&owner.name)?;
         let key = ObjectKey::new(namespace, owner.name.as_str());
         match self.reader.get_scale::<ScaleView>(api_version, plural, &key).await {
             Ok(scale) if scale.uid() == &*owner.uid => Ok(Some((owner.uid.clone(), scale.spec.replicas))),
@@ -167,6 +170,16 @@ fn group_of(api_version: &str) -> Result<&str, OwnerError> {
         Some((_, rest)) if rest.contains('/') => Err(OwnerError::GroupVersion(api_version.to_owned())),
         Some((group, _)) => Ok(group),
     }
+}
+
+/// What client-go demands of a name before it puts it into a path.
+fn path_segment(name: &str) -> Result<(), OwnerError> {
+    let parts = ["/", "%"].into_iter().filter(|part| name.contains(part));
+    let invalid = match name {
+        "." | ".." => format!("may not be '{name}'"),
+        _ => parts.map(|part| format!("may not contain '{part}'")).collect::<Vec<_>>().join(" "),
+    };
+    if invalid.is_empty() { Ok(()) } else { Err(OwnerError::Name(name.to_owned(), invalid)) }
 }
 
 fn no_match(owner: &Owner) -> OwnerError {
