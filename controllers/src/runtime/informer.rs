@@ -182,6 +182,7 @@ impl<V: CacheObject> Informer<V> {
             Event::Listed(views) => {
                 listed.extend(views.into_iter().map(|view| self.store.held(&view).unwrap_or_else(|| Arc::new(view))));
             }
+            Event::Unlisted(view) => listed.retain(|held| held.place() != view.place()),
             Event::Done => {
                 let changes = self.store.replace(std::mem::take(listed));
                 self.deliver(&changes);

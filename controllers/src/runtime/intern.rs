@@ -4,7 +4,7 @@
 //! doubled since the last sweep, so that memory follows what is cached, not what ever was. Pools are the process's:
 //! sharing changes no answer, only where it is kept.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
@@ -177,6 +177,12 @@ impl Deref for Text {
 impl Borrow<str> for Text {
     fn borrow(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<Cow<'_, str>> for Text {
+    fn from(text: Cow<'_, str>) -> Self {
+        Self::new(&text)
     }
 }
 

@@ -3,6 +3,8 @@
 //! No schema is compiled: a view names the few field numbers it keeps (from the `generated.proto` of its API group) and
 //! everything else is stepped over unread. Numbers and wire types never change meaning between versions of Kubernetes.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 
 /// What every body and every object of a watch begins with.
@@ -20,9 +22,6 @@ pub enum ProtoError {
     /// A field has another type than expected.
     #[error("protobuf: a field has another type than expected")]
     Type,
-    /// A text is no UTF-8.
-    #[error("protobuf: a text is not UTF-8")]
-    Text,
     /// The four bytes are missing that every Kubernetes message begins with.
     #[error("protobuf: not a Kubernetes message")]
     Magic,
@@ -45,9 +44,10 @@ impl<'a> Value<'a> {
         if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(ProtoError::Type) }
     }
 
-    /// As a text.
-    pub fn text(self) -> Result<&'a str, ProtoError> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| ProtoError::Text)
+    /// As a text. Go lets texts through that are not UTF-8; in JSON the server mends them, here we do: whoever may write
+    /// one object must not be able to make the list of all unreadable.
+    pub fn text(self) -> Result<Cow<'a, str>, ProtoError> {
+        self.bytes().map(String::from_utf8_lossy)
     }
 
     /// As the fields of a message.
@@ -78,8 +78,14 @@ impl<'a> Value<'a> {
                 seconds = Some(value.integer()?);
             }
         }
-        Ok(seconds.map(|seconds| Timestamp::from_second(seconds).unwrap_or(Timestamp::MIN)))
+        Ok(seconds.map(clamped))
     }
+}
+
+/// The moment so many seconds after 1970, or the nearest whole second that can be held: jiff's range ends a day before Go's.
+pub fn clamped(seconds: i64) -> Timestamp {
+    let seconds = seconds.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
+    Timestamp::from_second(seconds).unwrap_or_default()
 }
 
 /// The fields of a message in the order they are sent, with their numbers.
@@ -180,9 +186,9 @@ pub fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), NoNumber> {
 ///
 /// # Errors
 /// When there is no such envelope.
-pub fn open(envelope: &[u8]) -> Result<(&str, &[u8]), ProtoError> {
+pub fn open(envelope: &[u8]) -> Result<(Cow<'_, str>, &[u8]), ProtoError> {
     let envelope = envelope.strip_prefix(MAGIC).ok_or(ProtoError::Magic)?;
-    let (mut kind, mut raw): (&str, &[u8]) = ("", &[]);
+    let (mut kind, mut raw): (_, &[u8]) = (Cow::default(), &[]);
     for field in Fields::new(envelope) {
         match field? {
             (1, type_meta) => {
@@ -251,7 +257,7 @@ pub(crate) mod tests {
         let fields: Vec<_> = Fields::new(&bytes).collect::<Result<_, _>>().unwrap();
         let numbers: Vec<u32> = fields.iter().map(|(number, _)| *number).collect();
         assert_eq!(numbers, [1, 2, 3, 4]);
-        assert_eq!((fields[0].1.integer(), fields[1].1.text()), (Ok(-5), Ok("two")));
+        assert_eq!((fields[0].1.integer(), fields[1].1.text()), (Ok(-5), Ok("two".into())));
         assert_eq!((fields[0].1.text(), fields[1].1.integer()), (Err(ProtoError::Type), Err(ProtoError::Type)));
     }
 
@@ -278,7 +284,7 @@ pub(crate) mod tests {
     fn envelopes_open() {
         let body = Message::default().text(1, "x").sealed("PodList");
         let (kind, raw) = open(&body).unwrap();
-        assert_eq!((kind, raw), ("PodList", Message::default().text(1, "x").0.as_slice()));
+        assert_eq!((&*kind, raw), ("PodList", Message::default().text(1, "x").0.as_slice()));
         assert_eq!(open(b"{}"), Err(ProtoError::Magic));
     }
 

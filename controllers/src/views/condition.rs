@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::meta::Moment;
+use super::time;
 use crate::runtime::intern::{Hasher, Pool, Pooled, Shared, Text};
 use crate::runtime::proto::{Fields, ProtoError};
 
@@ -26,8 +27,10 @@ pub mod types {
 #[serde(rename_all = "camelCase", default)]
 pub struct PodCondition {
     /// Last probe; written as `null` when unknown, as Go's zero time is.
+    #[serde(deserialize_with = "time::time")]
     pub last_probe_time: Option<Timestamp>,
     /// When `status` last changed, whole seconds.
+    #[serde(deserialize_with = "time::time")]
     pub last_transition_time: Option<Timestamp>,
     /// For people.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -85,7 +88,9 @@ impl Pooled for Said {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Incoming {
+    #[serde(deserialize_with = "time::time")]
     last_probe_time: Option<Timestamp>,
+    #[serde(deserialize_with = "time::time")]
     last_transition_time: Option<Timestamp>,
     message: Text,
     observed_generation: i64,
@@ -195,6 +200,7 @@ pub fn update_pod_condition(conditions: &mut Vec<PodCondition>, mut new: PodCond
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     /// When `status` last changed, whole seconds.
+    #[serde(deserialize_with = "time::time")]
     pub last_transition_time: Option<Timestamp>,
     /// For people; may be empty, never absent.
     pub message: String,

@@ -1,5 +1,6 @@
 //! Metadata as the caches keep it, and the accessors shared by all views.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -361,10 +362,11 @@ impl Kept for TtlAnnotation {
     fn protobuf(metadata: Fields<'_>) -> Result<Self, ProtoError> {
         let mut ttl = None;
         for field in metadata {
-            if let (ANNOTATIONS, value) = field?
-                && let (TTL_ANNOTATION, value) = entry(value)?
-            {
-                ttl = Some(value.into());
+            if let (ANNOTATIONS, annotation) = field? {
+                let (key, value) = entry(annotation)?;
+                if key == TTL_ANNOTATION {
+                    ttl = Some(value.into());
+                }
             }
         }
         Ok(Self { ttl })
@@ -429,8 +431,8 @@ const ANNOTATIONS: u32 = 12;
 const OWNER_REFERENCES: u32 = 13;
 
 /// Key and value of a protobuf map's entry.
-fn entry(entry: Value<'_>) -> Result<(&str, &str), ProtoError> {
-    let (mut key, mut value) = ("", "");
+fn entry(entry: Value<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), ProtoError> {
+    let (mut key, mut value) = (Cow::default(), Cow::default());
     for field in entry.message()? {
         match field? {
             (1, text) => key = text.text()?,

@@ -25,6 +25,7 @@ pub mod pod;
 pub mod scale;
 pub mod selector;
 pub mod taint;
+mod time;
 pub mod workload;
 
 pub use meta::{BY_CONTROLLER, View};

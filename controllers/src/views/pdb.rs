@@ -6,12 +6,15 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 use super::condition::{Condition, is_zero};
 use super::int_or_percent::IntOrPercent;
 use super::meta::{View, cached};
 use super::selector::{LabelSelector, Selector, SelectorError};
+use super::time;
 use crate::runtime::cache::ObjectKey;
 
 /// A `policy/v1` budget, whole but for `managedFields`: its status is written back by PUT, which must
@@ -37,9 +40,10 @@ pub struct PdbView {
 
 /// All metadata but `managedFields`: a write without them leaves the stored ones alone.
 fn writable<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    let mut metadata = ObjectMeta::deserialize(from)?;
-    metadata.managed_fields = None;
-    Ok(metadata)
+    // Whoever may write a budget may write them, with times that cannot be read: they are not looked at.
+    let mut metadata = Map::deserialize(from)?;
+    metadata.remove("managedFields");
+    ObjectMeta::deserialize(Value::Object(metadata)).map_err(D::Error::custom)
 }
 
 #[derive(Clone, Debug, Default)]
@@ -99,7 +103,7 @@ pub struct PdbStatus {
     /// Healthy pods promised.
     pub desired_healthy: i32,
     /// Pods whose eviction was granted and not yet seen, by name, with the second of the grant.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "time::by_name::deserialize")]
     pub disrupted_pods: BTreeMap<String, Timestamp>,
     /// Evictions that may be granted now.
     pub disruptions_allowed: i32,

@@ -1,3 +1,4 @@
+use jiff::Timestamp;
 use plumbline_controllers::views::View;
 use plumbline_controllers::views::condition::{PodCondition, update_pod_condition, whole_seconds};
 use plumbline_controllers::views::go;
@@ -118,6 +119,27 @@ fn what_is_null_is_absent(#[case] metadata: Value) {
     assert_eq!((pod.labels(), pod.metadata.created.get()), (&Labels::default(), None));
     let node: NodeView = serde_json::from_value(json!({"metadata": metadata})).unwrap();
     assert_eq!(node.ttl_annotation(), None);
+}
+
+/// The last second that Go can write is beyond what jiff can hold.
+#[test]
+fn a_time_that_cannot_be_held_spoils_no_object() {
+    let late = "9999-12-31T23:59:59Z";
+    let condition = json!({"type": "Ready", "status": "True", "lastTransitionTime": late, "lastProbeTime": null});
+    let pod: PodView =
+        serde_json::from_value(json!({"metadata": {"name": "p"}, "status": {"conditions": [condition]}})).unwrap();
+    let ready = pod.condition("Ready").unwrap();
+    assert!(ready.last_transition_time.unwrap() > "9999-01-01T00:00:00Z".parse().unwrap());
+    assert_eq!(ready.last_probe_time, None);
+    let budget: PdbView = serde_json::from_value(json!({
+        "metadata": {"name": "b", "managedFields": [{"manager": "m", "operation": "Update", "time": late}]},
+        "status": {"disruptedPods": {"late": late, "zero": null, "granted": "2026-01-01T00:00:00Z"},
+            "conditions": [{"type": "DisruptionAllowed", "lastTransitionTime": late}]},
+    }))
+    .unwrap();
+    assert_eq!(budget.metadata.managed_fields, None);
+    let times: Vec<&Timestamp> = ["zero", "granted", "late"].map(|pod| &budget.status.disrupted_pods[pod]).to_vec();
+    assert!(times.is_sorted() && times[1].to_string() == "2026-01-01T00:00:00Z", "{times:?}");
 }
 
 /// What the memory of a cluster of 150,000 pods hangs on.

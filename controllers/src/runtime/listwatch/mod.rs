@@ -63,6 +63,8 @@ pub(super) enum Event<V> {
     Restarted,
     /// A part of the list.
     Listed(Vec<V>),
+    /// An object of the list that is under way is gone already.
+    Unlisted(V),
     /// The list is whole.
     Done,
     /// An object came or changed.
@@ -270,7 +272,11 @@ impl<V: CacheObject> ListWatch<V> {
                 self.version = version;
                 self.state = State::Listed { watch: Some(watch) };
             }
-            Ok(Some(Ok(Seen::Bookmark { .. } | Seen::Deleted(..)))) => self.state = State::Initial(watch),
+            Ok(Some(Ok(Seen::Deleted(object, _)))) => {
+                self.state = State::Initial(watch);
+                return Some(Event::Unlisted(object));
+            }
+            Ok(Some(Ok(Seen::Bookmark { .. }))) => self.state = State::Initial(watch),
             Ok(Some(Ok(Seen::Error(status)))) => self.without_watch_list(&Cause::Refused(status)),
             Ok(Some(Err(cause))) => self.without_watch_list(&cause),
             Ok(None) => self.without_watch_list(&Cause::Short),

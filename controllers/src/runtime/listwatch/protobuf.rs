@@ -1,5 +1,6 @@
 //! Lists and watches in protobuf, object by object as the bytes arrive: no list is ever held whole.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -48,7 +49,7 @@ impl<V: CacheObject> Items<V> {
         let decode = V::PROTOBUF.ok_or(ProtoError::Type)?;
         self.parser.run(|part| {
             match part {
-                Part::Metadata(metadata) => list_version(metadata)?.clone_into(version),
+                Part::Metadata(metadata) => *version = list_version(metadata)?.into_owned(),
                 Part::Item(item) => items.push(decode(item)?),
             }
             Ok(())
@@ -63,8 +64,8 @@ impl<V: CacheObject> Items<V> {
 }
 
 /// `metadata.resourceVersion` of a list.
-fn list_version(metadata: &[u8]) -> Result<&str, ProtoError> {
-    let mut version = "";
+fn list_version(metadata: &[u8]) -> Result<Cow<'_, str>, ProtoError> {
+    let mut version = Cow::default();
     for field in Fields::new(metadata) {
         if let (2, value) = field? {
             version = value.text()?;
@@ -177,7 +178,7 @@ fn frame(buffer: &mut BytesMut) -> Option<BytesMut> {
 
 /// One `metav1.WatchEvent`.
 fn event<V: CacheObject>(frame: &[u8]) -> Result<Seen<V>, ProtoError> {
-    let (mut kind, mut object): (&str, &[u8]) = ("", &[]);
+    let (mut kind, mut object): (_, &[u8]) = (Cow::default(), &[]);
     for field in Fields::new(frame) {
         match field? {
             (1, value) => kind = value.text()?,
@@ -194,7 +195,7 @@ fn event<V: CacheObject>(frame: &[u8]) -> Result<Seen<V>, ProtoError> {
     let (_, object) = open(object)?;
     let view = || V::PROTOBUF.ok_or(ProtoError::Type)?(object);
     let version = |view: &V| view.resource_version().to_owned();
-    Ok(match kind {
+    Ok(match &*kind {
         "ADDED" | "MODIFIED" => {
             let view = view()?;
             let version = version(&view);
@@ -213,7 +214,7 @@ fn event<V: CacheObject>(frame: &[u8]) -> Result<Seen<V>, ProtoError> {
 
 /// Of a bookmark's object only the metadata is set, field 1 of every kind.
 fn bookmark<V>(object: &[u8]) -> Result<Seen<V>, ProtoError> {
-    let (mut version, mut ends_list) = ("", false);
+    let (mut version, mut ends_list) = (Cow::default(), false);
     for field in Fields::new(object) {
         let (1, metadata) = field? else { continue };
         for field in metadata.message()? {
@@ -230,7 +231,7 @@ fn bookmark<V>(object: &[u8]) -> Result<Seen<V>, ProtoError> {
             }
         }
     }
-    Ok(Seen::Bookmark { version: version.to_owned(), ends_list })
+    Ok(Seen::Bookmark { version: version.into_owned(), ends_list })
 }
 
 /// The `metav1.Status` that the body of a refusal is, in either encoding; of anything else what HTTP says.
@@ -250,7 +251,7 @@ pub(super) fn status(body: &[u8], code: u16) -> Status {
 }
 
 fn status_message(message: &[u8]) -> Result<Status, ProtoError> {
-    let (mut text, mut reason, mut code) = ("", "", 0);
+    let (mut text, mut reason, mut code) = (Cow::default(), Cow::default(), 0);
     for field in Fields::new(message) {
         match field? {
             (3, value) => text = value.text()?,
@@ -259,7 +260,7 @@ fn status_message(message: &[u8]) -> Result<Status, ProtoError> {
             _ => {}
         }
     }
-    Ok(Status { code, ..Status::failure(text, reason) })
+    Ok(Status { code, ..Status::failure(&text, &reason) })
 }
 
 #[cfg(test)]

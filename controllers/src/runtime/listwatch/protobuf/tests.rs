@@ -27,6 +27,11 @@ fn time(seconds: i64) -> Message {
     Message::default().number(1, seconds)
 }
 
+/// Only what names the object.
+fn metadata_of(name: &str, version: &str) -> Message {
+    Message::default().text(1, name).text(3, "ns").text(5, "uid").text(6, version)
+}
+
 fn metadata(name: &str, version: &str) -> Message {
     let label = |key: &str, value: &str| Message::default().text(1, key).text(2, value);
     let owner = |kind: &str, controller| {
@@ -229,6 +234,34 @@ async fn a_watch_list_ends_with_its_bookmark_and_goes_on_as_a_watch() {
     assert_eq!(setup.informer.status().failures, 0);
 }
 
+/// Servers that send the bookmark behind live events may tell the end of an object before the end of the list.
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_before_a_watch_list_ends_is_gone() {
+    let events = vec![
+        watch_event("ADDED", pod("a", "3"), "Pod"),
+        watch_event("ADDED", pod("b", "4"), "Pod"),
+        watch_event("DELETED", pod("a", "5"), "Pod"),
+        bookmark("5", true),
+    ];
+    let setup = Setup::new(vec![Answer(200, PROTO, events, true)]);
+    assert_eq!(setup.after(1).await, ["b@4"]);
+}
+
+/// Go lets texts through that are no UTF-8, and anybody who may create pods may write one.
+#[tokio::test(start_paused = true)]
+async fn a_text_that_is_no_utf_8_spoils_no_list() {
+    let owner = |name: &[u8]| Message::default().text(1, "K").bytes(3, name).text(4, "u").text(5, "x/v1").number(6, 1);
+    let odd = |name: &str, version: &str| {
+        Message::default().message(1, metadata_of(name, version).message(13, owner(b"\xffx")))
+    };
+    let events = vec![watch_event("ADDED", odd("b", "6"), "Pod"), watch_event("MODIFIED", pod("a", "7"), "Pod")];
+    let list = Message::default().message(1, Message::default().text(2, "5")).message(2, odd("a", "4"));
+    let setup = Setup::new(vec![no_watch_list(), whole(list.sealed("PodList")), Answer(200, PROTO, events, true)]);
+    assert_eq!(setup.after(1).await, ["a@7", "b@6"]);
+    let pod = setup.informer.lister().get(&ObjectKey::new("ns", "b")).unwrap();
+    assert_eq!(pod.controller_ref().unwrap().name, "\u{fffd}x", "as the server would write it in JSON");
+}
+
 #[rstest]
 #[case::in_the_stream(no_watch_list())]
 #[case::as_an_answer(Answer(422, PROTO, vec![refusal(422, "Invalid").sealed("Status")], false))]
@@ -314,7 +347,7 @@ proptest! {
             parser.buffer.extend_from_slice(&body[piece[0]..piece[1]]);
             parser.run(|part| {
                 match part {
-                    Part::Metadata(metadata) => list_version(metadata)?.clone_into(&mut version),
+                    Part::Metadata(metadata) => version = list_version(metadata)?.into_owned(),
                     Part::Item(item) => names.push(PodView::protobuf(item)?.name().to_owned()),
                 }
                 Ok(())
