@@ -16,6 +16,7 @@ use super::names::{Names, query_text};
 use super::stream::{Gated, Lines, Pieces};
 use crate::apiserver::faults::{Faults, Verdict, carry_out};
 use crate::apiserver::kinds::Registry;
+use crate::apiserver::kinds::field::{ErrorList, Path};
 use crate::apiserver::listener::Handler;
 use crate::apiserver::request::{Query, ResourcePath, Target};
 use crate::apiserver::verbs::{describe, describe_reply, read_protobuf};
@@ -192,6 +193,11 @@ impl Proxy {
         number: usize,
         break_after: Option<Duration>,
     ) -> Reply {
+        if let Target::Resource(resource) = target
+            && let Some(refusal) = self.without_watch_list(request, resource)
+        {
+            return refusal;
+        }
         let actor = Actor::from_user_agent(request.user_agent());
         let (path, resource) = match target {
             Target::Resource(resource) => (self.path(request, resource), Some(resource)),
@@ -231,6 +237,19 @@ impl Proxy {
             self.mirror().end(number, answered.is_success(), object).await;
         }
         reply
+    }
+
+    /// What a server without the feature gate WatchList says to a list as a stream, while lists are to be stale or events held
+    /// back: the server behind us has no stale stream, and a list is not held back. Clients then list.
+    fn without_watch_list(&self, request: &ApiRequest, resource: &ResourcePath) -> Option<Reply> {
+        let id = ResourceId::new(&resource.group, &resource.resource);
+        let gated = self.faults().is_held(&id) || self.faults().stale_at(&id).is_some();
+        (gated && is_streamed_list(request, resource)).then(|| {
+            let mut errors = ErrorList::default();
+            let detail = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+            errors.forbidden(&Path::new("sendInitialEvents"), detail);
+            Status::invalid("meta.k8s.io", "ListOptions", "", &errors).into()
+        })
     }
 
     /// Path and query of a request for the server.
@@ -373,6 +392,11 @@ fn is_watch(request: &ApiRequest, path: &ResourcePath) -> bool {
         && !path.resource.is_empty()
 }
 
+/// Whether the request is a list that is to come as the first events of a watch.
+fn is_streamed_list(request: &ApiRequest, path: &ResourcePath) -> bool {
+    is_watch(request, path) && Query::parse(&request.query).flag("sendInitialEvents").unwrap_or(false)
+}
+
 /// The headers that the server gets: credentials are our own, and bodies are JSON.
 fn forwarded(request: &ApiRequest) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -416,6 +440,19 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[rstest]
+    #[case("/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", true)]
+    #[case("/api/v1/pods?watch=true&sendInitialEvents=false", false)]
+    #[case("/api/v1/pods?watch=true", false)]
+    #[case("/api/v1/pods", false)]
+    fn lists_as_streams(#[case] path: &str, #[case] streamed: bool) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let mut request = ApiRequest::new(Method::GET, path);
+        request.query = query.to_owned();
+        let Target::Resource(resource) = Target::parse(path) else { panic!("{path} is a resource") };
+        assert_eq!(is_streamed_list(&request, &resource), streamed);
+    }
 
     #[rstest]
     #[case("application/vnd.kubernetes.protobuf,application/json", "application/json")]
