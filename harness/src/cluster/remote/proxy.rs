@@ -239,7 +239,7 @@ impl Proxy {
         reply
     }
 
-    /// What a server without the feature gate WatchList says to a list as a stream, while lists are to be stale or events held
+    /// What a server without the feature gate `WatchList` says to a list as a stream, while lists are to be stale or events held
     /// back: the server behind us has no stale stream, and a list is not held back. Clients then list.
     fn without_watch_list(&self, request: &ApiRequest, resource: &ResourcePath) -> Option<Reply> {
         let id = ResourceId::new(&resource.group, &resource.resource);
