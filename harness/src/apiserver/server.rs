@@ -317,9 +317,14 @@ impl Lookup for ApiServer {
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value> {
+        self.list_holding(group, resource, namespace, "")
+    }
+
+    fn list_holding(&self, group: &str, resource: &str, namespace: &str, text: &str) -> Vec<Value> {
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
         let stored = ApiServer::list(self, &ResourceId::new(group, resource), namespace);
-        stored.iter().map(|stored| stored.value()).collect()
+        let holding = stored.iter().filter(|stored| memchr::memmem::find(&stored.bytes(), text.as_bytes()).is_some());
+        holding.map(|stored| stored.value()).collect()
     }
 
     fn admits_by(&self, plugin: Plugin) -> bool {

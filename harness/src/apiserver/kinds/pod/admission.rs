@@ -85,7 +85,7 @@ fn compute(pod: &Value, ctx: &Context<'_>) -> Result<Computed, Status> {
     };
     let wanted = pod.get("spec").map_or("", |s| meta::text(s, "priorityClassName"));
     if wanted.is_empty() {
-        let classes = ctx.lookup.list("scheduling.k8s.io", "priorityclasses", "");
+        let classes = ctx.lookup.list_holding("scheduling.k8s.io", "priorityclasses", "", r#""globalDefault":true"#);
         let default = classes
             .iter()
             .filter(|c| c.get("globalDefault") == Some(&Value::Bool(true)))
