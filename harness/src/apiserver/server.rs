@@ -300,9 +300,13 @@ pub(crate) fn draft(kind: &Kind, object: Value) -> Draft {
 
 /// As [`draft`], with the object in the form in which it is stored.
 pub(crate) fn draft_of(kind: &Kind, object: Value) -> (Draft, Value) {
-    let stored = kind.to_storage(object);
+    let mut stored = kind.to_storage(object);
     let value_of = |field: &SelectableField| (field.label.clone(), field.value_in(&stored).into_owned());
     let fields: Fields = kind.selectable.iter().map(value_of).collect();
+    // A new object has none yet: the encoder would copy all metadata to make a place for it.
+    if let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.entry("resourceVersion").or_insert(Value::Null);
+    }
     (Draft::new(&stored, fields), stored)
 }
 
