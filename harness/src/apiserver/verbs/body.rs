@@ -15,7 +15,7 @@ use super::yaml;
 use crate::apiserver::encoding;
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::request::{Reply, ReplyBody};
-use crate::apiserver::schema::{self, DecodeError, FieldValidation, Schema};
+use crate::apiserver::schema::{self, DecodeError, Decoded, FieldValidation, Schema};
 use crate::apiserver::status::{Status, go_quote};
 use crate::apiserver::store::Stored;
 use crate::apiserver::table::accept::{self, MediaType, Negotiated, Transform};
@@ -267,6 +267,26 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
     Err(format!("{NO_KIND}{why}"))
 }
 
+/// What [`type_meta`] says of a text that has been decoded: where nothing is odd about it, it need not be read again.
+fn decoded_type_meta(decoded: &Result<Decoded, DecodeError>, text: &[u8]) -> Result<(String, String), String> {
+    if let Ok(Decoded { value: Value::Object(map), strict }) = decoded
+        && strict.is_empty()
+    {
+        let text = |name: &str| map.get(name).map_or(Some(""), Value::as_str);
+        if let (Some(kind), Some(api_version)) = (text("kind"), text("apiVersion")) {
+            return Ok((kind.to_owned(), api_version.to_owned()));
+        }
+    }
+    type_meta(text)
+}
+
+fn decode_as(schema: Option<&Schema>, text: &[u8]) -> Result<Decoded, DecodeError> {
+    match schema {
+        Some(schema) => schema.decode(text),
+        None => schema::decode_untyped(text),
+    }
+}
+
 impl Scope<'_> {
     /// The object in the body: of the path's kind, defaulted, checked as strictly as the request wants.
     pub(crate) fn decode(&self, options: &WriteOptions) -> Result<Value, Status> {
@@ -294,7 +314,8 @@ impl Scope<'_> {
                 (read.json.into(), read.again)
             }
         };
-        let (kind, api_version) = type_meta(&text).map_err(|why| unrecognized(wanted, &why, body))?;
+        let decoded = decode_as(schema.as_deref(), &text);
+        let (kind, api_version) = decoded_type_meta(&decoded, &text).map_err(|why| unrecognized(wanted, &why, body))?;
         if self.is_custom() && schema.as_ref().is_some_and(|schema| schema.is_structural()) {
             // Objects of custom kinds have to say what they are.
             if kind.is_empty() {
@@ -316,10 +337,6 @@ impl Scope<'_> {
         let wrong = |why: &str| {
             let version = go_quote(version);
             Status::bad_request(format!("{kind} in version {version} cannot be handled as a {wanted}: {why}"))
-        };
-        let decoded = match schema {
-            Some(schema) => schema.decode(&text),
-            None => schema::decode_untyped(&text),
         };
         // Upstream finds what is too deep when it looks for the kind, before anything else.
         let deep = |error: &DecodeError| unrecognized(wanted, &format!("{NO_KIND}{error}"), body);
@@ -698,8 +715,37 @@ pub(crate) fn in_yaml(reply: &mut Reply) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::apiserver::store::{Draft, ResourceId, Store};
+
+    /// Bodies that say what they are in every way but the right one.
+    fn bodies() -> impl Strategy<Value = String> {
+        let name = prop::sample::select(vec!["kind", "apiVersion", "metadata", "Kind", "x", "ki\\u006ed"]);
+        let word = prop::sample::select(vec!["\"Pod\"", "\"\"", "null", "1", "{}", "[]", "\"v1\"", "{\"name\":\"n\"}"]);
+        let member = (name, word).prop_map(|(name, word)| format!("\"{name}\":{word}"));
+        let members = prop::collection::vec(member, 0..4).prop_map(|members| members.join(","));
+        let around =
+            prop::sample::select(vec![("{", "}"), ("[", "]"), ("{", ""), ("", ""), (" {", "} x"), ("[{", "}]")]);
+        prop_oneof![
+            6 => members.clone().prop_map(|members| format!("{{{members}}}")),
+            1 => (members, around).prop_map(|(members, (open, close))| format!("{open}{members}{close}")),
+            1 => (100..140_usize).prop_map(|depth| format!("{{\"x\":{}{}}}", "[".repeat(depth), "]".repeat(depth))),
+            1 => Just("null".to_owned()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_decoded_body_is_of_the_kind_that_its_text_says(text in bodies(), custom in any::<bool>()) {
+            let custom = custom.then(|| Arc::new(Schema::from_structural("X", None, true).unwrap()));
+            for schema in [custom, schema::builtin("io.k8s.api.core.v1.Pod"), None] {
+                let decoded = decode_as(schema.as_deref(), text.as_bytes());
+                prop_assert_eq!(decoded_type_meta(&decoded, text.as_bytes()), type_meta(text.as_bytes()), "{}", text);
+            }
+        }
+    }
 
     #[test]
     fn pieces_join_to_the_list() {
