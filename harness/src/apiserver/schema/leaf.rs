@@ -32,6 +32,8 @@ pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, Bad
             Ok(quantity) => Ok(Value::String(quantity.to_string())),
             Err(error) => Err(Bad::Value(error.to_string())),
         },
+        // Most objects come back with the times that the server wrote.
+        Scalar::Time if is_written_time(&text) => Ok(Value::String(text.into_owned())),
         Scalar::Time => {
             let time = parse_time(&text, "2006-01-02T15:04:05Z07:00")?;
             Ok(Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()))
@@ -61,6 +63,24 @@ pub(super) fn from_number(scalar: Scalar, text: &str) -> Result<Value, Bad> {
         },
         _ => Err(Bad::Type),
     }
+}
+
+/// Whether a time is one, and written as the server writes it. Not all such times are known: the ends of months are left out.
+fn is_written_time(text: &str) -> bool {
+    let &[y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1, b'T', h0, h1, b':', i0, i1, b':', s0, s1, b'Z'] = text.as_bytes()
+    else {
+        return false;
+    };
+    let number =
+        |tens: u8, ones: u8| (tens.is_ascii_digit() && ones.is_ascii_digit()).then(|| (tens - b'0') * 10 + ones - b'0');
+    let within = |tens, ones, first, last| number(tens, ones).is_some_and(|number| (first..=last).contains(&number));
+    within(y0, y1, 0, 99)
+        && within(y2, y3, 0, 99)
+        && within(m0, m1, 1, 12)
+        && within(d0, d1, 1, 28)
+        && within(h0, h1, 0, 23)
+        && within(i0, i1, 0, 59)
+        && within(s0, s1, 0, 59)
 }
 
 fn parse_time(text: &str, layout: &str) -> Result<Timestamp, Bad> {
@@ -142,5 +162,24 @@ fn check_base64(text: &str) -> Result<(), Bad> {
         // Padding that ends too early is missed at the end, letters at the beginning of their group.
         _ if padding > 0 => bad(text.len()),
         rest => bad(text.len() - rest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_time_that_is_kept_as_it_is_would_be_written_so(
+            text in "[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](Z|Z|Z|z|\\+00:00|\\.0Z)"
+        ) {
+            if is_written_time(&text) {
+                let time = parse_time(&text, "2006-01-02T15:04:05Z07:00").expect("a time");
+                prop_assert_eq!(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), text);
+            }
+        }
     }
 }
