@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::protobuf::schema_of;
-use super::schema::{Schema, Shape, TypeRef, builtin};
+use super::schema::{Schema, Shape, Struct, TypeRef, builtin};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
 /// Fields of `Table` and its parts, none of which is in the tables of types.
@@ -197,13 +197,13 @@ pub(crate) fn write(out: &mut Vec<u8>, place: Place<'_>, value: &Value) {
     match value {
         Value::Object(map) => {
             out.push(b'{');
-            for (at, (name, value)) in fields(place, map).enumerate() {
+            for (at, (name, value, place)) in fields(place, map).enumerate() {
                 if at > 0 {
                     out.push(b',');
                 }
                 write_text(out, name);
                 out.push(b':');
-                write(out, inside(place, name), value);
+                write(out, place, value);
             }
             out.push(b'}');
         }
@@ -222,34 +222,52 @@ pub(crate) fn write(out: &mut Vec<u8>, place: Place<'_>, value: &Value) {
     }
 }
 
-/// The fields of an object in the order in which they are written.
-pub(crate) fn fields<'v>(
-    place: Place<'_>,
-    map: &'v Map<String, Value>,
-) -> impl Iterator<Item = (&'v String, &'v Value)> {
-    let declared = place.and_then(|(schema, ty)| match schema.shape(ty) {
-        Shape::Struct(shape) => Some(shape),
-        _ => None,
-    });
-    let ordered = declared.map(|shape| {
-        let order = |name: &str| shape.field(name).map_or(u16::MAX, |field| field.order);
-        let mut ordered: Vec<_> = map.iter().map(|(name, value)| (order(name), name, value)).collect();
-        ordered.sort_by_key(|(order, ..)| *order);
-        ordered
-    });
-    let ordered = ordered.or_else(|| elements(map));
+/// A field of an object: its name, its value, and where that lies.
+pub(crate) type Member<'v> = (&'v String, &'v Value, Place<'v>);
+
+/// The fields of an object at `place` in the order in which they are written.
+pub(crate) fn fields<'v>(place: Place<'v>, map: &'v Map<String, Value>) -> impl Iterator<Item = Member<'v>> {
+    let (mut ordered, mut values) = (None, None);
+    match place.map(|(schema, ty)| (schema, ty, schema.shape(ty))) {
+        Some((schema, ty, Shape::Struct(shape))) => ordered = Some(declared(schema, ty, shape, map)),
+        Some((schema, _, Shape::Map(shape))) => values = Some((schema, shape.values)),
+        _ => {}
+    }
+    let ordered = ordered.or_else(|| elements(values, map));
     let sorted = ordered.is_none().then(|| map.iter());
-    ordered.into_iter().flatten().map(|(_, name, value)| (name, value)).chain(sorted.into_iter().flatten())
+    let sorted = sorted.into_iter().flatten().map(move |(name, value)| (name, value, values));
+    ordered.into_iter().flatten().map(|(_, member)| member).chain(sorted)
+}
+
+/// The fields of a struct in Go's order, those that it does not have behind them.
+fn declared<'v>(
+    schema: &'v Schema,
+    ty: TypeRef,
+    shape: &'v Struct,
+    map: &'v Map<String, Value>,
+) -> Vec<(u16, Member<'v>)> {
+    // A schema, a list of schemas or a boolean: the tables call it free-form.
+    let schemas =
+        |name: &str| matches!(name, "items" | "additionalProperties") && &*schema.get(ty).go == "v1.JSONSchemaProps";
+    let mut members: Vec<_> = map
+        .iter()
+        .map(|(name, value)| match shape.field(name) {
+            Some(field) => (field.order, (name, value, Some((schema, if schemas(name) { ty } else { field.ty })))),
+            None => (u16::MAX, (name, value, None)),
+        })
+        .collect();
+    members.sort_by_key(|(order, _)| *order);
+    members
 }
 
 /// The fields of a set of fields with several list items: those come by their values, `80` before `443`.
-fn elements(map: &Map<String, Value>) -> Option<Vec<(u16, &String, &Value)>> {
+fn elements<'v>(values: Place<'v>, map: &'v Map<String, Value>) -> Option<Vec<(u16, Member<'v>)>> {
     let item = |name: &String| name.starts_with("k:{") || name.starts_with("v:");
     if map.keys().filter(|name| item(name)).count() < 2 {
         return None;
     }
-    let mut fields: Vec<_> = map.iter().map(|(name, value)| (0, name, value)).collect();
-    fields.sort_by(|(_, one, _), (_, other, _)| by_value(one, other));
+    let mut fields: Vec<_> = map.iter().map(|(name, value)| (0, (name, value, values))).collect();
+    fields.sort_by(|(_, (one, ..)), (_, (other, ..))| by_value(one, other));
     Some(fields)
 }
 
@@ -276,22 +294,6 @@ fn of_scalars(one: &Value, other: &Value) -> Ordering {
         }
         (Value::String(one), Value::String(other)) => one.cmp(other),
         _ => one.to_string().cmp(&other.to_string()),
-    }
-}
-
-/// Where the field `name` of an object at `place` lies.
-pub(crate) fn inside<'s>(place: Place<'s>, name: &str) -> Place<'s> {
-    let (schema, ty) = place?;
-    match schema.shape(ty) {
-        Shape::Struct(shape) => {
-            let field = shape.field(name)?;
-            // A schema, a list of schemas or a boolean: the tables call it free-form.
-            let schemas =
-                matches!(name, "items" | "additionalProperties") && &*schema.get(ty).go == "v1.JSONSchemaProps";
-            Some((schema, if schemas { ty } else { field.ty }))
-        }
-        Shape::Map(map) => Some((schema, map.values)),
-        Shape::Scalar(_) | Shape::Any | Shape::List(_) => None,
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) struct Encoding {
 impl Encoding {
     /// Appends the members of an object, each with a comma behind it; `share` says which values are worth sharing.
     fn members(&mut self, place: Place<'_>, map: &Map<String, Value>, share: impl Fn(&str) -> bool) {
-        for (name, value) in encoding::fields(place, map) {
+        for (name, value, place) in encoding::fields(place, map) {
             let from = self.member(place, name, value);
             let to = self.rest.len() - 1;
             if share(name) && to - from >= SHARED_MIN {
@@ -76,12 +76,12 @@ impl Encoding {
         }
     }
 
-    /// Appends a member of an object at `place` with a comma behind it; returns where its value begins.
+    /// Appends a member of an object, whose value lies at `place`, with a comma behind it; returns where the value begins.
     pub(super) fn member(&mut self, place: Place<'_>, name: &str, value: &Value) -> usize {
         encoding::write_text(&mut self.rest, name);
         self.rest.push(b':');
         let from = self.rest.len();
-        encoding::write(&mut self.rest, encoding::inside(place, name), value);
+        encoding::write(&mut self.rest, place, value);
         self.rest.push(b',');
         from
     }
@@ -90,13 +90,13 @@ impl Encoding {
     pub(super) fn shared_member(&mut self, place: Place<'_>, name: &str, map: &Map<String, Value>) {
         encoding::write_text(&mut self.rest, name);
         self.rest.extend_from_slice(b":{");
-        self.members(encoding::inside(place, name), map, |_| true);
+        self.members(place, map, |_| true);
         self.close(b'}');
     }
 
     /// Appends `managedFields` as a member; the sets of fields are shared.
     pub(super) fn managed_fields(&mut self, place: Place<'_>, name: &str, entries: &[Value]) {
-        let place = encoding::inside(place, name).and_then(|(schema, ty)| match schema.shape(ty) {
+        let place = place.and_then(|(schema, ty)| match schema.shape(ty) {
             Shape::List(list) => Some((schema, list.items)),
             _ => None,
         });

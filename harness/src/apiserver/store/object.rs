@@ -328,11 +328,11 @@ impl Writer {
         let empty = Map::new();
         let map = object.as_object().unwrap_or(&empty);
         self.encoding.rest.push(b'{');
-        for (name, value) in encoding::fields(place, map) {
+        for (name, value, place) in encoding::fields(place, map) {
             match (name.as_str(), value) {
                 ("metadata", Value::Object(metadata)) => {
                     self.tail_at = self.encoding.rest.len();
-                    self.metadata(encoding::inside(place, name), metadata);
+                    self.metadata(place, metadata);
                 }
                 ("spec", Value::Object(spec)) => self.encoding.shared_member(place, name, spec),
                 _ => {
@@ -352,7 +352,7 @@ impl Writer {
         }
         let encoding = &mut self.encoding;
         encoding.rest.extend_from_slice(b"\"metadata\":{");
-        for (name, value) in encoding::fields(place, &metadata) {
+        for (name, value, place) in encoding::fields(place, &metadata) {
             match (name.as_str(), value) {
                 ("resourceVersion", _) => {
                     encoding.rest.extend_from_slice(b"\"resourceVersion\":\"");
