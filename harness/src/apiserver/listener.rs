@@ -10,8 +10,8 @@ mod stop;
 mod tls;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -210,13 +210,19 @@ fn is_queued(path: &str) -> bool {
 
 /// Tells which flow schema and priority level a request of the administrator belongs to.
 fn classify(server: &ApiServer, reply: &mut Reply) {
-    for (resource, name) in [
-        ("flowschemas", "x-kubernetes-pf-flowschema-uid"),
-        ("prioritylevelconfigurations", "x-kubernetes-pf-prioritylevel-uid"),
-    ] {
-        let exempt = server.get(&ResourceId::new("flowcontrol.apiserver.k8s.io", resource), "", "exempt");
+    static EXEMPT: LazyLock<[(ResourceId, header::HeaderName); 2]> = LazyLock::new(|| {
+        [
+            ("flowschemas", "x-kubernetes-pf-flowschema-uid"),
+            ("prioritylevelconfigurations", "x-kubernetes-pf-prioritylevel-uid"),
+        ]
+        .map(|(resource, name)| {
+            (ResourceId::new("flowcontrol.apiserver.k8s.io", resource), header::HeaderName::from_static(name))
+        })
+    });
+    for (resource, name) in &*EXEMPT {
+        let exempt = server.get(resource, "", "exempt");
         if let Some(uid) = exempt.and_then(|exempt| header::HeaderValue::from_str(exempt.uid()).ok()) {
-            reply.headers.insert(header::HeaderName::from_static(name), uid);
+            reply.headers.insert(name, uid);
         }
     }
 }
