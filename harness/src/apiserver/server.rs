@@ -248,7 +248,7 @@ impl ApiServer {
         let draft = draft(kind, object);
         let existing = self.store().get(&resource, draft.key());
         let written = match existing {
-            Some(old) => self.store().update(&resource, old.revision(), draft),
+            Some(old) => self.store().update(&resource, &old, draft),
             None => self.store().create(&resource, draft),
         };
         written.map_err(|error| format!("{kind_name} changed while it was seeded: {error:?}"))?;

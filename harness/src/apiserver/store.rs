@@ -8,13 +8,15 @@
 //! An object is encoded once; lists are put together from encoded objects, and the events of all watchers are one buffer.
 //! Long parts that many objects have in common rest only once.
 //!
-//! The lock is never held across an await; what is expensive (encoding) happens before it is taken, in [`Draft`].
+//! The lock is never held across an await; what is expensive happens before it is taken (encoding, in [`Draft`], and
+//! finding what objects have in common) or after it is given back (waking watchers, forgetting the past).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
+mod common;
 mod content;
 mod object;
 mod pages;
@@ -93,7 +95,9 @@ impl Default for HistoryLimits {
 #[derive(Debug)]
 pub struct Store {
     inner: Mutex<Inner>,
-    parts: Mutex<content::Parts>,
+    parts: Mutex<common::Common<[u8]>>,
+    /// Label keys and values, node names and phases repeat from object to object.
+    words: Mutex<common::Common<str>>,
     pages: pages::Pages,
     limits: HistoryLimits,
 }
@@ -103,7 +107,6 @@ struct Inner {
     revision: u64,
     compacted: u64,
     resources: BTreeMap<ResourceId, Shelf>,
-    words: BTreeSet<Arc<str>>,
     next_watch: u64,
 }
 
@@ -181,18 +184,21 @@ impl Default for Store {
 impl Store {
     /// An empty store. The first write gets resourceVersion 2: 1 is the empty store's, as in etcd.
     pub fn new(limits: HistoryLimits) -> Self {
-        let inner =
-            Inner { revision: 1, compacted: 0, resources: BTreeMap::new(), words: BTreeSet::new(), next_watch: 0 };
-        Self { inner: Mutex::new(inner), parts: Mutex::default(), pages: pages::Pages::default(), limits }
+        let inner = Inner { revision: 1, compacted: 0, resources: BTreeMap::new(), next_watch: 0 };
+        let (parts, words) = (Mutex::default(), Mutex::default());
+        Self { inner: Mutex::new(inner), parts, words, pages: pages::Pages::default(), limits }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.inner)
     }
 
-    /// The content of `draft`, its long parts shared with other objects.
-    fn share(&self, draft: &mut Draft) -> content::Content {
-        draft.share(&mut self.parts.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The object that `draft` is, still without a resourceVersion; what it has in common with `old` and others is shared.
+    fn assemble(&self, mut draft: Draft, old: Option<&Stored>) -> Stored {
+        let content = draft.share(&mut locked(&self.parts));
+        // Nearly all words of an object that changes are those of before.
+        let mut words = None;
+        draft.assemble(content, old, &mut |word| words.get_or_insert_with(|| locked(&self.words)).get(word))
     }
 
     /// The newest resourceVersion.
@@ -278,34 +284,38 @@ impl Store {
     /// # Errors
     ///
     /// [`CommitError::Exists`].
-    pub fn create(&self, resource: &ResourceId, mut draft: Draft) -> Result<Committed, CommitError> {
-        let content = self.share(&mut draft);
+    pub fn create(&self, resource: &ResourceId, draft: Draft) -> Result<Committed, CommitError> {
+        let mut stored = self.assemble(draft, None);
         let mut inner = self.lock();
-        let revision = inner.revision + 1;
+        stored.revision = inner.revision + 1;
         let shelf = inner.resources.entry(resource.clone()).or_default();
-        if let Some(existing) = shelf.objects.get(draft.key.as_str()) {
+        if let Some(existing) = shelf.objects.get(&stored.key) {
             return Err(CommitError::Exists(existing.clone()));
         }
-        let stored = Arc::new(draft.assemble(content, revision, &mut |word| inner.intern(word)));
-        inner.commit(resource, EventType::Added, stored.clone(), None, self.limits);
+        let stored = Arc::new(stored);
+        let left = inner.commit(resource, EventType::Added, stored.clone(), None, self.limits);
+        drop(inner);
+        left.finish();
         Ok(Committed { old: None, new: stored, changed: true })
     }
 
-    /// Replaces the object that is at resourceVersion `expected`.
+    /// Replaces the object whose state is `from`.
     ///
     /// # Errors
     ///
     /// [`CommitError::NotFound`], or [`CommitError::Changed`] when the object is at another resourceVersion.
-    pub fn update(&self, resource: &ResourceId, expected: u64, mut draft: Draft) -> Result<Committed, CommitError> {
-        let content = self.share(&mut draft);
+    pub fn update(&self, resource: &ResourceId, from: &Stored, draft: Draft) -> Result<Committed, CommitError> {
+        let mut stored = self.assemble(draft, Some(from));
         let mut inner = self.lock();
-        let old = inner.expect(resource, &draft.key, expected)?;
-        if old.has(&content) {
+        let old = inner.expect(resource, &stored.key, from.revision)?;
+        if old.has_content_of(&stored) {
             return Ok(Committed { old: Some(old.clone()), new: old, changed: false });
         }
-        let revision = inner.revision + 1;
-        let stored = Arc::new(draft.assemble(content, revision, &mut |word| inner.intern(word)));
-        inner.commit(resource, EventType::Modified, stored.clone(), Some(old.clone()), self.limits);
+        stored.revision = inner.revision + 1;
+        let stored = Arc::new(stored);
+        let left = inner.commit(resource, EventType::Modified, stored.clone(), Some(old.clone()), self.limits);
+        drop(inner);
+        left.finish();
         Ok(Committed { old: Some(old), new: stored, changed: true })
     }
 
@@ -319,7 +329,9 @@ impl Store {
         let old = inner.expect(resource, key, expected)?;
         let revision = inner.revision + 1;
         let gone = Arc::new(old.renumbered(revision));
-        inner.commit(resource, EventType::Deleted, gone.clone(), Some(old.clone()), self.limits);
+        let left = inner.commit(resource, EventType::Deleted, gone.clone(), Some(old.clone()), self.limits);
+        drop(inner);
+        left.finish();
         Ok(Committed { old: Some(old), new: gone, changed: true })
     }
 
@@ -330,7 +342,7 @@ impl Store {
         inner.compacted = inner.compacted.max(revision);
         for shelf in inner.resources.values_mut() {
             while shelf.log.front().is_some_and(|entry| entry.current.revision <= revision) {
-                shelf.drop_oldest();
+                shelf.take_oldest();
             }
         }
     }
@@ -407,19 +419,6 @@ impl Inner {
         }
     }
 
-    /// One `Arc` per word: label keys and values, node names and phases repeat from object to object.
-    fn intern(&mut self, word: String) -> Arc<str> {
-        if let Some(known) = self.words.get(word.as_str()) {
-            return known.clone();
-        }
-        if self.words.len() > 1024 && self.words.len().is_power_of_two() {
-            self.words.retain(|word| Arc::strong_count(word) > 1);
-        }
-        let word: Arc<str> = word.into();
-        self.words.insert(word.clone());
-        word
-    }
-
     fn commit(
         &mut self,
         resource: &ResourceId,
@@ -427,37 +426,60 @@ impl Inner {
         current: Arc<Stored>,
         previous: Option<Arc<Stored>>,
         limits: HistoryLimits,
-    ) {
+    ) -> Left {
         self.revision = current.revision;
-        let Some(shelf) = self.resources.get_mut(resource) else { return };
-        if let Some(previous) = &previous {
+        let Some(shelf) = self.resources.get_mut(resource) else { return Left::default() };
+        let moves = |previous: &Stored| {
+            event_type == EventType::Deleted || previous.field(INDEXED_FIELD) != current.field(INDEXED_FIELD)
+        };
+        if let Some(previous) = previous.as_deref().filter(|previous| moves(previous)) {
             shelf.unindex(previous);
         }
         if event_type == EventType::Deleted {
             shelf.objects.remove(&current.key);
         } else {
-            shelf.index(&current);
+            if previous.as_deref().is_none_or(moves) {
+                shelf.index(&current);
+            }
             shelf.objects.insert(current.key.clone(), current.clone());
         }
         let entry = LogEntry::new(event_type, current, previous);
         shelf.log_bytes += entry.size();
         shelf.log.push_back(Arc::new(entry));
+        let mut forgotten = Vec::new();
         while shelf.log.len() > limits.entries || (shelf.log_bytes > limits.bytes && shelf.log.len() > 1) {
-            shelf.drop_oldest();
+            forgotten.extend(shelf.take_oldest());
         }
-        for (_, waker) in std::mem::take(&mut shelf.wakers) {
-            waker.wake();
-        }
+        Left { wakers: std::mem::take(&mut shelf.wakers), forgotten }
     }
 }
 
+/// What is left to do after a write, when others may go on.
+#[derive(Default)]
+struct Left {
+    wakers: BTreeMap<u64, Waker>,
+    /// Dropped, with all that hangs on it.
+    forgotten: Vec<Arc<LogEntry>>,
+}
+
+impl Left {
+    fn finish(self) {
+        self.wakers.into_values().for_each(Waker::wake);
+        drop(self.forgotten);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Shelf {
-    fn drop_oldest(&mut self) {
-        if let Some(entry) = self.log.pop_front() {
-            self.log_bytes -= entry.size();
-            self.dropped += 1;
-            self.forgotten = entry.current.revision;
-        }
+    fn take_oldest(&mut self) -> Option<Arc<LogEntry>> {
+        let entry = self.log.pop_front()?;
+        self.log_bytes -= entry.size();
+        self.dropped += 1;
+        self.forgotten = entry.current.revision;
+        Some(entry)
     }
 
     fn index(&mut self, stored: &Stored) {

@@ -3,18 +3,16 @@
 //! The pods of a replica set have the same containers and volumes, and everything written by one manager the same
 //! `fieldsV1`. Such parts are held once for all objects; an object is put together again as it is sent.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::common::Common;
 use crate::apiserver::encoding::{self, Place};
 use crate::apiserver::schema::Shape;
 
 /// Shorter parts are not worth the bookkeeping.
 const SHARED_MIN: usize = 192;
-/// Parts that nobody needs any more are looked for when there are so many.
-const SWEEP_MIN: usize = 1024;
 
 /// An encoded object without the digits of its resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +120,7 @@ impl Encoding {
     }
 
     /// The content, with the parts that `known` holds already.
-    pub(super) fn share(self, known: &mut Parts) -> Content {
+    pub(super) fn share(self, known: &mut Common<[u8]>) -> Content {
         let length = self.head.len() + self.rest.len();
         let digits = self.head.len();
         let mut own = Vec::with_capacity(length - self.parts.iter().map(|(from, to)| to - from).sum::<usize>());
@@ -138,35 +136,13 @@ impl Encoding {
     }
 }
 
-/// Parts that objects share.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
-    known: BTreeSet<Arc<[u8]>>,
-    sweep_at: usize,
-}
-
-impl Parts {
-    fn get(&mut self, part: &[u8]) -> Arc<[u8]> {
-        if let Some(known) = self.known.get(part) {
-            return known.clone();
-        }
-        if self.known.len() >= self.sweep_at.max(SWEEP_MIN) {
-            self.known.retain(|part| Arc::strong_count(part) > 1);
-            self.sweep_at = self.known.len() * 2;
-        }
-        let part: Arc<[u8]> = part.into();
-        self.known.insert(part.clone());
-        part
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn encode(object: &Value, known: &mut Parts) -> Content {
+    fn encode(object: &Value, known: &mut Common<[u8]>) -> Content {
         let mut encoding = Encoding { head: b"{\"v\":".to_vec(), ..Encoding::default() };
         encoding.rest.push(b',');
         encoding.managed_fields(None, "managed", object["managed"].as_array().unwrap());
@@ -186,27 +162,16 @@ mod tests {
     #[test]
     fn long_parts_are_held_once_and_nothing_is_lost() {
         let long = "x".repeat(SHARED_MIN);
-        let mut known = Parts::default();
+        let mut known = Common::default();
         let one =
             json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "1"}, {}, 5], "spec": {"a": [long], "b": 1}});
         let two = json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "2"}], "spec": {"a": [long], "b": 2}});
         let none = json!({"v": 7, "managed": [], "spec": {}});
         let (first, second) = (encode(&one, &mut known), encode(&two, &mut known));
         assert_eq!((text(&first), text(&second), text(&encode(&none, &mut known))), (one.clone(), two, none));
-        assert_eq!(known.known.len(), 2);
+        assert_eq!(known.len(), 2);
         assert!(first.own.len() < 100, "{}", first.own.len());
         assert!(first.shared.iter().zip(&second.shared).all(|(a, b)| Arc::ptr_eq(&a.1, &b.1)));
         assert_eq!(encode(&one, &mut known), first);
-    }
-
-    #[test]
-    fn parts_that_nobody_needs_go() {
-        let mut known = Parts::default();
-        let kept = known.get(b"kept");
-        for number in 0..3 * SWEEP_MIN {
-            known.get(number.to_string().as_bytes());
-        }
-        assert!(known.known.len() <= SWEEP_MIN + 1);
-        assert!(Arc::ptr_eq(&kept, &known.get(b"kept")));
     }
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::content::{Content, Encoding, Parts};
+use super::common::Common;
+use super::content::{Content, Encoding};
 use crate::apiserver::encoding::{self, Place};
 
 /// The key of an object within its resource: `namespace/name`, or `name` where there is no namespace.
@@ -140,9 +141,15 @@ impl Stored {
         self.content.len() + DIGITS_MAX
     }
 
-    /// Whether the object has this content.
-    pub(super) fn has(&self, content: &Content) -> bool {
-        self.content == *content
+    /// Whether the objects are the same but for their resourceVersion.
+    pub(super) fn has_content_of(&self, other: &Self) -> bool {
+        self.content == other.content
+    }
+
+    /// A word of the object's labels and fields.
+    fn word(&self, wanted: &str) -> Option<&Arc<str>> {
+        let labels = self.labels.iter().flat_map(|(key, value)| [key, value]);
+        self.fields.iter().map(|(_, value)| value).chain(labels).find(|word| &***word == wanted)
     }
 
     /// The same object under another resourceVersion.
@@ -285,23 +292,27 @@ impl Draft {
     }
 
     /// Takes the encoded content out: for [`Draft::assemble`].
-    pub(super) fn share(&mut self, known: &mut Parts) -> Content {
+    pub(super) fn share(&mut self, known: &mut Common<[u8]>) -> Content {
         std::mem::take(&mut self.encoding).share(known)
     }
 
-    /// The object with `content` under `revision`. `intern` gives one `Arc` per word.
+    /// The object with `content`, without a resourceVersion. Words are those of `old`, others come from `find`.
     pub(super) fn assemble(
         self,
         content: Content,
-        revision: u64,
-        intern: &mut dyn FnMut(String) -> Arc<str>,
+        old: Option<&Stored>,
+        find: &mut dyn FnMut(&str) -> Arc<str>,
     ) -> Stored {
+        let same = |text: String, of: fn(&Stored) -> &Arc<str>| {
+            old.map(of).filter(|known| ***known == *text).map_or_else(|| text.into(), Arc::clone)
+        };
+        let mut word = |word: String| old.and_then(|old| old.word(&word)).map_or_else(|| find(&word), Arc::clone);
         Stored {
-            key: self.key.into(),
-            revision,
-            uid: self.uid.into(),
-            labels: self.labels.into_iter().map(|(k, v)| (intern(k), intern(v))).collect(),
-            fields: self.fields.into_iter().map(|(name, value)| (name, intern(value))).collect(),
+            key: same(self.key, |old| &old.key),
+            revision: 0,
+            uid: same(self.uid, |old| &old.uid),
+            labels: self.labels.into_iter().map(|(k, v)| (word(k), word(v))).collect(),
+            fields: self.fields.into_iter().map(|(name, value)| (name, word(value))).collect(),
             content,
             tail: self.tail_at as u32,
             owners: self.owners,

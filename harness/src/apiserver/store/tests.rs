@@ -62,13 +62,27 @@ fn an_object_is_encoded_in_upstreams_order() {
 #[test]
 fn writing_what_is_there_changes_nothing() {
     let store = Store::default();
-    store.create(&pods(), draft("a", 1)).unwrap();
-    let same = store.update(&pods(), 2, draft("a", 1)).unwrap();
+    let first = store.create(&pods(), draft("a", 1)).unwrap().new;
+    let same = store.update(&pods(), &first, draft("a", 1)).unwrap();
     assert!(!same.changed);
     assert_eq!((store.revision(), same.new.revision()), (2, 2));
-    assert!(matches!(store.update(&pods(), 1, draft("a", 2)), Err(CommitError::Changed(_))));
-    assert!(matches!(store.update(&pods(), 2, draft("b", 2)), Err(CommitError::NotFound)));
+    assert!(matches!(store.update(&pods(), &first.renumbered(1), draft("a", 2)), Err(CommitError::Changed(_))));
+    assert!(matches!(store.update(&pods(), &first, draft("b", 2)), Err(CommitError::NotFound)));
     assert!(matches!(store.create(&pods(), draft("a", 2)), Err(CommitError::Exists(_))));
+}
+
+#[test]
+fn a_changed_object_shares_its_words_and_is_found_on_its_node_only() {
+    let store = Store::default();
+    let first = store.create(&pods(), draft("a", 1)).unwrap().new;
+    let second = store.update(&pods(), &first, draft("a", 4)).unwrap().new;
+    assert!(Arc::ptr_eq(first.key(), second.key()) && Arc::ptr_eq(first.shared_uid(), second.shared_uid()));
+    assert_eq!((first.label("content"), second.label("content")), (Some("1"), Some("4")));
+    let third = store.update(&pods(), &second, draft("a", 2)).unwrap().new;
+    let on = |node| store.list(&pods(), Range { node: Some(node), ..Range::default() }).0;
+    assert_eq!((on("n1").len(), on("n2").len()), (0, 1));
+    store.delete(&pods(), third.key(), third.revision()).unwrap();
+    assert_eq!(on("n2").len(), 0);
 }
 
 #[rstest]
@@ -172,7 +186,7 @@ fn take(store: &Store, step: &Step) {
         Step::Put(number, content) => {
             let draft = draft(&name(*number), *content);
             match store.get(&pods(), draft.key()) {
-                Some(old) => drop(store.update(&pods(), old.revision(), draft)),
+                Some(old) => drop(store.update(&pods(), &old, draft)),
                 None => drop(store.create(&pods(), draft)),
             }
         }

@@ -151,7 +151,7 @@ impl Scope<'_> {
             if options.dry_run {
                 return Ok(Some(Deleted { object, gone: !waits && !matches!(deletion, Deletion::Graceful(1..)) }));
             }
-            match self.server.store().update(&self.resource, current_revision, draft(&self.kind, object)) {
+            match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
                 Ok(committed) => {
                     self.record(EventType::Modified, &committed);
                     object = self.value(&committed.new);
@@ -212,7 +212,7 @@ impl Scope<'_> {
         if options.dry_run {
             return Ok(Some(Some(Deleted { object, gone: false })));
         }
-        match self.server.store().update(&self.resource, current.revision(), draft(&self.kind, object)) {
+        match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
             Ok(committed) => {
                 self.record(EventType::Modified, &committed);
                 Ok(Some(Some(Deleted { object: self.value(&committed.new), gone: false })))
@@ -253,7 +253,7 @@ impl Scope<'_> {
         if options.dry_run {
             return Ok(Some(Some(Deleted { object, gone: false })));
         }
-        match self.server.store().update(&self.resource, current.revision(), draft(&self.kind, object)) {
+        match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
             Ok(committed) => {
                 self.record(EventType::Modified, &committed);
                 Ok(Some(Some(Deleted { object: self.value(&committed.new), gone: false })))

@@ -229,7 +229,7 @@ impl Scope<'_> {
                 return Ok(Written::Shown { object: new, created: false });
             }
             let (draft, new) = self.draft(new)?;
-            match self.server.store().update(&self.resource, current.revision(), draft) {
+            match self.server.store().update(&self.resource, &current, draft) {
                 Ok(committed) => {
                     self.server.recent().put(new, &committed.new);
                     self.record(EventType::Modified, &committed);
@@ -392,7 +392,7 @@ impl Scope<'_> {
             if rules.dry_run {
                 return Ok(Written::Shown { object: new, created: false });
             }
-            if let Ok(committed) = self.server.store().update(&self.resource, current.revision(), self.draft(new)?.0) {
+            if let Ok(committed) = self.server.store().update(&self.resource, &current, self.draft(new)?.0) {
                 self.record(EventType::Modified, &committed);
                 return Ok(Written::Stored { stored: committed.new, created: false });
             }
