@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use http::{HeaderValue, Method, header};
 use serde_json::Value;
@@ -19,6 +20,9 @@ use super::store::{Cursor, LogEntry, Range, ResourceId, Stored, Waited};
 
 /// Most events of one resource that are taken at once.
 const BATCH: usize = 256;
+/// Who follows everything looks for more this much later, on wall time: each look goes over all resources, and under many
+/// writes every one of them would cause one.
+const GATHERING: Duration = Duration::from_millis(5);
 
 /// What became of the objects of a resource.
 pub(crate) enum Change {
@@ -74,6 +78,10 @@ impl Feed {
 
     /// The next changes, in order of their resources; waits until there are some.
     pub(crate) async fn next(&mut self) -> Vec<(ResourceId, Change)> {
+        let clock = self.server.clock();
+        if matches!(self.follow, Follow::All) && !clock.is_virtual() {
+            clock.sleep(GATHERING).await;
+        }
         poll_fn(|context| self.poll(context)).await
     }
 
