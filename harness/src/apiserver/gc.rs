@@ -97,7 +97,9 @@ impl Collector {
         let registry = self.agent.server().registry();
         let owners = self.classify(&registry, node);
         let gone: Vec<&Owner> = owners.dangling.iter().chain(&owners.waiting).collect();
-        if gone.is_empty() && !node.deleted {
+        let settled = gone.is_empty() && !node.deleted;
+        self.graph.settle(&node.uid, settled);
+        if settled {
             // Nearly all objects: every owner is there.
             return;
         }
