@@ -291,7 +291,7 @@ pub(crate) fn refused(method: &str, path: &str, status: u16, body: &[u8]) -> Err
 
 /// Where `wanted` begins in `text`.
 pub(crate) fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    text.windows(wanted.len()).position(|window| window == wanted)
+    memchr::memmem::find(text, wanted)
 }
 
 fn parse_head(head: &[u8]) -> Option<(u16, Framing)> {

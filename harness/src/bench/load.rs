@@ -197,7 +197,7 @@ impl Pods {
 }
 
 fn last(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    text.windows(wanted.len()).rposition(|window| window == wanted)
+    memchr::memmem::rfind(text, wanted)
 }
 
 /// The text of the first member `name` of encoded JSON, wherever it is.
