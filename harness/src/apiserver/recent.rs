@@ -30,10 +30,14 @@ impl Recent {
 
     /// The object, decoded.
     pub(crate) fn get(&self, stored: &Stored) -> Arc<Value> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&stored.revision()).cloned();
-        let known = known.unwrap_or_else(|| Arc::new(stored.value()));
+        self.find(stored).unwrap_or_else(|| Arc::new(stored.value()))
+    }
+
+    /// The object, if it is remembered.
+    pub(crate) fn find(&self, stored: &Stored) -> Option<Arc<Value>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&stored.revision()).cloned()?;
         debug_assert_eq!(*known, stored.value(), "what is remembered is what is stored");
-        known
+        Some(known)
     }
 }
 

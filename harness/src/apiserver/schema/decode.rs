@@ -59,6 +59,15 @@ impl Schema {
         Ok(decoded)
     }
 
+    /// The value of the root's field `name` from its own text, not normalized; nothing if anything is odd about it.
+    pub(crate) fn decode_field(&self, name: &str, text: &[u8]) -> Option<Value> {
+        let field = self.root_struct()?.field(name)?;
+        let mut decoder = Decoder::new(text, Some(self));
+        decoder.reader = Reader::inside(text);
+        let decoded = decoder.run(field.ty).ok()?;
+        decoded.strict.is_empty().then_some(decoded.value)
+    }
+
     /// Decodes a value, e.g. the outcome of a patch, as if it had been sent as a body.
     pub fn convert(&self, value: &Value) -> Result<Decoded, DecodeError> {
         // Values hold no duplicate keys, and go through the same reader so that messages cannot drift apart.

@@ -46,6 +46,11 @@ impl<'a> Reader<'a> {
         Self { text, at: 0, depth: 0 }
     }
 
+    /// A reader of a field's text.
+    pub(super) fn inside(text: &'a [u8]) -> Self {
+        Self { text, at: 0, depth: 1 }
+    }
+
     fn space(&mut self) {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.text.get(self.at) {
             self.at += 1;

@@ -42,6 +42,24 @@ impl Content {
         out.extend_from_slice(&self.own[at..]);
     }
 
+    /// What stands in `text` behind the object's beginning under `revision`, if it begins so; the beginning ends at `to` in
+    /// the object's own bytes, behind all shared parts.
+    pub(super) fn behind<'t>(&self, text: &'t [u8], to: u32, revision: u64) -> Option<&'t [u8]> {
+        let mut at = self.digits as usize;
+        let mut rest = text.strip_prefix(&self.own[..at])?.strip_prefix(revision.to_string().as_bytes())?;
+        for (place, part) in &self.shared {
+            rest = rest.strip_prefix(&self.own[at..*place as usize])?.strip_prefix(&**part)?;
+            at = *place as usize;
+        }
+        rest.strip_prefix(self.own.get(at..to as usize)?)
+    }
+
+    /// The place in the object's own bytes of what is at `place` in the whole encoding, behind all shared parts.
+    pub(super) fn own_place(&self, place: usize) -> u32 {
+        let shared: usize = self.shared.iter().map(|(_, part)| part.len()).sum();
+        (place - shared) as u32
+    }
+
     /// Bytes of the encoded object, but for the digits.
     pub(super) fn len(&self) -> usize {
         self.length as usize

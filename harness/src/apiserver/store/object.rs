@@ -1,6 +1,7 @@
 //! Objects at rest and the change events they are slices of.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -31,6 +32,8 @@ pub struct Stored {
     tail: u32,
     /// Where the owner references are in the content's own bytes, and how long they are.
     owners: (u32, u32),
+    /// Where the status begins in the content's own bytes, if that is the last field.
+    status: Option<NonZeroU32>,
     /// It has a deletionTimestamp.
     terminating: bool,
     /// It has finalizers.
@@ -70,6 +73,12 @@ impl Stored {
     /// `metadata.ownerReferences` as JSON; empty where there are none.
     pub fn owner_references(&self) -> &[u8] {
         self.content.own(self.owners.0, self.owners.1)
+    }
+
+    /// The status in `text`, if that is this object as it is sent, but with another status.
+    pub(crate) fn status_in<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
+        let status = self.content.behind(text, self.status?.get(), self.revision)?;
+        status.trim_ascii_end().strip_suffix(b"}")
     }
 
     /// Whether the object is being deleted.
@@ -163,6 +172,7 @@ impl Stored {
             content: self.content.clone(),
             tail: self.tail,
             owners: self.owners,
+            status: self.status,
             terminating: self.terminating,
             finalizers: self.finalizers,
         }
@@ -251,6 +261,7 @@ pub struct Draft {
     encoding: Encoding,
     tail_at: usize,
     owners: (u32, u32),
+    status_at: Option<usize>,
     terminating: bool,
     finalizers: bool,
 }
@@ -270,9 +281,9 @@ impl Draft {
 
         let schema = encoding::schema_for(object);
         let place = schema.as_deref().map(|schema| (schema, schema.root()));
-        let mut writer = Writer { encoding: Encoding::default(), tail_at: 0, owners: (0, 0) };
+        let mut writer = Writer { encoding: Encoding::default(), tail_at: 0, owners: (0, 0), status_at: None };
         writer.object(place, object);
-        let Writer { encoding, tail_at, owners } = writer;
+        let Writer { encoding, tail_at, owners, status_at } = writer;
         Self {
             key: key(text("namespace"), text("name")),
             uid: text("uid").to_owned(),
@@ -281,6 +292,7 @@ impl Draft {
             encoding,
             tail_at,
             owners,
+            status_at,
             terminating: metadata.get("deletionTimestamp").is_some_and(|moment| !moment.is_null()),
             finalizers: metadata.get("finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()),
         }
@@ -313,6 +325,7 @@ impl Draft {
             uid: same(self.uid, |old| &old.uid),
             labels: self.labels.into_iter().map(|(k, v)| (word(k), word(v))).collect(),
             fields: self.fields.into_iter().map(|(name, value)| (name, word(value))).collect(),
+            status: self.status_at.and_then(|at| NonZeroU32::new(content.own_place(at))),
             content,
             tail: self.tail_at as u32,
             owners: self.owners,
@@ -332,6 +345,8 @@ struct Writer {
     encoding: Encoding,
     tail_at: usize,
     owners: (u32, u32),
+    /// Where the status begins, if that is the last field so far and all before it is written.
+    status_at: Option<usize>,
 }
 
 impl Writer {
@@ -340,6 +355,7 @@ impl Writer {
         let map = object.as_object().unwrap_or(&empty);
         self.encoding.rest.push(b'{');
         for (name, value, place) in encoding::fields(place, map) {
+            self.status_at = None;
             match (name.as_str(), value) {
                 ("metadata", Value::Object(metadata)) => {
                     self.tail_at = self.encoding.rest.len();
@@ -347,7 +363,8 @@ impl Writer {
                 }
                 ("spec", Value::Object(spec)) => self.encoding.shared_member(place, name, spec),
                 _ => {
-                    self.encoding.member(place, name, value);
+                    let from = self.encoding.head.len() + self.encoding.member(place, name, value);
+                    self.status_at = (name == "status" && !self.encoding.head.is_empty()).then_some(from);
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! - `read`: get and list; `watch` lives in [`super::watch`]
 //! - `write`: create, update, patch and the guaranteed update under them
 //! - `delete`: one object or a collection
-//! - `body`: decoding of bodies, encoding of replies
+//! - `body`: decoding of bodies, encoding of replies; `repeated`: bodies that need not be decoded whole
 
 mod authorization;
 mod body;
@@ -18,6 +18,7 @@ mod patch;
 mod proxy;
 mod quota;
 mod read;
+mod repeated;
 mod reviews;
 mod scope;
 mod special;

@@ -179,7 +179,7 @@ impl Scope<'_> {
 
     /// The object in the body of an update.
     fn sent_update(&self, options: &WriteOptions) -> Result<Value, Status> {
-        let mut object = self.decode(options)?;
+        let mut object = self.repeated().map_or_else(|| self.decode(options), Ok)?;
         lifecycle::ensure_namespace(&mut object, &self.path.namespace)?;
         lifecycle::check_name(&object, &self.path.name)?;
         self.dedup_owners(&mut object, false);
