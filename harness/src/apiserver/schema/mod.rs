@@ -132,8 +132,17 @@ pub struct Struct {
 impl Struct {
     /// The field called `name`.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.binary_search_by(|f| (*f.name).cmp(name)).ok().map(|i| &self.fields[i])
+        let start = start(name);
+        let order = |field: &Field| field.start.cmp(&start).then_with(|| (*field.name).cmp(name));
+        self.fields.binary_search_by(order).ok().map(|i| &self.fields[i])
     }
+}
+
+/// The first eight bytes of a name, in whose order names come unless they are the same: comparing them is quicker.
+fn start(name: &str) -> u64 {
+    let mut start = [0; 8];
+    start.iter_mut().zip(name.bytes()).for_each(|(first, byte)| *first = byte);
+    u64::from_be_bytes(start)
 }
 
 /// A declared field.
@@ -141,6 +150,8 @@ impl Struct {
 pub struct Field {
     /// Name on the wire.
     pub name: Box<str>,
+    /// The first bytes of the name, for the search.
+    start: u64,
     /// Type of its value.
     pub ty: TypeRef,
     /// Whether absent and zero differ.
@@ -161,7 +172,17 @@ impl Field {
     /// An optional field with no further rules.
     fn plain(name: &str, ty: TypeRef) -> Self {
         let (emit, patch) = (Emit::OmitEmpty, PatchStrategy::default());
-        Self { name: name.into(), ty, pointer: true, emit, patch, key_default: None, order: 0, embedded: "".into() }
+        Self {
+            name: name.into(),
+            start: start(name),
+            ty,
+            pointer: true,
+            emit,
+            patch,
+            key_default: None,
+            order: 0,
+            embedded: "".into(),
+        }
     }
 }
 

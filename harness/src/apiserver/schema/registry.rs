@@ -188,16 +188,7 @@ impl Builder {
             None if emit == Emit::Always && !pointer => zero(&self.types[ty.0 as usize].shape),
             None => None,
         };
-        Field {
-            name: name.into(),
-            ty,
-            pointer,
-            emit,
-            patch: marks.patch,
-            key_default,
-            order: 0,
-            embedded: embedded.into(),
-        }
+        Field { pointer, emit, patch: marks.patch, key_default, embedded: embedded.into(), ..Field::plain(name, ty) }
     }
 }
 

@@ -100,3 +100,19 @@ fn normalized(#[case] name: &str, #[case] mut value: Value, #[case] expected: Va
 fn quantities_are_canonical(#[case] text: &str, #[case] canonical: &str) {
     assert_eq!(Quantity::parse(text).unwrap().to_string(), canonical);
 }
+
+#[test]
+fn every_field_is_found_by_its_name_and_by_no_other() {
+    for schema in builtin_names().filter_map(|name| builtin(&name)) {
+        for ty in &schema.types {
+            let Shape::Struct(shape) = &ty.shape else { continue };
+            let names: Vec<&str> = shape.fields.iter().map(|field| &*field.name).collect();
+            for &name in &names {
+                assert!(shape.field(name).is_some_and(|found| *found.name == *name), "{} {name}", ty.go);
+                for other in [&name[1..], &name[..name.len() - 1], &format!("{name}s"), &format!("{name}\0")] {
+                    assert_eq!(shape.field(other).is_some(), names.contains(&other), "{} {other}", ty.go);
+                }
+            }
+        }
+    }
+}
