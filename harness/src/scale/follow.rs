@@ -37,7 +37,8 @@ impl Follower {
                 let list = connection.exchange("GET", &format!("{}?limit=1", kind.path()), &[], 200).await?;
                 text_member(list, "resourceVersion").unwrap_or_default().to_owned()
             } else {
-                String::new()
+                // Whatever the server has in memory, and what follows: an old etcd does not tell it in time that it has the newest.
+                "0".to_owned()
             };
             let path = format!("{}?watch=1&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}", kind.path());
             let (held, changed, clock, opened) = (held.clone(), changed.clone(), clock.clone(), opened.clone());
