@@ -163,7 +163,9 @@ impl Evictor {
         }
         let tries = if first { DELETE_RETRIES } else { 1 };
         for number in 1..=tries {
-            match self.try_once(&due.pod).await {
+            // The cache will do for a start: both writes name the UID. After a failure the server's word counts.
+            let cached = if first && number == 1 { self.pods.get(&due.pod.key) } else { None };
+            match self.try_once(&due.pod, cached).await {
                 Ok(tried) => {
                     if matches!(tried, Tried::Deleted) {
                         self.metrics.taint_eviction(self.latency(&due));
@@ -204,15 +206,19 @@ impl Evictor {
 
     /// Sets the condition `DisruptionTarget` unless it is there already, then deletes (N-051, N-052). The
     /// grace period is the pod's own.
-    async fn try_once(&self, pod: &PodRef) -> Result<Tried, ApiError> {
-        let live = match self.reader.get::<PodView>(&pod.key).await {
-            Ok(live) if live.uid() == &*pod.uid => live,
+    async fn try_once(&self, pod: &PodRef, cached: Option<Arc<PodView>>) -> Result<Tried, ApiError> {
+        let read = match cached {
+            Some(cached) => Ok(cached),
+            None => self.reader.get::<PodView>(&pod.key).await.map(Arc::new),
+        };
+        let seen = match read {
+            Ok(seen) if seen.uid() == &*pod.uid => seen,
             Ok(_) | Err(ApiError::NotFound(_)) => return Ok(Tried::Gone),
             Err(error) => return Err(error),
         };
-        let old = live.status.to_status();
+        let old = seen.status.to_status();
         let mut new = old.clone();
-        let target = condition(live.generation());
+        let target = condition(seen.generation());
         if update_pod_condition(&mut new.conditions, target, self.clock.now())
             && let Some(status) = status_patch(&json!(old), &json!(new))
         {
