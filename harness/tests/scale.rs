@@ -41,13 +41,13 @@ fn every_scenario_ends_and_is_told_as_json() {
         println!("skipped: plumbline-controllers is not built");
         return;
     }
-    let output = scale(&["--scenario", "start,rolling-restart,taint-storm", "--format", "json", "--limit", "2m"]);
+    let output = scale(&["--scenario", "start,rolling-restart,drain,taint-storm", "--format", "json", "--limit", "2m"]);
     let report = report(&output);
     assert_eq!((report.kind.as_str(), report.cluster.as_str(), report.subjects.len()), (KIND, "fake", 1));
     assert!(report.comparisons.is_empty(), "the reference is about another shape: {:?}", report.comparisons);
     let scenarios = &report.subjects[0].scenarios;
     let names: Vec<Scenario> = scenarios.iter().map(|measured| measured.scenario).collect();
-    assert_eq!(names, [Scenario::Start, Scenario::RollingRestart, Scenario::TaintStorm]);
+    assert_eq!(names, [Scenario::Start, Scenario::RollingRestart, Scenario::Drain, Scenario::TaintStorm]);
     for measured in scenarios {
         let name = measured.scenario.as_str();
         assert!(measured.left.is_none() && measured.seconds > 0.0, "{name}: {measured:?}");
@@ -58,10 +58,13 @@ fn every_scenario_ends_and_is_told_as_json() {
         assert!(measured.cpu_seconds.is_some() && measured.server_cpu_seconds.is_some(), "{name}: {measured:?}");
         assert!(calls(measured, "PUT", "poddisruptionbudgets/status") > 0, "{name}: {measured:?}");
     }
-    let [start, _, storm] = scenarios.as_slice() else { panic!("{scenarios:?}") };
+    let [start, _, drain, storm] = scenarios.as_slice() else { panic!("{scenarios:?}") };
     // Every node once, every budget once; nothing of what the load sent while it seeded.
     assert_eq!((calls(start, "PATCH", "nodes"), calls(start, "POST", "pods")), (20, 0), "{start:?}");
     assert_eq!(calls(start, "PUT", "poddisruptionbudgets/status"), 20, "{start:?}");
+    // One node, through the budgets.
+    let evicted = drain.details.iter().find(|detail| detail.name == "evictions").map_or(0.0, |detail| detail.value);
+    assert!(evicted > 5.0, "{drain:?}");
     // 2 nodes with about 10 pods each, by what was replaced before; their taints are the load's.
     let pods = storm.details.iter().find(|detail| detail.name == "pods").map_or(0.0, |detail| detail.value);
     assert!(pods > 10.0, "{storm:?}");
@@ -70,6 +73,20 @@ fn every_scenario_ends_and_is_told_as_json() {
     let deletes = calls(storm, "DELETE", "pods") as f64;
     assert!((pods - 8.0..=pods).contains(&deletes), "{storm:?}");
     assert_eq!(calls(storm, "PATCH", "nodes"), 0, "{storm:?}");
+}
+
+/// It takes the whole quarantine, and a cycle more.
+#[test]
+fn lost_nodes_lose_their_pods() {
+    if ours().is_none() {
+        println!("skipped: plumbline-controllers is not built");
+        return;
+    }
+    let output = scale(&["--scenario", "start,node-loss", "--format", "json", "--limit", "3m"]);
+    let report = report(&output);
+    let [_, loss] = report.subjects[0].scenarios.as_slice() else { panic!("{report:?}") };
+    assert!(loss.left.is_none() && loss.seconds >= 40.0, "an orphan waits for 40 s: {loss:?}");
+    assert!(calls(loss, "DELETE", "pods") > 10, "{loss:?}");
 }
 
 #[test]
