@@ -8,9 +8,12 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead as _, Read, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +29,9 @@ const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 const ORPHAN_GRACE: Duration = Duration::from_secs(2);
 /// How long a guard may take beyond what it grants its process.
 const GUARD_GRACE: Duration = Duration::from_secs(5);
+
+/// Ports for programs that are about to start: below those that systems give to outgoing connections.
+const PORTS: Range<u16> = 15_000..30_000;
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
@@ -309,4 +315,27 @@ fn pump(mut from: impl Read + Send + 'static, log: Arc<Mutex<Log>>) -> std::thre
             Log::write(&log, &buffer[..length]);
         }
     })
+}
+
+/// A port for a program that is about to start. Nobody has it at the moment, and nobody gets it by chance meanwhile: a run of
+/// many fixtures at once has hundreds of outgoing connections, whose ports come from elsewhere. This process gives each of
+/// its ports once before it begins again; processes side by side begin at different places.
+///
+/// # Errors
+///
+/// When none can be had.
+pub fn free_port() -> io::Result<u16> {
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    let count = PORTS.end - PORTS.start;
+    let begin = std::process::id().wrapping_mul(977) % u32::from(count);
+    let mut failed = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..count {
+        let step = u32::from(GIVEN.fetch_add(1, Ordering::Relaxed) % count);
+        let port = PORTS.start + ((begin + step) % u32::from(count)) as u16;
+        match TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)) {
+            Ok(_) => return Ok(port),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }

@@ -159,7 +159,7 @@ impl Subject for Command {
             .collect();
         let values = Values {
             kubeconfig: kubeconfig.display().to_string(),
-            port: free_port()?,
+            port: crate::process::free_port().map_err(|error| format!("unable to find a free port: {error}"))?,
             controllers: names.join(","),
             flags: launch.flags,
         };
@@ -180,13 +180,6 @@ impl Subject for Command {
             clock: Clock::wall(),
         }))
     }
-}
-
-/// A port that nobody has at the moment. Somebody else may take it before the subject does: it then says so in its log.
-fn free_port() -> Result<u16, String> {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    address.map(|address| address.port()).map_err(|error| format!("unable to find a free port: {error}"))
 }
 
 struct Launched {

@@ -3,7 +3,7 @@
 //! They listen on free ports of loopback, with a certificate authority and a token of their own, and RBAC. The admission
 //! plugin `ServiceAccount` is off: without a controller manager no namespace has the account that it wants for pods.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -173,13 +173,9 @@ fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT], EnvironmentError> {
         let what = format!("unable to find a free port on 127.0.0.1: {error}");
         EnvironmentError::new(Kind::Failed, what, "end programs that hold many ports, or allow listening on loopback")
     };
-    // All are held until the last is found: they must differ.
-    let mut held = Vec::new();
     let mut ports = [0; COUNT];
     for port in &mut ports {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
-        *port = listener.local_addr().map_err(failed)?.port();
-        held.push(listener);
+        *port = crate::process::free_port().map_err(failed)?;
     }
     Ok(ports)
 }
