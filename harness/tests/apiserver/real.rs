@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use plumbline::process::free_port;
 use plumbline::time::Clock;
 
 use crate::script::{Answer, Line};
@@ -31,10 +31,6 @@ impl Drop for Cluster {
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// Starts etcd and kube-apiserver from `assets` and waits until requests are answered.
