@@ -165,18 +165,27 @@ fn write_fields(
     out: &mut Vec<u8>,
     map: &Map<String, Value>,
     order: &[&str],
-    mut field: impl FnMut(&mut Vec<u8>, &str, &Value),
+    field: impl FnMut(&mut Vec<u8>, &str, &Value),
 ) {
     let known = order.iter().filter_map(|name| map.get_key_value(*name));
     let others = map.iter().filter(|(name, _)| !order.contains(&name.as_str()));
+    write_members(out, known.chain(others), field);
+}
+
+/// Appends an object of these members, whose values `member` appends.
+fn write_members<'m, T>(
+    out: &mut Vec<u8>,
+    members: impl Iterator<Item = (&'m String, T)>,
+    mut member: impl FnMut(&mut Vec<u8>, &str, T),
+) {
     out.push(b'{');
-    for (at, (name, value)) in known.chain(others).enumerate() {
+    for (at, (name, value)) in members.enumerate() {
         if at > 0 {
             out.push(b',');
         }
         write_text(out, name);
         out.push(b':');
-        field(out, name, value);
+        member(out, name, value);
     }
     out.push(b'}');
 }
@@ -196,16 +205,8 @@ fn write_items(out: &mut Vec<u8>, items: &[Value], mut item: impl FnMut(&mut Vec
 pub(crate) fn write(out: &mut Vec<u8>, place: Place<'_>, value: &Value) {
     match value {
         Value::Object(map) => {
-            out.push(b'{');
-            for (at, (name, value, place)) in fields(place, map).enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                }
-                write_text(out, name);
-                out.push(b':');
-                write(out, place, value);
-            }
-            out.push(b'}');
+            let members = fields(place, map).map(|(name, value, place)| (name, (place, value)));
+            write_members(out, members, |out, _, (place, value)| write(out, place, value));
         }
         Value::Array(items) => {
             let place = place.and_then(|(schema, ty)| match schema.shape(ty) {
