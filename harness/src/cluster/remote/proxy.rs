@@ -243,8 +243,8 @@ impl Proxy {
     /// back: the server behind us has no stale stream, and a list is not held back. Clients then list.
     fn without_watch_list(&self, request: &ApiRequest, resource: &ResourcePath) -> Option<Reply> {
         let id = ResourceId::new(&resource.group, &resource.resource);
-        let gated = self.faults().is_held(&id) || self.faults().stale_at(&id).is_some();
-        (gated && is_streamed_list(request, resource)).then(|| {
+        let gated = || self.faults().is_held(&id) || self.faults().stale_at(&id).is_some();
+        (is_streamed_list(request, resource) && gated()).then(|| {
             let mut errors = ErrorList::default();
             let detail = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
             errors.forbidden(&Path::new("sendInitialEvents"), detail);
