@@ -48,9 +48,9 @@ pub(super) struct Evictor {
 }
 
 /// Whether a pod whose time has come must still go.
-#[derive(Clone, Copy, Eq, PartialEq)]
 enum Verdict {
-    Due,
+    /// It must, as the cache has it.
+    Due(Arc<PodView>),
     /// Its node has no taint any more that it does not tolerate for ever.
     Tolerated,
     /// It is not there, or another one has its name.
@@ -97,8 +97,7 @@ impl Evictor {
         if step.fire {
             self.due.add(Due { pod: pod.clone(), fire_at: now });
         }
-        // Only a deadline that came or went is news to the timers.
-        if step.cancelled || matches!(plan, EvictionPlan::At(_)) {
+        if matches!(plan, EvictionPlan::At(_)) {
             self.changed.notify_one();
         }
     }
@@ -107,14 +106,13 @@ impl Evictor {
     pub(super) fn gone(&self, pod: &PodRef) {
         let step = self.schedule().gone(&pod.uid);
         self.cancelled(pod, step);
-        if step.cancelled {
-            self.changed.notify_one();
-        }
     }
 
     fn cancelled(&self, pod: &PodRef, step: Step) {
         if step.cancelled {
             self.event(&pod.key, "Cancelling deletion of Pod");
+            // Only a deadline that came or went is news to the timers.
+            self.changed.notify_one();
         }
     }
 
@@ -149,23 +147,24 @@ impl Evictor {
             return Outcome::Forget;
         }
         let first = self.due.num_requeues(&due) == 0;
-        match self.verdict(&due.pod) {
-            Verdict::Due if first => self.event(&due.pod.key, "Marking for deletion Pod"),
-            Verdict::Due => {}
+        // The cache will do for the very first try: both its writes name the UID. After a failure the server's word counts.
+        let mut cached = match self.verdict(&due.pod) {
+            Verdict::Due(cached) => first.then_some(cached),
             verdict => {
                 self.schedule().finish(&due);
                 // A pod that went between two tries went as announced: nothing was called off.
-                if first || verdict == Verdict::Tolerated {
+                if first || matches!(verdict, Verdict::Tolerated) {
                     self.event(&due.pod.key, "Cancelling deletion of Pod");
                 }
                 return Outcome::Forget;
             }
+        };
+        if first {
+            self.event(&due.pod.key, "Marking for deletion Pod");
         }
         let tries = if first { DELETE_RETRIES } else { 1 };
         for number in 1..=tries {
-            // The cache will do for a start: both writes name the UID. After a failure the server's word counts.
-            let cached = if first && number == 1 { self.pods.get(&due.pod.key) } else { None };
-            match self.try_once(&due.pod, cached).await {
+            match self.try_once(&due.pod, cached.take()).await {
                 Ok(tried) => {
                     if matches!(tried, Tried::Deleted) {
                         self.metrics.taint_eviction(self.latency(&due));
@@ -175,7 +174,7 @@ impl Evictor {
                 }
                 Err(_) if number == tries && !self.schedule().fail(&due) => {
                     // Called off during the try: only now is it certain that the pod stays, unless it went by itself.
-                    if self.verdict(&due.pod) != Verdict::Gone {
+                    if !matches!(self.verdict(&due.pod), Verdict::Gone) {
                         self.event(&due.pod.key, "Cancelling deletion of Pod");
                     }
                     return Outcome::Forget;
@@ -196,11 +195,11 @@ impl Evictor {
             return Verdict::Gone;
         };
         let Some(node) = self.nodes.get(&ObjectKey::cluster(cached.spec.node_name.to_arc())) else {
-            return Verdict::Due;
+            return Verdict::Due(cached);
         };
         match decide(&node.spec.taints, &cached.spec.tolerations, self.clock.now()) {
             EvictionPlan::Keep => Verdict::Tolerated,
-            EvictionPlan::At(_) | EvictionPlan::Now => Verdict::Due,
+            EvictionPlan::At(_) | EvictionPlan::Now => Verdict::Due(cached),
         }
     }
 

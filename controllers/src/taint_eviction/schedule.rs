@@ -147,11 +147,8 @@ impl Schedule {
     }
 
     fn stage(&mut self, due: &Due, stage: Stage) -> bool {
-        let Some(running) = self.running.get_mut(&due.pod.uid).filter(|running| running.fire_at == due.fire_at) else {
-            return false;
-        };
-        running.stage = stage;
-        true
+        let running = self.running.get_mut(&due.pod.uid).filter(|running| running.fire_at == due.fire_at);
+        running.map(|running| running.stage = stage).is_some()
     }
 
     /// A running eviction is over, whatever came of it. One that the pod got since then stays.
