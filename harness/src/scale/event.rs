@@ -52,6 +52,30 @@ pub(super) struct Object<'a> {
     /// A budget's status; of the others nothing that is read. A `Status` has a text here.
     #[serde(default, deserialize_with = "status_or_nothing")]
     pub(super) status: Option<Status>,
+    /// Of a `Status`, what HTTP would say.
+    pub(super) code: Option<u16>,
+}
+
+/// A page of objects.
+#[derive(Debug, Deserialize)]
+pub(super) struct List<'a> {
+    /// Its version, and where it goes on.
+    #[serde(borrow)]
+    pub(super) metadata: ListMetadata<'a>,
+    /// The objects.
+    #[serde(borrow)]
+    pub(super) items: Vec<Object<'a>>,
+}
+
+/// Of a list's metadata.
+#[derive(Debug, Deserialize)]
+pub(super) struct ListMetadata<'a> {
+    /// The version of the list.
+    #[serde(borrow, rename = "resourceVersion")]
+    pub(super) resource_version: Cow<'a, str>,
+    /// What asks for the next page; empty at the end.
+    #[serde(borrow, default, rename = "continue")]
+    pub(super) next: Cow<'a, str>,
 }
 
 /// Of an object's metadata.
@@ -61,6 +85,9 @@ pub(super) struct Metadata<'a> {
     /// Its name.
     #[serde(borrow, default)]
     pub(super) name: Cow<'a, str>,
+    /// Its version.
+    #[serde(borrow, default)]
+    pub(super) resource_version: Cow<'a, str>,
     /// Its generation.
     pub(super) generation: Option<i64>,
     /// There when its deletion has begun.

@@ -1,35 +1,53 @@
 //! Three watches that keep [`Held`] up to date. They are this program's only load on the server while it measures, beside what a
 //! scenario does.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use super::Error;
-use super::event::{Event, Kind, Lines};
+use super::event::{Event, Kind, Lines, List, Object};
 use super::held::Held;
-use crate::bench::http::Endpoint;
+use crate::bench::bodies;
+use crate::bench::http::{Connection, Endpoint};
 use crate::bench::load::text_member;
 use crate::time::Clock;
 
 /// How long a watch is asked for: longer than any run.
 const WATCH_SECONDS: u32 = 86_400;
+/// Whatever the server has in memory, and what follows: an old etcd does not tell it in time that it has the newest.
+const FROM_MEMORY: &str = "0";
+
+/// Pods of a page, when they are listed again.
+const PAGE: usize = 5_000;
+/// How often a watch may end in a row without a line of news.
+const ENDS: u32 = 8;
+/// How long to wait before the next attempt, times the ends in a row.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Follows a server until it is dropped.
 pub(super) struct Follower {
     held: Arc<Mutex<Held>>,
     changed: Arc<Notify>,
+    resumed: Arc<AtomicU64>,
     watches: JoinSet<Result<(), Error>>,
 }
 
 impl Follower {
     /// Begins to follow. Nodes and budgets are told from their beginning, pods from now on.
+    ///
+    /// A server under load ends watches that it cannot keep, and forgets versions: a watch goes on where it ended, or from a new
+    /// list.
     pub(super) async fn start(clock: &Clock, endpoint: &Endpoint, held: Held) -> Result<Self, Error> {
         let held = Arc::new(Mutex::new(held));
         let changed = Arc::new(Notify::new());
+        let resumed = Arc::new(AtomicU64::new(0));
         let mut watches = JoinSet::new();
-        let opened = Arc::new(tokio::sync::Semaphore::new(0));
+        let opened = Arc::new(Semaphore::new(0));
         for kind in Kind::ALL {
             let mut connection = endpoint.connect().await?;
             let version = if kind == Kind::Pods {
@@ -37,38 +55,25 @@ impl Follower {
                 let list = connection.exchange("GET", &format!("{}?limit=1", kind.path()), &[], 200).await?;
                 text_member(list, "resourceVersion").unwrap_or_default().to_owned()
             } else {
-                // Whatever the server has in memory, and what follows: an old etcd does not tell it in time that it has the newest.
-                "0".to_owned()
+                FROM_MEMORY.to_owned()
             };
-            let path = format!("{}?watch=1&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}", kind.path());
-            let (held, changed, clock, opened) = (held.clone(), changed.clone(), clock.clone(), opened.clone());
-            watches.spawn(async move {
-                let mut lines = Lines::default();
-                let mut trouble = None;
-                let read = connection.watch(
-                    &path,
-                    || opened.add_permits(1),
-                    |piece| {
-                        let now = clock.elapsed();
-                        let mut held = lock(&held);
-                        lines.read(piece, |line| trouble = trouble.take().or_else(|| take(&mut held, kind, line, now)));
-                        drop(held);
-                        changed.notify_one();
-                        trouble.is_none()
-                    },
-                );
-                read.await?;
-                let why = trouble.unwrap_or_else(|| "the server ended it".to_owned());
-                Err(Error::Watch { path: kind.path(), why })
-            });
+            let (clock, endpoint, resumed) = (clock.clone(), endpoint.clone(), resumed.clone());
+            let (held, changed, opened) = (held.clone(), changed.clone(), opened.clone());
+            let watch = Watch { kind, version, clock, endpoint, held, changed, resumed, opened };
+            watches.spawn(watch.follow(connection));
         }
-        let mut this = Self { held, changed, watches };
+        let mut this = Self { held, changed, resumed, watches };
         let open = opened.acquire_many(u32::try_from(Kind::ALL.len()).unwrap_or(u32::MAX));
         tokio::select! {
             _ = open => {}
             error = ended(&mut this.watches) => return Err(error),
         }
         Ok(this)
+    }
+
+    /// How often a watch ended and went on.
+    pub(super) fn resumed(&self) -> u64 {
+        self.resumed.load(Ordering::Relaxed)
     }
 
     /// What the server holds.
@@ -80,7 +85,7 @@ impl Follower {
     ///
     /// # Errors
     ///
-    /// When a watch ended: nothing more would arrive.
+    /// When a watch ended for good: nothing more would arrive.
     pub(super) async fn changed(&mut self) -> Result<(), Error> {
         tokio::select! {
             biased;
@@ -103,14 +108,238 @@ async fn ended(watches: &mut JoinSet<Result<(), Error>>) -> Error {
     }
 }
 
-/// Takes a line; returns why the watch is of no more use, if it is not.
-fn take(held: &mut Held, kind: Kind, line: &[u8], now: std::time::Duration) -> Option<String> {
+/// How a watch ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// It was cut off, here or there.
+    Cut(String),
+    /// Its version is too old.
+    Gone,
+    /// It is of no more use.
+    Wrong(String),
+}
+
+/// One of the three.
+struct Watch {
+    kind: Kind,
+    /// The last that it has heard of.
+    version: String,
+    clock: Clock,
+    endpoint: Endpoint,
+    held: Arc<Mutex<Held>>,
+    changed: Arc<Notify>,
+    resumed: Arc<AtomicU64>,
+    opened: Arc<Semaphore>,
+}
+
+impl Watch {
+    /// Watches until it cannot go on; never returns `Ok`.
+    async fn follow(mut self, connection: Connection) -> Result<(), Error> {
+        let mut ends = 0;
+        let mut connection = Some(connection);
+        loop {
+            let before = self.version.clone();
+            let end = match self.read(connection.take()).await {
+                End::Gone => self.again().await,
+                end => end,
+            };
+            ends = if self.version == before { ends + 1 } else { 1 };
+            match end {
+                End::Cut(why) if ends >= ENDS => return Err(Error::Watch { path: self.kind.path(), why }),
+                End::Wrong(why) => return Err(Error::Watch { path: self.kind.path(), why }),
+                End::Cut(_) | End::Gone => {}
+            }
+            self.resumed.fetch_add(1, Ordering::Relaxed);
+            self.clock.sleep(PAUSE * ends).await;
+        }
+    }
+
+    /// Reads the watch from its version on, over a connection of its own, to its end.
+    async fn read(&mut self, connection: Option<Connection>) -> End {
+        let mut connection = match connection {
+            Some(connection) => connection,
+            None => match self.endpoint.connect().await {
+                Ok(connection) => connection,
+                Err(error) => return End::Cut(error.to_string()),
+            },
+        };
+        let Self { kind, version, clock, held, changed, opened, .. } = self;
+        let path = format!("{}?watch=1&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}", kind.path());
+        let mut lines = Lines::default();
+        let mut trouble = None;
+        let read = connection.watch(
+            &path,
+            || opened.add_permits(1),
+            |piece| {
+                let now = clock.elapsed();
+                let mut held = lock(held);
+                lines.read(piece, |line| {
+                    if trouble.is_none() {
+                        trouble = take(&mut held, *kind, version, line, now);
+                    }
+                });
+                drop(held);
+                changed.notify_one();
+                trouble.is_none()
+            },
+        );
+        match (read.await, trouble) {
+            (_, Some(end)) => end,
+            (Ok(()), None) => End::Cut("the server ended it".to_owned()),
+            (Err(crate::bench::Error::Refused { status: 410, .. }), None) => End::Gone,
+            (Err(error), None) => End::Cut(error.to_string()),
+        }
+    }
+
+    /// What the server has forgotten is told anew: nodes and budgets by a watch from its memory, pods by a list.
+    async fn again(&mut self) -> End {
+        if self.kind != Kind::Pods {
+            FROM_MEMORY.clone_into(&mut self.version);
+            return End::Gone;
+        }
+        match self.list().await {
+            Ok(()) => End::Gone,
+            Err(error) => End::Cut(error.to_string()),
+        }
+    }
+
+    /// Lists the pods: whichever is not there is gone.
+    async fn list(&mut self) -> Result<(), crate::bench::Error> {
+        let mut connection = self.endpoint.connect().await?;
+        let (mut present, mut token) = (BTreeMap::new(), String::new());
+        let version = loop {
+            let path = format!("{}?limit={PAGE}&continue={token}", self.kind.path());
+            let page = connection.exchange("GET", &path, &[], 200).await?;
+            let page: List<'_> = serde_json::from_slice(page)
+                .map_err(|error| crate::bench::Error::Reply(format!("GET {path}: {error}")))?;
+            for Object { metadata, .. } in &page.items {
+                if let Some(pod) = bodies::pod_number(&metadata.name) {
+                    present.insert(pod, metadata.deletion_timestamp.is_some());
+                }
+            }
+            token = page.metadata.next.into_owned();
+            if token.is_empty() {
+                break page.metadata.resource_version.into_owned();
+            }
+        };
+        self.version = version;
+        lock(&self.held).pods_are(&present, self.clock.elapsed());
+        self.changed.notify_one();
+        Ok(())
+    }
+}
+
+/// Takes a line, and the version that it has; returns how the watch ended, if it did.
+fn take(held: &mut Held, kind: Kind, version: &mut String, line: &[u8], now: Duration) -> Option<End> {
     match serde_json::from_slice::<Event<'_>>(line) {
-        Ok(event) if event.kind == "ERROR" => Some(String::from_utf8_lossy(line).into_owned()),
+        Ok(event) if event.kind == "ERROR" => {
+            let gone = event.object.code == Some(410);
+            Some(if gone { End::Gone } else { End::Wrong(String::from_utf8_lossy(line).into_owned()) })
+        }
         Ok(event) => {
+            event.object.metadata.resource_version.as_ref().clone_into(version);
             held.take(kind, &event, now);
             None
         }
-        Err(error) => Some(format!("{error} in {}", String::from_utf8_lossy(&line[..line.len().min(200)]))),
+        Err(error) => Some(End::Wrong(format!("{error} in {}", String::from_utf8_lossy(&line[..line.len().min(200)])))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scale::held::Going;
+    use wiremock::matchers::{method, path, query_param, query_param_is_missing};
+    use wiremock::{Mock, MockServer, ResponseTemplate};
+
+    fn pod(number: usize) -> String {
+        bodies::pod_name("shop-00000", number)
+    }
+
+    fn event(kind: &str, number: usize, version: u32) -> String {
+        format!(
+            "{{\"type\":\"{kind}\",\"object\":{{\"metadata\":{{\"name\":\"{}\",\"resourceVersion\":\"{version}\"}}}}}}\n",
+            pod(number)
+        )
+    }
+
+    /// Answers the watch of pods from `version` on, once.
+    async fn watch_from(server: &MockServer, version: &str, body: String) {
+        let mock = Mock::given(path("/api/v1/pods")).and(query_param("watch", "1"));
+        mock.and(query_param("resourceVersion", version))
+            .respond_with(ResponseTemplate::new(200).set_body_string(body))
+            .up_to_n_times(1)
+            .expect(1)
+            .mount(server)
+            .await;
+    }
+
+    async fn endpoint(server: &MockServer) -> Endpoint {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kubeconfig");
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{{name: a, cluster: {{server: '{}'}}}}]\n\
+             contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, user: {{}}}}]\n",
+            server.uri()
+        );
+        std::fs::write(&file, text).unwrap();
+        Endpoint::from_kubeconfig(&file, "test").await.unwrap()
+    }
+
+    /// Three pods are to go. One's end is told before the watch is cut off, one's by the watch that goes on, one's by nothing but
+    /// its absence from the list after the version is too old.
+    #[tokio::test]
+    async fn a_watch_that_ends_goes_on_and_one_that_is_too_old_lists_again() {
+        let server = MockServer::start().await;
+        let list = |next: &str, items: &str| {
+            ResponseTemplate::new(200).set_body_string(format!(
+                "{{\"metadata\":{{\"resourceVersion\":\"9\",\"continue\":\"{next}\"}},\"items\":[{items}]}}"
+            ))
+        };
+        let get = || Mock::given(method("GET")).and(path("/api/v1/pods")).and(query_param_is_missing("watch"));
+        get()
+            .and(query_param("limit", "1"))
+            .respond_with(
+                ResponseTemplate::new(200).set_body_string("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[]}"),
+            )
+            .mount(&server)
+            .await;
+        let there = format!("{{\"metadata\":{{\"name\":\"{}\"}}}}", pod(4));
+        let pages = get().and(query_param("limit", PAGE.to_string()));
+        pages.and(query_param("continue", "")).respond_with(list("more", &there)).expect(1).mount(&server).await;
+        get().and(query_param("continue", "more")).respond_with(list("", "")).expect(1).mount(&server).await;
+        // The last line is cut off in its middle.
+        let cut = event("DELETED", 2, 7);
+        watch_from(&server, "5", format!("{}{}", event("DELETED", 1, 6), &cut[..cut.len() / 2])).await;
+        watch_from(&server, "6", cut).await;
+        let expired = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410}}"#;
+        watch_from(&server, "7", format!("{expired}\n")).await;
+        watch_from(&server, "9", event("DELETED", 4, 10)).await;
+        for (kind, everything) in [("nodes", "/api/v1/nodes"), ("budgets", Kind::Budgets.path())] {
+            let hang = ResponseTemplate::new(200).set_delay(Duration::from_hours(1));
+            Mock::given(path(everything)).respond_with(hang).named(kind).mount(&server).await;
+        }
+
+        let held = Arc::new(Mutex::new(Held::new(0, 0)));
+        lock(&held).expect_to_go([1, 2, 3, 4], Going::Gone);
+        let endpoint = endpoint(&server).await;
+        let watch = Watch {
+            kind: Kind::Pods,
+            version: "5".to_owned(),
+            clock: Clock::wall(),
+            endpoint: endpoint.clone(),
+            held: held.clone(),
+            changed: Arc::default(),
+            resumed: Arc::default(),
+            opened: Arc::new(Semaphore::new(0)),
+        };
+        let resumed = watch.resumed.clone();
+        let connection = endpoint.connect().await.unwrap();
+        // From version 10 on nothing is served: it gives up, and says why.
+        let error = watch.follow(connection).await.unwrap_err().to_string();
+        assert_eq!(lock(&held).left().pods, 0);
+        assert!(error.starts_with("the watch of /api/v1/pods ended: GET /api/v1/pods?watch=1"), "{error}");
+        assert!(error.contains("404"), "{error}");
+        assert_eq!(resumed.load(Ordering::Relaxed), 4 + u64::from(ENDS) - 2);
     }
 }

@@ -163,6 +163,24 @@ impl Held {
                 }
             }
         }
+        self.progressed(before, now);
+    }
+
+    /// Takes a list of all pods that arrived at `now`: which are there, and whether their deletion has begun.
+    pub(super) fn pods_are(&mut self, present: &BTreeMap<usize, bool>, now: Duration) {
+        let before = self.left;
+        self.going.retain(|pod, how| match present.get(pod) {
+            Some(begun) => *how == Going::Gone || !begun,
+            None => false,
+        });
+        self.left.pods = self.going.len();
+        if self.left.pods < before.pods {
+            self.pods_gone = now;
+        }
+        self.progressed(before, now);
+    }
+
+    fn progressed(&mut self, before: Left, now: Duration) {
         let Left { budgets, nodes, pods } = self.left;
         if budgets < before.budgets || nodes < before.nodes || pods < before.pods {
             self.progress = now;
@@ -259,6 +277,21 @@ mod tests {
         assert_eq!(held.progress(), Duration::from_secs(2));
         held.forget_node(0);
         assert_eq!(held.left().nodes, 1);
+    }
+
+    #[test]
+    fn a_list_tells_who_has_gone() {
+        let mut held = Held::new(0, 0);
+        held.expect_to_go([1, 2], Going::Gone);
+        held.expect_to_go([3, 4, 5], Going::Begun);
+        held.pods_are(&BTreeMap::from([(1, true), (3, true), (4, false)]), Duration::from_secs(3));
+        assert_eq!(held.going, BTreeMap::from([(1, Going::Gone), (4, Going::Begun)]));
+        assert_eq!(
+            (held.left().pods, held.pods_gone(), held.progress()),
+            (2, Duration::from_secs(3), Duration::from_secs(3))
+        );
+        held.pods_are(&BTreeMap::from([(1, true), (4, false)]), Duration::from_secs(4));
+        assert_eq!((held.left().pods, held.pods_gone()), (2, Duration::from_secs(3)), "nothing new");
     }
 
     #[rstest]

@@ -260,7 +260,11 @@ impl<'a> Bench<'a> {
                 looked = now;
                 self.look().await?;
                 let seconds = now.saturating_sub(begin).as_secs();
-                (self.say)(Told::Progress(format!("{what}: {seconds} s, {}", describe(left))));
+                let resumed = match self.follower.resumed() {
+                    0 => String::new(),
+                    times => format!("; watches were cut off {times} times and went on"),
+                };
+                (self.say)(Told::Progress(format!("{what}: {seconds} s, {}{resumed}", describe(left))));
             }
             if now.saturating_sub(begin) > self.options.limit {
                 return Ok(Some(format!("{} after {} s", describe(left), self.options.limit.as_secs())));
