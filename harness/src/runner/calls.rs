@@ -1,18 +1,31 @@
 //! The requests that a fixture's steps make, as a person, an evictor or a kubelet would.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::apiserver::request::escape;
 use crate::cluster::{Answer, Call, Stage, resource_id};
-use crate::fixture::{Edit, Operation, PatchKind, Target, UserRequest, time_text};
+use crate::fixture::{Edit, From, Operation, PatchKind, Target, UserRequest, time_text};
 
 const JSON: &str = "application/json";
+/// The annotation of the bookmark that ends the events of what was there. Source: `metav1.InitialEventsAnnotationKey`.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// Where each collection was last listed or followed to, by its path.
+pub type Versions = RefCell<BTreeMap<String, String>>;
 
 /// Sends `request`, which may take several calls, and returns the answer to the one that counts: the first that fails, or
 /// the main one. `now` and `start` are what relative times in bodies refer to.
-pub async fn send(stage: &dyn Stage, request: &UserRequest, now: Timestamp, start: Timestamp) -> Answer {
+pub async fn send(
+    (stage, versions): (&dyn Stage, &Versions),
+    request: &UserRequest,
+    now: Timestamp,
+    start: Timestamp,
+) -> Answer {
     let caller = Caller { stage, request };
     let resolved = |value: &Value| {
         let mut value = value.clone();
@@ -22,6 +35,8 @@ pub async fn send(stage: &dyn Stage, request: &UserRequest, now: Timestamp, star
     let object = || path(&request.target, true);
     match &request.operation {
         Operation::Get => caller.call(Method::GET, object(), None).await,
+        Operation::List { labels } => caller.list(labels.as_deref(), versions).await,
+        Operation::Follow { labels, from } => caller.follow(labels.as_deref(), from, versions).await,
         Operation::Create { object } => caller.create(resolved(object)).await,
         Operation::Update { edit } => caller.update(edit, &resolved).await,
         Operation::Replace { object: body } => caller.call(Method::PUT, object(), Some((JSON, resolved(body)))).await,
@@ -37,13 +52,20 @@ pub async fn send(stage: &dyn Stage, request: &UserRequest, now: Timestamp, star
         }
         Operation::Delete { options } => {
             let mut options = resolved(options);
+            caller.preconditions(&mut options).await;
             if let Some(fields) = options.as_object_mut() {
                 fields.insert("kind".to_owned(), json!("DeleteOptions"));
                 fields.insert("apiVersion".to_owned(), json!("v1"));
             }
             caller.call(Method::DELETE, object(), Some((JSON, options))).await
         }
-        Operation::Post { body } => caller.call(Method::POST, object(), Some((JSON, resolved(body)))).await,
+        Operation::Post { body } => {
+            let mut body = resolved(body);
+            if let Some(options) = body.get_mut("deleteOptions") {
+                caller.preconditions(options).await;
+            }
+            caller.call(Method::POST, object(), Some((JSON, body))).await
+        }
     }
 }
 
@@ -90,6 +112,60 @@ impl Caller<'_> {
         if (200..300).contains(&second.code) { answer } else { second }
     }
 
+    /// GET of the collection; the version of the answer is remembered.
+    async fn list(&self, labels: Option<&str>, versions: &Versions) -> Answer {
+        let collection = path(&self.request.target, false);
+        let query = labels.map(|labels| format!("?labelSelector={}", escape(labels)));
+        let answer = self.call(Method::GET, format!("{collection}{}", query.unwrap_or_default()), None).await;
+        if let Some(version) = answer.body["metadata"]["resourceVersion"].as_str() {
+            versions.borrow_mut().insert(collection, version.to_owned());
+        }
+        answer
+    }
+
+    /// A watch that the server ends after a second. What it told becomes the answer's body, and its end is remembered.
+    async fn follow(&self, labels: Option<&str>, from: &From, versions: &Versions) -> Answer {
+        let collection = path(&self.request.target, false);
+        let begin = match from {
+            From::Last => versions.borrow().get(&collection).cloned().unwrap_or_default(),
+            From::Version(version) => version.clone(),
+            From::Initial => String::new(),
+        };
+        let mut query = format!("?watch=true&timeoutSeconds=1&resourceVersion={}", escape(&begin));
+        if *from == From::Initial {
+            query.push_str("&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+        }
+        if let Some(labels) = labels {
+            query.push_str("&labelSelector=");
+            query.push_str(&escape(labels));
+        }
+        let answer = self.call(Method::GET, format!("{collection}{query}"), None).await;
+        let lines: Vec<Value> = match &answer.body {
+            Value::String(text) => text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
+            // A single event is JSON by itself.
+            one if one.get("type").is_some() => vec![one.clone()],
+            _ => return answer,
+        };
+        let last = lines.iter().filter_map(|event| event["object"]["metadata"]["resourceVersion"].as_str()).next_back();
+        if let Some(version) = last.filter(|version| !version.is_empty()) {
+            versions.borrow_mut().insert(collection, version.to_owned());
+        }
+        let events: Vec<String> = lines.iter().filter_map(told).collect();
+        Answer { body: json!({ "events": events }), ..answer }
+    }
+
+    /// Puts what the object has at the moment where `current` is written.
+    async fn preconditions(&self, options: &mut Value) {
+        let Some(wanted) = options.get_mut("preconditions").and_then(Value::as_object_mut) else { return };
+        if !wanted.values().any(|value| value == CURRENT) {
+            return;
+        }
+        let now = self.call(Method::GET, path(&self.request.target.object(), true), None).await;
+        for (name, value) in wanted.iter_mut().filter(|(_, value)| **value == CURRENT) {
+            *value = now.body["metadata"][name.as_str()].clone();
+        }
+    }
+
     /// GET, edit, PUT.
     async fn update(&self, edit: &Edit, resolved: &impl Fn(&Value) -> Value) -> Answer {
         let path = path(&self.request.target, true);
@@ -101,6 +177,24 @@ impl Caller<'_> {
         edit.apply(&mut object);
         self.call(Method::PUT, path, Some((JSON, resolved(&object)))).await
     }
+}
+
+/// Stands in a precondition for what the object has.
+const CURRENT: &str = "current";
+
+/// An event of a watch in a few words; nothing of a bookmark that only says how far it is: servers send them when they like.
+fn told(event: &Value) -> Option<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, object) = (text(&event["type"]), &event["object"]);
+    let what = match kind.as_str() {
+        "ERROR" => object["code"].to_string(),
+        "BOOKMARK" if object["metadata"]["annotations"][INITIAL_EVENTS_END] == "true" => {
+            "initial-events-end".to_owned()
+        }
+        "BOOKMARK" => return None,
+        _ => text(&object["metadata"]["name"]),
+    };
+    Some(format!("{kind} {what}"))
 }
 
 /// The URL path of a target, with or without the object's name and subresource.
@@ -130,8 +224,22 @@ fn path(target: &Target, with_name: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
     use crate::fixture::pattern::Resources;
+
+    #[rstest]
+    #[case(json!({"type": "ADDED", "object": {"metadata": {"name": "a"}}}), Some("ADDED a"))]
+    #[case(json!({"type": "ERROR", "object": {"kind": "Status", "code": 410}}), Some("ERROR 410"))]
+    #[case(json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}), None)]
+    #[case(
+        json!({"type": "BOOKMARK", "object": {"metadata": {"annotations": {"k8s.io/initial-events-end": "true"}}}}),
+        Some("BOOKMARK initial-events-end")
+    )]
+    fn events_in_words(#[case] event: Value, #[case] words: Option<&str>) {
+        assert_eq!(told(&event).as_deref(), words);
+    }
 
     #[test]
     fn paths() {

@@ -17,7 +17,7 @@ use crate::cluster::{Answer, Cluster, Stage, Unplanted, resource_id};
 use crate::expect::Live;
 use crate::expect::StepReply;
 use crate::fixture::parse::step_checks;
-use crate::fixture::{Action, Check, CheckKind, Control, Fault, Fixture, StepKind, WatchFault, time_text};
+use crate::fixture::{Action, Check, CheckKind, Control, Fault, Fixture, StepKind, UserRequest, WatchFault, time_text};
 use crate::subject::gate::Cut;
 use crate::subject::{Launch, Running, Subject};
 use crate::time::{self, Clock, settle};
@@ -97,6 +97,7 @@ struct World<'a> {
     cut: Arc<Mutex<Option<Cut>>>,
     crashes: (UnboundedSender<Crashed>, UnboundedReceiver<Crashed>),
     armed: RefCell<Vec<Armed>>,
+    versions: calls::Versions,
     /// When the controllers that crashed start again.
     restart_at: Option<Duration>,
     /// When the server that is out answers again.
@@ -132,6 +133,7 @@ impl<'a> World<'a> {
             cut: Arc::default(),
             crashes: unbounded_channel(),
             armed: RefCell::default(),
+            versions: RefCell::default(),
             restart_at: None,
             outage_until: None,
         }
@@ -402,13 +404,20 @@ impl<'a> World<'a> {
         Err(format!("the controllers ended by themselves at {}: {reason}", moment(self.clock.elapsed())))
     }
 
-    async fn act(&mut self, step: usize, actions: &[Action]) -> Result<(), String> {
-        for action in actions {
+    async fn act(&mut self, step: usize, actions: &'a [Action]) -> Result<(), String> {
+        let mut left = actions;
+        while let Some((action, rest)) = left.split_first() {
+            left = rest;
             match action {
-                Action::Request(request) => {
-                    let answer = calls::send(&*self.stage, request, self.clock.now(), self.clock.epoch()).await;
-                    let Answer { code, retry_after, body } = answer;
-                    self.evidence.update(|gathered| gathered.replies.push(StepReply { step, code, retry_after, body }));
+                Action::Request(UserRequest { together: None, .. }) => {
+                    self.ask(step, std::slice::from_ref(action)).await;
+                }
+                Action::Request(_) => {
+                    let together =
+                        |action: &&Action| matches!(action, Action::Request(UserRequest { together: Some(_), .. }));
+                    let count = 1 + rest.iter().take_while(together).count();
+                    self.ask(step, &actions[actions.len() - rest.len() - 1..][..count]).await;
+                    left = &rest[count - 1..];
                 }
                 Action::Control(control) => self.control(*control).await?,
                 Action::Fault(fault) => self.arm(fault)?,
@@ -434,6 +443,28 @@ impl<'a> World<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Makes requests, all at once but for their delays, and keeps the answers in the order of the requests.
+    async fn ask(&self, step: usize, actions: &'a [Action]) {
+        let requests = actions.iter().filter_map(|action| match action {
+            Action::Request(request) => Some(request),
+            _ => None,
+        });
+        let ask = |request: &'a UserRequest| async move {
+            if let Some(after) = request.together.filter(|after| !after.is_zero()) {
+                self.clock.sleep(after).await;
+            }
+            let place = (&*self.stage, &self.versions);
+            calls::send(place, request, self.clock.now(), self.clock.epoch()).await
+        };
+        let answers = futures::future::join_all(requests.map(ask)).await;
+        self.evidence.update(|gathered| {
+            gathered.replies.extend(answers.into_iter().map(|answer| {
+                let Answer { code, retry_after, body } = answer;
+                StepReply { step, code, retry_after, body }
+            }));
+        });
     }
 
     async fn control(&mut self, control: Control) -> Result<(), String> {

@@ -44,7 +44,7 @@ use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{Door, ListenOptions, listen};
 use crate::expect::world::kinds;
 use crate::fixture::pattern::Resources;
-use crate::fixture::{Action, Capability, Fixture, Operation, parse};
+use crate::fixture::{Action, Capability, Fixture, parse};
 use crate::time::Clock;
 use crate::transcript::Transcript;
 use follow::Follower;
@@ -156,9 +156,7 @@ impl Cluster for Remote {
         let writes = fixture.steps.iter().flat_map(parse::step_actions).any(|action| match action {
             Action::Request(request) => {
                 let resource = &request.target.resource;
-                !resource.namespaced
-                    && !matches!(request.operation, Operation::Get)
-                    && shared(&resource.group, &resource.plural)
+                !resource.namespaced && request.operation.writes() && shared(&resource.group, &resource.plural)
             }
             _ => false,
         });
