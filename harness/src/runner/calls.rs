@@ -36,6 +36,10 @@ pub async fn send(
     match &request.operation {
         Operation::Get => caller.call(Method::GET, object(), None).await,
         Operation::List { labels } => caller.list(labels.as_deref(), versions).await,
+        Operation::DeleteCollection { labels } => {
+            let path = path(&request.target, false);
+            caller.call(Method::DELETE, format!("{path}{}", selected(labels.as_deref())), None).await
+        }
         Operation::Follow { labels, from } => caller.follow(labels.as_deref(), from, versions).await,
         Operation::Create { object } => caller.create(resolved(object)).await,
         Operation::Update { edit } => caller.update(edit, &resolved).await,
@@ -115,8 +119,7 @@ impl Caller<'_> {
     /// GET of the collection; the version of the answer is remembered.
     async fn list(&self, labels: Option<&str>, versions: &Versions) -> Answer {
         let collection = path(&self.request.target, false);
-        let query = labels.map(|labels| format!("?labelSelector={}", escape(labels)));
-        let answer = self.call(Method::GET, format!("{collection}{}", query.unwrap_or_default()), None).await;
+        let answer = self.call(Method::GET, format!("{collection}{}", selected(labels)), None).await;
         if let Some(version) = answer.body["metadata"]["resourceVersion"].as_str() {
             versions.borrow_mut().insert(collection, version.to_owned());
         }
@@ -179,6 +182,11 @@ impl Caller<'_> {
     }
 }
 
+/// The query of a collection with these labels.
+fn selected(labels: Option<&str>) -> String {
+    labels.map(|labels| format!("?labelSelector={}", escape(labels))).unwrap_or_default()
+}
+
 /// Stands in a precondition for what the object has.
 const CURRENT: &str = "current";
 
@@ -205,7 +213,7 @@ fn path(target: &Target, with_name: bool) -> String {
     } else {
         format!("/apis/{}/{}", resource.group, resource.version)
     };
-    if let Some(namespace) = target.namespace.as_deref().filter(|_| resource.namespaced) {
+    if let Some(namespace) = target.namespace.as_deref().filter(|name| resource.namespaced && *name != "*") {
         path.push_str("/namespaces/");
         path.push_str(&escape(namespace));
     }
@@ -248,5 +256,6 @@ mod tests {
         assert_eq!(of("nodes/n 1"), "/api/v1/nodes/n%201");
         assert_eq!(of("pdb/x"), "/apis/policy/v1/namespaces/default/poddisruptionbudgets/x");
         assert_eq!(of("pods"), "/api/v1/namespaces/default/pods");
+        assert_eq!(of("*:pods"), "/api/v1/pods");
     }
 }
