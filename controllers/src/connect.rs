@@ -5,14 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use ring::rand::SecureRandom as _;
 use tracing_subscriber::EnvFilter;
 
+use self::client::client;
 use crate::args::{Args, LogFormat};
 use crate::error::chain;
 use crate::runtime::client::ClientFactory;
+
+mod client;
 
 /// How long to try to connect to the API server.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -57,11 +60,8 @@ pub async fn connect(args: &Args) -> Result<(ClientFactory, String), ConnectErro
         config.cluster_url = master.clone();
     }
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    // Retries and limits on waiting are our own, on our clock (`runtime::client`).
-    config.default_retry = false;
-    config.read_timeout = None;
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-    let make = move || Client::try_from(config.clone());
+    let make = move || client(&config);
     let first = make().map_err(|error| ConnectError::Client(chain(&error)))?;
     Ok((Arc::new(move |_| make().unwrap_or_else(|_| first.clone())), host))
 }
