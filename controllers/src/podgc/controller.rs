@@ -134,7 +134,7 @@ impl Controller {
         known: &BTreeSet<String>,
         quarantine: &mut Quarantine,
     ) -> BTreeSet<String> {
-        let now = self.clock.now();
+        let now = self.clock.monotonic();
         quarantine.release(now);
         for name in decide::unknown_nodes(pods, known) {
             quarantine.observe(name, now);

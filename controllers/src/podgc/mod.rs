@@ -20,8 +20,6 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
-
 pub mod controller;
 pub mod decide;
 pub mod quarantine;
@@ -31,7 +29,7 @@ pub const GC_CHECK_PERIOD: Duration = Duration::from_secs(20);
 
 /// How long a node must have been unknown before the API server is asked about it: the node cache may
 /// lag behind the pod cache (BR-24-03).
-pub const QUARANTINE_TIME: SignedDuration = SignedDuration::from_secs(40);
+pub const QUARANTINE_TIME: Duration = Duration::from_secs(40);
 
 /// Pods deleted at once; upstream starts one goroutine for each.
 pub const DELETE_PARALLELISM: usize = 16;

@@ -15,31 +15,30 @@
 //! or a deletion did, it is asked again 40 s later (G-037).
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use jiff::Timestamp;
+use std::time::Duration;
 
 use super::QUARANTINE_TIME;
 
 /// Names in quarantine.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Quarantine {
-    /// Deadlines by name.
-    waiting: BTreeMap<String, Timestamp>,
+    /// Deadlines by name, on the monotonic clock: they are only waited for.
+    waiting: BTreeMap<String, Duration>,
     released: Vec<String>,
 }
 
 impl Quarantine {
-    /// Puts an unknown node into quarantine, unless it waits already.
-    pub fn observe(&mut self, name: &str, now: Timestamp) {
+    /// Puts an unknown node into quarantine at monotonic time `now`, unless it waits already.
+    pub fn observe(&mut self, name: &str, now: Duration) {
         if self.waiting.contains_key(name) {
             return;
         }
-        let deadline = now.checked_add(QUARANTINE_TIME).unwrap_or(Timestamp::MAX);
+        let deadline = now.saturating_add(QUARANTINE_TIME);
         self.waiting.insert(name.to_owned(), deadline);
     }
 
     /// Releases the names whose time is over, oldest deadline first, names of one deadline in their order.
-    pub fn release(&mut self, now: Timestamp) {
+    pub fn release(&mut self, now: Duration) {
         let mut due: Vec<_> = self.waiting.extract_if(.., |_, deadline| *deadline <= now).collect();
         due.sort_by_key(|(_, deadline)| *deadline);
         for (name, _) in due {

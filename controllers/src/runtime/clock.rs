@@ -7,6 +7,8 @@
 #![expect(clippy::disallowed_methods, reason = "this is the clock that everything else takes")]
 
 use std::future::Future;
+#[cfg(test)]
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,10 +21,15 @@ pub struct Clock {
     started: Instant,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Source {
     Wall,
-    Simulated { epoch: Timestamp },
+    Simulated {
+        epoch: Timestamp,
+    },
+    /// Stands where it was put, whatever time passes: the hands of a clock that somebody turns.
+    #[cfg(test)]
+    SetByHand(Arc<Mutex<Timestamp>>),
 }
 
 /// The limit of a [`Clock::timeout`] passed before the future was ready.
@@ -46,11 +53,19 @@ impl Clock {
         Self { source: Source::Simulated { epoch }, started: Instant::now() }
     }
 
+    /// A clock that reads what `wall` holds.
+    #[cfg(test)]
+    pub(crate) fn set_by_hand(wall: Arc<Mutex<Timestamp>>) -> Self {
+        Self { source: Source::SetByHand(wall), started: Instant::now() }
+    }
+
     /// The current time, in nanosecond precision as far as the source has it.
     pub fn now(&self) -> Timestamp {
-        match self.source {
+        match &self.source {
             Source::Wall => Timestamp::now(),
-            Source::Simulated { epoch } => saturating_add(epoch, self.monotonic()),
+            Source::Simulated { epoch } => saturating_add(*epoch, self.monotonic()),
+            #[cfg(test)]
+            Source::SetByHand(wall) => *wall.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
         }
     }
 
@@ -68,14 +83,10 @@ impl Clock {
 
     /// Waits until [`Clock::monotonic`] is at least `deadline`.
     pub async fn sleep_until_monotonic(&self, deadline: Duration) {
-        tokio::time::sleep_until(self.started + deadline).await;
-    }
-
-    /// Waits until [`Clock::now`] is at least `deadline`; returns at once when it has passed.
-    pub async fn sleep_until(&self, deadline: Timestamp) {
-        // A loop, because the wall clock may have been set back while we slept.
-        while let Some(left) = self.until(deadline) {
-            tokio::time::sleep(left).await;
+        match self.started.checked_add(deadline) {
+            Some(at) => tokio::time::sleep_until(at).await,
+            // Beyond all time there is.
+            None => std::future::pending().await,
         }
     }
 
@@ -112,7 +123,7 @@ mod tests {
         let clock = Clock::simulated(epoch());
         clock.sleep(Duration::from_secs(90)).await;
         assert_eq!(clock.now().to_string(), "2026-01-01T00:01:30Z");
-        clock.sleep_until(saturating_add(epoch(), Duration::from_secs(100))).await;
+        clock.sleep_until_monotonic(Duration::from_secs(100)).await;
         assert_eq!(clock.monotonic(), Duration::from_secs(100));
         assert_eq!(clock.until(epoch()), None);
     }

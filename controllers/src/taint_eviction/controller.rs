@@ -19,7 +19,6 @@ use super::evict::{EVICTION_WORKERS, Evictor};
 use super::schedule::PodRef;
 use super::{NODE_UPDATE_CHANNEL_SIZE, POD_UPDATE_CHANNEL_SIZE, UPDATE_WORKER_SIZE};
 use crate::runtime::cache::{Change, Lister, ObjectKey};
-use crate::runtime::clock::Clock;
 use crate::runtime::env::{Env, Run};
 use crate::runtime::queue::WorkQueue;
 use crate::runtime::workers;
@@ -62,7 +61,6 @@ pub fn start(env: &Env) -> Run {
         node_updates,
         pod_updates,
         evictor,
-        clock: env.clock.clone(),
         stop: env.stop.clone(),
     };
     Box::pin(async move {
@@ -116,7 +114,6 @@ struct Controller {
     node_updates: WorkQueue<Arc<str>>,
     pod_updates: WorkQueue<PodUpdate>,
     evictor: Arc<Evictor>,
-    clock: Clock,
     stop: CancellationToken,
 }
 
@@ -181,9 +178,8 @@ impl Controller {
             return;
         };
         let taints = no_execute(&node.spec.taints);
-        let now = self.clock.now();
         for pod in self.pods.by_index(BY_NODE, name) {
-            self.evictor.follow(&reference(&pod), decide(&taints, &pod.spec.tolerations, now), now);
+            self.evictor.follow(&reference(&pod), decide(&taints, &pod.spec.tolerations));
         }
         if taints.is_empty() {
             tainted.remove(name);
@@ -198,7 +194,6 @@ impl Controller {
     }
 
     fn judge_pod(&self, tainted: &BTreeMap<Arc<str>, Vec<Taint>>, update: &PodUpdate) {
-        let now = self.clock.now();
         let Some(pod) = self.pods.get(&update.pod.key).filter(|pod| pod.uid() == &*update.pod.uid) else {
             // Gone, or another pod has its name: that one has an update of its own.
             self.evictor.gone(&update.pod);
@@ -210,7 +205,7 @@ impl Controller {
         }
         // Nothing known of the node: it is untainted, or its first update will look at all its pods.
         let Some(taints) = tainted.get(&update.node) else { return };
-        self.evictor.follow(&update.pod, decide(taints, &pod.spec.tolerations, now), now);
+        self.evictor.follow(&update.pod, decide(taints, &pod.spec.tolerations));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether and when taints drive a pod from its node. PURE.
 
-use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
 
 use crate::views::condition::{PodCondition, types};
 use crate::views::taint::{NO_EXECUTE, Taint, Toleration};
@@ -10,8 +10,8 @@ use crate::views::taint::{NO_EXECUTE, Taint, Toleration};
 pub enum EvictionPlan {
     /// It may stay.
     Keep,
-    /// It is tolerated until then, which may be at once.
-    At(Timestamp),
+    /// It is tolerated for so long, which may be not at all.
+    After(Duration),
     /// It is not tolerated at all.
     Now,
 }
@@ -20,7 +20,7 @@ pub enum EvictionPlan {
 ///
 /// Per taint the first toleration that matches counts, in list order; of these the shortest time wins;
 /// a taint without one means now (BR-32-01, BR-32-02, BR-32-03, N-002, N-003).
-pub fn decide(taints: &[Taint], tolerations: &[Toleration], since: Timestamp) -> EvictionPlan {
+pub fn decide(taints: &[Taint], tolerations: &[Toleration]) -> EvictionPlan {
     let mut limits = Vec::new();
     for taint in taints.iter().filter(|taint| taint.effect == NO_EXECUTE) {
         let Some(toleration) = tolerations.iter().find(|toleration| toleration.tolerates(taint)) else {
@@ -30,7 +30,7 @@ pub fn decide(taints: &[Taint], tolerations: &[Toleration], since: Timestamp) ->
     }
     match limits.into_iter().min() {
         None => EvictionPlan::Keep,
-        Some(seconds) => EvictionPlan::At(after(since, seconds.max(0))),
+        Some(seconds) => EvictionPlan::After(Duration::from_secs(seconds.try_into().unwrap_or(0))),
     }
 }
 
@@ -55,8 +55,4 @@ pub fn condition(generation: i64) -> PodCondition {
 pub fn shard(node: &str, shards: usize) -> usize {
     let hash = node.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     hash as usize % shards
-}
-
-fn after(since: Timestamp, seconds: i64) -> Timestamp {
-    since.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
 }

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -91,13 +90,14 @@ impl Evictor {
     }
 
     /// Brings the eviction of `pod` in line with `plan`.
-    pub(super) fn follow(&self, pod: &PodRef, plan: EvictionPlan, now: Timestamp) {
+    pub(super) fn follow(&self, pod: &PodRef, plan: EvictionPlan) {
+        let now = self.clock.monotonic();
         let step = self.schedule().follow(pod, plan, now);
         self.cancelled(pod, step);
         if step.fire {
             self.due.add(Due { pod: pod.clone(), fire_at: now });
         }
-        if matches!(plan, EvictionPlan::At(_)) {
+        if matches!(plan, EvictionPlan::After(_)) {
             self.changed.notify_one();
         }
     }
@@ -122,12 +122,12 @@ impl Evictor {
             let changed = self.changed.notified();
             let next = {
                 let mut schedule = self.schedule();
-                schedule.due(self.clock.now()).into_iter().for_each(|due| self.due.add(due));
+                schedule.due(self.clock.monotonic()).into_iter().for_each(|due| self.due.add(due));
                 schedule.next_deadline()
             };
             let deadline = async {
                 match next {
-                    Some(deadline) => self.clock.sleep_until(deadline).await,
+                    Some(deadline) => self.clock.sleep_until_monotonic(deadline).await,
                     None => std::future::pending().await,
                 }
             };
@@ -197,9 +197,9 @@ impl Evictor {
         let Some(node) = self.nodes.get(&ObjectKey::cluster(cached.spec.node_name.to_arc())) else {
             return Verdict::Due(cached);
         };
-        match decide(&node.spec.taints, &cached.spec.tolerations, self.clock.now()) {
+        match decide(&node.spec.taints, &cached.spec.tolerations) {
             EvictionPlan::Keep => Verdict::Tolerated,
-            EvictionPlan::At(_) | EvictionPlan::Now => Verdict::Due(cached),
+            EvictionPlan::After(_) | EvictionPlan::Now => Verdict::Due(cached),
         }
     }
 
@@ -231,7 +231,7 @@ impl Evictor {
 
     /// From the deadline to now, for the metric (N-091).
     fn latency(&self, due: &Due) -> Duration {
-        Duration::try_from(self.clock.now().duration_since(due.fire_at)).unwrap_or_default()
+        self.clock.monotonic().saturating_sub(due.fire_at)
     }
 
     /// Events name the pod only, with no UID, as upstream's do.
@@ -248,5 +248,39 @@ impl Evictor {
 
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::runtime::client::Limits;
+    use crate::runtime::leadership::Leadership;
+    use crate::runtime::observer::WatchedQueue as _;
+    use crate::runtime::testing::{Answer, serve};
+
+    #[rstest]
+    #[case::ahead("2026-01-01T01:00:00Z")]
+    #[case::back("2025-12-31T23:00:00Z")]
+    #[tokio::test(start_paused = true)]
+    async fn a_step_of_the_systems_clock_moves_no_countdown(#[case] stepped: &str) {
+        let wall = Arc::new(Mutex::new("2026-01-01T00:00:00Z".parse().unwrap()));
+        let clock = Clock::set_by_hand(Arc::clone(&wall));
+        let (plain, _) = serve(&clock, |_| Answer::Hang);
+        let (clients, always) = (Arc::new(move |_: &str| plain.clone()), Leadership::always());
+        let stop = CancellationToken::new();
+        let env = Env::new(clock.clone(), Metrics::new(), clients, Limits::default(), always, stop.clone());
+        let evictor = Evictor::new(&env, env.informer().lister(), env.informer().lister());
+        let pod = PodRef { uid: "1".into(), key: ObjectKey::new("ns", "p") };
+        evictor.follow(&pod, EvictionPlan::After(Duration::from_mins(5)));
+        *wall.lock().unwrap() = stepped.parse().unwrap();
+        let due_within = async |seconds| {
+            let _ = clock.timeout(Duration::from_secs(seconds), evictor.fire_timers(&stop)).await;
+            evictor.queue().status().ready
+        };
+        assert_eq!(due_within(299).await, 0);
+        assert_eq!(due_within(2).await, 1);
     }
 }

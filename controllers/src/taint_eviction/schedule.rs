@@ -1,7 +1,7 @@
 //! Evictions that wait for their time, at most one per pod UID. PURE.
 //!
 //! ```text
-//!             At(t)                 due at t                done
+//!            After(t)             t has passed              done
 //!  nothing ───────────► waiting ─────────────► running ──────────► nothing
 //!     │                    │ Keep, pod gone: cancelled  ▲    │ failed
 //!     │ Now                └─ Now: cancelled, then ─────┤    ▼
@@ -15,11 +15,13 @@
 //! (N-017, N-080); that holds for changes at the same instant as well. Entries belong to a UID, so a pod
 //! that takes over a name starts from nothing (N-082, N-083, N-084), and a running eviction cannot remove
 //! another pod's entry (N-085).
+//!
+//! Times are [`crate::runtime::clock::Clock::monotonic`]'s: a countdown is only waited for, so that no step of the system's
+//! clock may shorten or lengthen it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-use jiff::Timestamp;
+use std::time::Duration;
 
 use super::decide::EvictionPlan;
 use crate::runtime::cache::ObjectKey;
@@ -47,22 +49,22 @@ pub struct Step {
 pub struct Due {
     /// The pod.
     pub pod: PodRef,
-    /// When it was due: latency counts from here.
-    pub fire_at: Timestamp,
+    /// When it was due, on the monotonic clock: latency counts from here.
+    pub fire_at: Duration,
 }
 
 /// All evictions that wait or run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Schedule {
     waiting: BTreeMap<Arc<str>, Due>,
-    deadlines: BTreeSet<(Timestamp, Arc<str>)>,
+    deadlines: BTreeSet<(Duration, Arc<str>)>,
     running: BTreeMap<Arc<str>, Running>,
 }
 
 /// An eviction whose time has come, until it is done or called off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Running {
-    fire_at: Timestamp,
+    fire_at: Duration,
     stage: Stage,
 }
 
@@ -78,7 +80,7 @@ enum Stage {
 
 impl Schedule {
     /// Brings the entry of `pod` in line with `plan` as of `now`. A deadline that has come already is [`Self::due`] at once.
-    pub fn follow(&mut self, pod: &PodRef, plan: EvictionPlan, now: Timestamp) -> Step {
+    pub fn follow(&mut self, pod: &PodRef, plan: EvictionPlan, now: Duration) -> Step {
         match plan {
             EvictionPlan::Keep => {
                 // Whether a try under way succeeds is not known yet: its end says what became of the pod.
@@ -93,8 +95,9 @@ impl Schedule {
                 self.running.insert(Arc::clone(&pod.uid), Running { fire_at: now, stage: Stage::Fired });
                 Step { cancelled, fire: true }
             }
-            EvictionPlan::At(_) if self.has(&pod.uid) => Step::default(),
-            EvictionPlan::At(fire_at) => {
+            EvictionPlan::After(_) if self.has(&pod.uid) => Step::default(),
+            EvictionPlan::After(time) => {
+                let fire_at = now.saturating_add(time);
                 self.deadlines.insert((fire_at, Arc::clone(&pod.uid)));
                 self.waiting.insert(Arc::clone(&pod.uid), Due { pod: pod.clone(), fire_at });
                 Step::default()
@@ -116,7 +119,7 @@ impl Schedule {
     }
 
     /// Books the evictions whose time has come as running, earliest first.
-    pub fn due(&mut self, now: Timestamp) -> Vec<Due> {
+    pub fn due(&mut self, now: Duration) -> Vec<Due> {
         let mut due = Vec::new();
         while let Some((fire_at, uid)) = self.deadlines.first().cloned() {
             if fire_at > now {
@@ -131,8 +134,8 @@ impl Schedule {
         due
     }
 
-    /// When the next eviction is due.
-    pub fn next_deadline(&self) -> Option<Timestamp> {
+    /// When the next eviction is due, on the monotonic clock.
+    pub fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 

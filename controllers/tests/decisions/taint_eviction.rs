@@ -1,6 +1,6 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use jiff::Timestamp;
 use plumbline_controllers::runtime::cache::ObjectKey;
 use plumbline_controllers::taint_eviction::decide::{EvictionPlan, decide, no_execute, shard};
 use plumbline_controllers::taint_eviction::schedule::{Due, PodRef, Schedule, Step};
@@ -8,7 +8,9 @@ use plumbline_controllers::views::taint::{Taint, Toleration};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::build::{at, t0};
+fn s(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
 
 /// `key[=value][:effect]`; the effect is `NoExecute` when left out.
 fn taint(text: &str) -> Taint {
@@ -21,11 +23,11 @@ fn tolerations(json: Value) -> Vec<Toleration> {
     serde_json::from_value(json).unwrap()
 }
 
-fn in_seconds(plan: EvictionPlan) -> Result<i64, &'static str> {
+fn in_seconds(plan: EvictionPlan) -> Result<u64, &'static str> {
     match plan {
         EvictionPlan::Keep => Err("keep"),
         EvictionPlan::Now => Err("now"),
-        EvictionPlan::At(time) => Ok(time.duration_since(t0()).as_secs()),
+        EvictionPlan::After(time) => Ok(time.as_secs()),
     }
 }
 
@@ -56,15 +58,19 @@ fn in_seconds(plan: EvictionPlan) -> Result<i64, &'static str> {
 #[case::equal_by_default(&["a=b"], json!([{"key": "a", "value": "b"}]), Err("keep"))]
 #[case::equal(&["a=b"], json!([{"key": "a", "operator": "Equal", "value": "b"}]), Err("keep"))]
 #[case::equal_other_value(&["a=b"], json!([{"key": "a", "operator": "Equal", "value": "c"}]), Err("now"))]
-fn plans(#[case] taints: &[&str], #[case] tolerated: Value, #[case] plan: Result<i64, &str>) {
+fn plans(#[case] taints: &[&str], #[case] tolerated: Value, #[case] plan: Result<u64, &str>) {
     let taints: Vec<_> = taints.iter().map(|text| taint(text)).collect();
-    assert_eq!(in_seconds(decide(&taints, &tolerations(tolerated), t0())), plan);
+    assert_eq!(in_seconds(decide(&taints, &tolerations(tolerated))), plan);
 }
 
 #[test]
 fn a_toleration_beyond_the_end_of_time_saturates() {
     let tolerated = tolerations(json!([{"operator": "Exists", "tolerationSeconds": i64::MAX}]));
-    assert_eq!(decide(&[taint("a")], &tolerated, t0()), EvictionPlan::At(Timestamp::MAX));
+    let plan = decide(&[taint("a")], &tolerated);
+    assert_eq!(plan, EvictionPlan::After(Duration::from_secs(i64::MAX as u64)));
+    let mut schedule = Schedule::default();
+    schedule.follow(&pod("1"), EvictionPlan::After(Duration::MAX), s(1.0));
+    assert_eq!(schedule.next_deadline(), Some(Duration::MAX));
 }
 
 #[test]
@@ -88,7 +94,7 @@ fn pod(uid: &str) -> PodRef {
 }
 
 fn fired(uid: &str, seconds: f64) -> Due {
-    Due { pod: pod(uid), fire_at: at(seconds) }
+    Due { pod: pod(uid), fire_at: s(seconds) }
 }
 
 const NOTHING: Step = Step { cancelled: false, fire: false };
@@ -99,11 +105,11 @@ const CANCELLED_AND_FIRE: Step = Step { cancelled: true, fire: true };
 #[test]
 fn untolerated_fires_at_once_and_only_once() {
     let mut schedule = Schedule::default();
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, t0()), FIRE);
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, t0()), NOTHING);
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(5.0)), t0()), NOTHING);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, s(0.0)), FIRE);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, s(0.0)), NOTHING);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::After(s(5.0)), s(0.0)), NOTHING);
     schedule.finish(&fired("1", 0.0));
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, t0()), FIRE);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, s(0.0)), FIRE);
 }
 
 #[rstest]
@@ -112,76 +118,76 @@ fn untolerated_fires_at_once_and_only_once() {
 #[case::n_080_zero(0.0)]
 fn the_first_deadline_stays(#[case] second: f64) {
     let mut schedule = Schedule::default();
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(10.0)), t0()), NOTHING);
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(second)), t0()), NOTHING);
-    assert_eq!(schedule.next_deadline(), Some(at(10.0)));
-    assert!(schedule.due(at(9.999)).is_empty());
-    assert_eq!(schedule.due(at(10.0)).len(), 1);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::After(s(10.0)), s(0.0)), NOTHING);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::After(s(second)), s(0.0)), NOTHING);
+    assert_eq!(schedule.next_deadline(), Some(s(10.0)));
+    assert!(schedule.due(s(9.999)).is_empty());
+    assert_eq!(schedule.due(s(10.0)).len(), 1);
 }
 
 #[test]
 fn n_002_zero_seconds_fire_at_once() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), EvictionPlan::At(t0()), t0());
-    assert_eq!(schedule.due(t0()).len(), 1);
+    schedule.follow(&pod("1"), EvictionPlan::After(s(0.0)), s(0.0));
+    assert_eq!(schedule.due(s(0.0)).len(), 1);
 }
 
 #[test]
 fn n_016_losing_the_toleration_cancels_and_fires() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), EvictionPlan::At(at(100.0)), t0());
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, t0()), CANCELLED_AND_FIRE);
+    schedule.follow(&pod("1"), EvictionPlan::After(s(100.0)), s(0.0));
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Now, s(0.0)), CANCELLED_AND_FIRE);
     assert_eq!(schedule.next_deadline(), None);
 }
 
 #[test]
 fn n_036_becoming_tolerated_for_ever_cancels() {
     let mut schedule = Schedule::default();
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, t0()), NOTHING);
-    schedule.follow(&pod("1"), EvictionPlan::At(at(60.0)), t0());
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, t0()), CANCELLED);
-    assert!(schedule.due(at(1000.0)).is_empty());
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, s(0.0)), NOTHING);
+    schedule.follow(&pod("1"), EvictionPlan::After(s(60.0)), s(0.0));
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, s(0.0)), CANCELLED);
+    assert!(schedule.due(s(1000.0)).is_empty());
 }
 
 #[test]
 fn n_062_a_cancelled_pod_can_be_scheduled_again() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), EvictionPlan::At(at(10.0)), t0());
+    schedule.follow(&pod("1"), EvictionPlan::After(s(10.0)), s(0.0));
     assert!(schedule.gone("1").cancelled);
     assert!(!schedule.gone("1").cancelled);
-    schedule.follow(&pod("1"), EvictionPlan::At(at(30.0)), t0());
-    assert!(schedule.due(at(29.0)).is_empty());
-    assert_eq!(schedule.due(at(30.0)).len(), 1);
+    schedule.follow(&pod("1"), EvictionPlan::After(s(30.0)), s(0.0));
+    assert!(schedule.due(s(29.0)).is_empty());
+    assert_eq!(schedule.due(s(30.0)).len(), 1);
 }
 
 #[test]
 fn n_061_several_fire_in_order_of_their_deadlines() {
     let mut schedule = Schedule::default();
     for (uid, seconds) in [("1", 25.0), ("2", 5.0), ("3", 15.0), ("4", 99.0)] {
-        schedule.follow(&pod(uid), EvictionPlan::At(at(seconds)), t0());
+        schedule.follow(&pod(uid), EvictionPlan::After(s(seconds)), s(0.0));
     }
-    let uids: Vec<Arc<str>> = schedule.due(at(25.0)).into_iter().map(|due| due.pod.uid).collect();
+    let uids: Vec<Arc<str>> = schedule.due(s(25.0)).into_iter().map(|due| due.pod.uid).collect();
     assert_eq!(uids, ["2".into(), "3".into(), "1".into()]);
-    assert_eq!(schedule.next_deadline(), Some(at(99.0)));
+    assert_eq!(schedule.next_deadline(), Some(s(99.0)));
     for uid in ["1", "2", "3"] {
-        assert_eq!(schedule.follow(&pod(uid), EvictionPlan::Now, t0()), NOTHING, "it runs");
+        assert_eq!(schedule.follow(&pod(uid), EvictionPlan::Now, s(0.0)), NOTHING, "it runs");
     }
 }
 
 #[test]
 fn n_082_another_uid_under_the_name_has_its_own_deadline() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("old"), EvictionPlan::At(at(10.0)), t0());
-    schedule.follow(&pod("new"), EvictionPlan::At(at(20.0)), t0());
+    schedule.follow(&pod("old"), EvictionPlan::After(s(10.0)), s(0.0));
+    schedule.follow(&pod("new"), EvictionPlan::After(s(20.0)), s(0.0));
     assert!(schedule.gone("old").cancelled);
-    assert_eq!(schedule.next_deadline(), Some(at(20.0)));
+    assert_eq!(schedule.next_deadline(), Some(s(20.0)));
 }
 
 #[test]
 fn n_085_the_end_of_one_eviction_leaves_the_next_one_cancellable() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("old"), EvictionPlan::Now, t0());
-    schedule.follow(&pod("new"), EvictionPlan::At(at(9.0)), t0());
+    schedule.follow(&pod("old"), EvictionPlan::Now, s(0.0));
+    schedule.follow(&pod("new"), EvictionPlan::After(s(9.0)), s(0.0));
     schedule.finish(&fired("old", 0.0));
     assert!(schedule.gone("new").cancelled);
     assert_eq!(schedule, Schedule::default());
@@ -198,12 +204,12 @@ fn n_085_the_end_of_one_eviction_leaves_the_next_one_cancellable() {
 #[case::in_the_second_try(&["begin", "fail", "begin"], false, NOTHING)]
 fn an_eviction_is_called_off(#[case] stages: &[&str], #[case] gone: bool, #[case] step: Step) {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), EvictionPlan::At(at(1.0)), t0());
-    let due = schedule.due(at(1.0)).remove(0);
+    schedule.follow(&pod("1"), EvictionPlan::After(s(1.0)), s(0.0));
+    let due = schedule.due(s(1.0)).remove(0);
     for stage in stages {
         assert!(if *stage == "begin" { schedule.begin(&due) } else { schedule.fail(&due) });
     }
-    let called_off = if gone { schedule.gone("1") } else { schedule.follow(&pod("1"), EvictionPlan::Keep, at(2.0)) };
+    let called_off = if gone { schedule.gone("1") } else { schedule.follow(&pod("1"), EvictionPlan::Keep, s(2.0)) };
     assert_eq!(called_off, step);
     assert!(!schedule.fail(&due), "no other try");
     assert!(!schedule.begin(&due));
@@ -213,15 +219,15 @@ fn an_eviction_is_called_off(#[case] stages: &[&str], #[case] gone: bool, #[case
 #[test]
 fn a_failing_eviction_that_was_called_off_leaves_the_next_one_its_own_time() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), EvictionPlan::At(at(1.0)), t0());
-    let old = schedule.due(at(1.0)).remove(0);
+    schedule.follow(&pod("1"), EvictionPlan::After(s(1.0)), s(0.0));
+    let old = schedule.due(s(1.0)).remove(0);
     assert!(schedule.begin(&old) && schedule.fail(&old));
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(2.0)), at(2.0)), NOTHING, "it goes on");
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, at(3.0)), CANCELLED);
-    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::At(at(34.0)), at(4.0)), NOTHING);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::After(s(0.0)), s(2.0)), NOTHING, "it goes on");
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::Keep, s(3.0)), CANCELLED);
+    assert_eq!(schedule.follow(&pod("1"), EvictionPlan::After(s(30.0)), s(4.0)), NOTHING);
     assert!(!schedule.begin(&old), "its retry comes to nothing");
     schedule.finish(&old);
-    assert_eq!(schedule.due(at(34.0)), [fired("1", 34.0)]);
+    assert_eq!(schedule.due(s(34.0)), [fired("1", 34.0)]);
     schedule.finish(&old);
     assert!(schedule.begin(&fired("1", 34.0)));
 }
