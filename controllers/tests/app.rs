@@ -157,30 +157,53 @@ async fn a_standby_reads_and_waits_and_writes_nothing() {
     assert_eq!(writes(&log), Vec::<String>::new());
 }
 
-/// It sees every pod of the cluster go, for weeks, and takes nothing from its queues.
+/// It sees the objects of the cluster come and go, for weeks, and takes nothing from its queues.
+#[rstest]
+#[case::standby("somebody", 0)]
+#[case::leader("me", 1)]
 #[tokio::test(start_paused = true)]
-async fn a_standby_gathers_no_work() {
+async fn a_standby_gathers_no_work_and_records_no_events(#[case] holder: &'static str, #[case] working: usize) {
     let generation = AtomicUsize::new(0);
+    let meta = |name: &str, uid: usize| json!({ "name": name, "namespace": "ns", "uid": uid.to_string(), "resourceVersion": "3" });
+    let budget = move |name| json!({ "metadata": meta(name, 0), "spec": { "minAvailable": 1, "selector": {} } });
     let (clients, log) = serve(move |line| match line {
+        "GET /api/v1/nodes" => list(&[node("n1")]),
+        "GET /apis/policy/v1/poddisruptionbudgets" => list(&[budget("a"), budget("b")]),
         "GET /api/v1/pods" => {
             let uid = generation.fetch_add(1, Ordering::Relaxed);
+            let announced =
+                json!({ "type": "DisruptionTarget", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
             list(&[
-                json!({ "metadata": { "name": "p", "namespace": "ns", "uid": uid.to_string(), "resourceVersion": "3" },
-                "spec": { "nodeName": "n1" } }),
+                json!({ "metadata": meta("p", uid), "spec": { "nodeName": "n1" }, "status": { "conditions": [announced] } }),
             ])
         }
         "GET /api/v1/pods (watch)" => failure(410, "Expired"),
-        line if line.contains("/leases/l") => (200, lease("somebody")),
-        _ => empty(),
+        line if line.contains("/leases/l") => {
+            // Whoever holds it renews it.
+            let mut lease = lease(holder);
+            lease["spec"]["leaseTransitions"] = generation.fetch_add(1, Ordering::Relaxed).into();
+            (200, lease)
+        }
+        line if line.starts_with("GET") => empty(),
+        _ => failure(403, "Forbidden"),
     });
-    let (stop, metrics) = (CancellationToken::new(), Metrics::new());
-    let config = Config { controllers: [Controller::TaintEviction].into(), ..elected("me") };
-    let app = tokio::spawn(App::new(&config, clients, clock(), metrics.clone(), stop.clone()).run());
-    pass(Duration::from_mins(2)).await;
+    let stop = CancellationToken::new();
+    let config = Config { controllers: Controller::ALL.into(), ..elected("me") };
+    let app = App::new(&config, clients, clock(), Metrics::new(), stop.clone());
+    let observer = app.observer();
+    let app = tokio::spawn(app.run());
+    pass(Duration::from_secs(90)).await;
     assert!(log.lock().unwrap().iter().filter(|line| *line == "GET /api/v1/pods").count() > 3, "pods went");
-    assert_eq!(metrics.value("workqueue_depth", &[("name", "noexec_taint_pod")]), Some(0.0));
+    let metrics = observer.metrics();
+    let counts = ["workqueue_adds_total{", "workqueue_retries_total{"];
+    let counted = |line: &&str| counts.iter().any(|name| line.starts_with(name)) && !line.ends_with(" 0");
+    assert_eq!(metrics.lines().filter(counted).count().min(1), working, "{metrics}");
     stop.cancel();
-    assert!(app.await.unwrap().is_ok());
+    // The writer of events goes on until it has tried to write what was recorded.
+    let _ = app.await;
+    let events =
+        log.lock().unwrap().iter().filter(|line| line.starts_with("POST /api/v1/namespaces/ns/events")).count();
+    assert_eq!(events.min(1), working);
 }
 
 #[tokio::test(start_paused = true)]

@@ -48,7 +48,7 @@ impl Default for Options {
     }
 }
 
-/// Registers the controller's handlers and returns its work.
+/// Takes what the controller needs and returns its work.
 pub fn start(env: &Env, options: Options) -> Run {
     let queues = Queues {
         budgets: env.queue("disruption"),
@@ -57,7 +57,7 @@ pub fn start(env: &Env, options: Options) -> Run {
         news: Arc::default(),
     };
     let recorder = env.recorder(names::DISRUPTION, COMPONENT);
-    handlers::register(env, &queues, &recorder);
+    let add_handlers = handlers::adder(env, &queues, &recorder);
     let controller = Controller {
         pdbs: env.informer().lister(),
         pods: env.informer().lister(),
@@ -72,6 +72,9 @@ pub fn start(env: &Env, options: Options) -> Run {
     };
     let stop = env.stop.clone();
     Box::pin(async move {
+        add_handlers();
+        // What they recorded comes before what the workers do.
+        tokio::task::yield_now().await;
         let Queues { budgets, rechecks, stale_pods, .. } = &controller.queues;
         let controller = &controller;
         join3(

@@ -8,6 +8,7 @@ use super::stale::{Staleness, staleness};
 use crate::runtime::cache::{self, Change, Lister};
 use crate::runtime::clock::Clock;
 use crate::runtime::env::Env;
+use crate::runtime::informer::Informer;
 use crate::runtime::recorder::{EventType, Recorder};
 use crate::views::go;
 use crate::views::pdb::PdbView;
@@ -15,35 +16,41 @@ use crate::views::pod::PodView;
 use crate::views::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
 use crate::views::{BY_CONTROLLER, View};
 
-/// Registers all handlers of the controller.
-pub(super) fn register(env: &Env, queues: &Queues, recorder: &Recorder) {
-    // Budgets are listed first: pods that are listed after them find theirs.
-    let budgets = env.informer::<PdbView>();
+/// What adds all handlers of the controller, once its work begins.
+pub(super) fn adder(env: &Env, queues: &Queues, recorder: &Recorder) -> impl FnOnce() + Send + use<> {
+    let (budgets, pods) = (env.informer::<PdbView>(), env.informer::<PodView>());
+    let replica_sets = env.informer::<ReplicaSetView>();
+    let controllers = env.informer::<ReplicationControllerView>();
+    let stateful_sets = env.informer::<StatefulSetView>();
+    let deployments = env.informer::<DeploymentView>();
     let handlers = Handlers {
         budgets: RwLock::default(),
-        pods: env.informer().lister(),
-        replica_sets: env.informer().lister(),
+        pods: pods.lister(),
+        replica_sets: replica_sets.lister(),
         queues: queues.clone(),
         recorder: recorder.clone(),
         clock: env.clock.clone(),
     };
     let handlers = Arc::new(handlers);
-    budgets.on_change({
-        let handlers = Arc::clone(&handlers);
-        move |change| handlers.budget_changed(change)
-    });
-    env.informer::<PodView>().on_change({
-        let handlers = Arc::clone(&handlers);
-        move |change| handlers.pod_changed(change)
-    });
-    handlers.watch_scale::<ReplicationControllerView>(env, Handlers::pods_changed_owner);
-    handlers.watch_scale::<ReplicaSetView>(env, Handlers::pods_changed_owner);
-    handlers.watch_scale::<StatefulSetView>(env, Handlers::pods_changed_owner);
-    handlers.watch_scale::<DeploymentView>(env, |handlers, uid| {
-        for set in handlers.replica_sets.by_index(BY_CONTROLLER, uid) {
-            handlers.pods_changed_owner(View::uid(&*set));
-        }
-    });
+    move || {
+        // Budgets first: each pod then finds its own.
+        budgets.on_change({
+            let handlers = Arc::clone(&handlers);
+            move |change| handlers.budget_changed(change)
+        });
+        pods.on_change({
+            let handlers = Arc::clone(&handlers);
+            move |change| handlers.pod_changed(change)
+        });
+        handlers.watch_scale(&controllers, Handlers::pods_changed_owner);
+        handlers.watch_scale(&replica_sets, Handlers::pods_changed_owner);
+        handlers.watch_scale(&stateful_sets, Handlers::pods_changed_owner);
+        handlers.watch_scale(&deployments, |handlers, uid| {
+            for set in handlers.replica_sets.by_index(BY_CONTROLLER, uid) {
+                handlers.pods_changed_owner(View::uid(&*set));
+            }
+        });
+    }
 }
 
 struct Handlers {
@@ -109,9 +116,13 @@ impl Handlers {
     }
 
     /// Calls `changed` with the UID of every owner whose `spec.replicas` changes (D-108).
-    fn watch_scale<V: cache::CacheObject + Workload>(self: &Arc<Self>, env: &Env, changed: fn(&Self, &str)) {
+    fn watch_scale<V>(self: &Arc<Self>, owners: &Informer<V>, changed: fn(&Self, &str))
+    where
+        V: cache::CacheObject + Workload,
+    {
         let handlers = Arc::clone(self);
-        env.informer::<V>().on_change(move |change| {
+        // Only changes of what is there count.
+        owners.on_later_change(move |change| {
             if let Change::Updated { old, new } = change
                 && old.replicas() != new.replicas()
             {

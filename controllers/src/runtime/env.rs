@@ -1,8 +1,8 @@
 //! What a controller is given to start with.
 //!
-//! A controller is a function `start(&Env, Options) -> Run`: it takes its listers, registers its handlers and makes its
-//! queues *now*, and returns the future that does the work *later*, once all caches are synced. Everything it asks for
-//! here is shared: two controllers that ask for the informer of pods get the same one, and only informers somebody asked
+//! A controller is a function `start(&Env, Options) -> Run`: it takes its informers and makes its queues *now*, and returns
+//! the future that does the work *later*, once all caches are synced and this replica leads, and begins by adding its
+//! handlers to the informers. Everything it asks for here is shared: two controllers that ask for the informer of pods get the same one, and only informers somebody asked
 //! for are started.
 
 use std::any::{Any, TypeId};

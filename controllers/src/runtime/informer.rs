@@ -1,11 +1,11 @@
 //! One list+watch per resource for the whole process, kept in an ordered cache.
 //!
 //! The informer sits on the events of [`super::listwatch`] and adds a deterministic back-off on our [`Clock`]. Handlers are
-//! synchronous and run after the cache has changed, in the order of registration, so [`Informer::has_synced`] also says
-//! that the handlers have seen the initial list. Handlers only enqueue keys.
+//! synchronous, run after the cache has changed, in the order of registration, and only enqueue keys. A controller adds its
+//! handlers when its work begins, as upstream's do: a replica that waits for its turn has warm caches and nobody who would
+//! gather keys and events of weeks that no worker takes.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,7 +35,6 @@ pub struct Informer<V> {
     resource: String,
     store: Arc<Store<V>>,
     handlers: Mutex<Vec<Handler<V>>>,
-    started: AtomicBool,
     synced: watch::Sender<bool>,
     progress: Mutex<Progress>,
     clock: Clock,
@@ -48,7 +47,7 @@ pub struct Informer<V> {
 pub struct InformerStatus {
     /// `group/plural`, or the bare plural of the core group.
     pub resource: String,
-    /// Whether the initial list is in the cache and was shown to the handlers.
+    /// Whether the initial list is in the cache.
     pub synced: bool,
     /// Objects in the cache.
     pub objects: usize,
@@ -91,7 +90,6 @@ impl<V: CacheObject> Informer<V> {
         Self {
             store: Arc::new(Store::default()),
             handlers: Mutex::new(Vec::new()),
-            started: AtomicBool::new(false),
             synced: watch::Sender::new(false),
             progress: Mutex::new(Progress::default()),
             clock,
@@ -111,13 +109,21 @@ impl<V: CacheObject> Informer<V> {
         self.store.lister()
     }
 
-    /// Adds a handler. It sees every change from the initial list on, so it has to be added before the informer runs.
+    /// Adds a handler. It is told at once of all that the cache holds, as added and in key order, then of every change:
+    /// of each object once, whatever happens meanwhile.
     pub fn on_change(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
-        debug_assert!(!self.started.load(Ordering::Relaxed), "handler added to the running {} informer", self.resource);
+        let mut handlers = self.handlers();
+        self.store.list().into_iter().for_each(|object| handler(&Change::Added(object)));
+        handlers.push(Box::new(handler));
+    }
+
+    /// As [`Self::on_change`], for who looks at what the cache holds by itself: it will find there all that the handler
+    /// is not told of.
+    pub fn on_later_change(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
         self.handlers().push(Box::new(handler));
     }
 
-    /// Whether the initial list is in the cache and the handlers have seen it.
+    /// Whether the initial list is in the cache and the handlers that there are have seen it.
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }
@@ -153,7 +159,6 @@ impl<V: CacheObject> Informer<V> {
     /// Lists and watches all objects of the resource through a client that `dresser` makes of `plain`, for ever. Drop
     /// the future to stop.
     pub async fn run(&self, dresser: &Dresser, plain: Client) {
-        self.started.store(true, Ordering::Relaxed);
         let encoding = dresser.encoding();
         let client = dresser.dress_observed(plain, Arc::clone(&self.contact));
         let mut source = ListWatch::new(client, self.clock.clone(), encoding);
@@ -184,25 +189,27 @@ impl<V: CacheObject> Informer<V> {
             }
             Event::Unlisted(view) => listed.retain(|held| held.place() != view.place()),
             Event::Done => {
-                let changes = self.store.replace(std::mem::take(listed));
-                self.deliver(&changes);
+                self.change(|store| store.replace(std::mem::take(listed)));
                 self.listed();
             }
             Event::Applied(view) => {
                 self.changed();
-                self.deliver(&self.store.apply(Arc::new(view)));
+                self.change(|store| store.apply(Arc::new(view)));
             }
             Event::Deleted(view) => {
                 self.changed();
-                self.deliver(&self.store.remove(Arc::new(view)));
+                self.change(|store| store.remove(Arc::new(view)));
             }
         }
     }
 
-    fn deliver(&self, changes: &[Change<V>]) {
-        self.metrics.objects(self.store.len());
+    /// Changes the cache and tells the handlers, both while none can be added: a new one finds a change in the cache or
+    /// is told of it, never both.
+    fn change(&self, change: impl FnOnce(&Store<V>) -> Vec<Change<V>>) {
         let handlers = self.handlers();
-        for change in changes {
+        let changes = change(&self.store);
+        self.metrics.objects(self.store.len());
+        for change in &changes {
             for handler in handlers.iter() {
                 handler(change);
             }

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::{join, join_all, join4};
 use tokio::sync::mpsc;
@@ -34,24 +33,11 @@ struct PodUpdate {
     pod: PodRef,
 }
 
-/// Registers the controller's handlers and returns its work.
+/// Takes what the controller needs and returns its work.
 pub fn start(env: &Env) -> Run {
     let (nodes, pods) = (env.informer::<NodeView>(), env.informer::<PodView>());
     let node_updates = env.queue::<Arc<str>>("noexec_taint_node");
     let pod_updates = env.queue::<PodUpdate>("noexec_taint_pod");
-    nodes.on_change({
-        let updates = node_updates.clone();
-        move |change| node_changed(&updates, change)
-    });
-    let running = Arc::new(AtomicBool::new(false));
-    pods.on_change({
-        let (updates, nodes, running) = (pod_updates.clone(), nodes.lister(), Arc::clone(&running));
-        move |change| {
-            if is_set(&running) {
-                pod_changed(&updates, &nodes, change);
-            }
-        }
-    });
     let evictor = Arc::new(Evictor::new(env, pods.lister(), nodes.lister()));
     let timers = Arc::downgrade(&evictor);
     env.keeps("taint_evictions_scheduled", move || timers.upgrade().map_or(0, |evictor| evictor.scheduled()));
@@ -64,16 +50,17 @@ pub fn start(env: &Env) -> Run {
         stop: env.stop.clone(),
     };
     Box::pin(async move {
-        running.fetch_or(true, Ordering::AcqRel);
+        // Pods first: the first look at each node finds all that this handler is not told of.
+        pods.on_later_change({
+            let (updates, nodes) = (controller.pod_updates.clone(), nodes.lister());
+            move |change| pod_changed(&updates, &nodes, change)
+        });
+        nodes.on_change({
+            let updates = controller.node_updates.clone();
+            move |change| node_changed(&updates, change)
+        });
         controller.run().await;
     })
-}
-
-/// Whether the controller runs. A replica that waits for its turn sees every pod come and go and takes nothing from the
-/// queue, which would grow for ever; when it starts, the first look at each node is at all its pods anyway. For that the
-/// flag is read with a write: who sees it unset changed the cache before the controller's first look.
-fn is_set(running: &AtomicBool) -> bool {
-    running.fetch_or(false, Ordering::AcqRel)
 }
 
 /// Queues a node whose `NoExecute` taints changed, that came or that went.

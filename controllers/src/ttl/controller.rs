@@ -19,18 +19,18 @@ const WORKERS: usize = 5;
 
 const NAME: &str = "ttlcontroller";
 
-/// Registers the controller's handler and returns its work.
+/// Takes what the controller needs and returns its work.
 pub fn start(env: &Env) -> Run {
     let informer = env.informer::<NodeView>();
     let queue = env.queue::<ObjectKey>(NAME);
     let size = Arc::new(Mutex::new(ClusterSize::default()));
     let controller = Controller { nodes: informer.lister(), size: Arc::clone(&size), writer: env.writer(names::TTL) };
-    informer.on_change({
-        let queue = queue.clone();
-        move |change| count(&size, &queue, change)
-    });
     let stop = env.stop.clone();
     Box::pin(async move {
+        informer.on_change({
+            let queue = queue.clone();
+            move |change| count(&size, &queue, change)
+        });
         workers::run(NAME, &queue, WORKERS, &stop, |key| controller.sync(key)).await;
     })
 }

@@ -13,7 +13,7 @@
 //!
 //! # Where this is safer than kube-controller-manager 1.36
 //! All nodes of the first list are counted before the first one is patched, so no passing value is ever
-//! written at start-up (T-015): workers start when the informer's handlers have seen the whole list.
+//! written at start-up (T-015): workers start when the handler has been told of the whole list.
 
 use crate::views::go;
 

@@ -122,6 +122,27 @@ async fn events_change_cache_and_indexes_before_handlers_run() {
     assert_eq!((lister.len(), lister.by_index(BY_NODE, "n1").len(), lister.by_index(BY_NODE, "n2").len()), (1, 0, 1));
 }
 
+/// As a controller's does that begins to work when its replica has become the leader.
+#[tokio::test(start_paused = true)]
+async fn a_late_handler_is_told_of_what_is_there_and_then_of_every_change() {
+    let later = (Duration::from_secs(10), event("MODIFIED", pod("a", "1", 8, "")).1);
+    let watch = Answer::Watch(vec![event("DELETED", pod("b", "2", 7, "")), later], true);
+    let setup =
+        Setup::script(vec![list(5, &[pod("c", "3", 3, ""), pod("b", "2", 2, ""), pod("a", "1", 1, "")]), watch]);
+    setup.after(5).await;
+    let note = |seen: &Arc<Mutex<Vec<String>>>| {
+        let seen = Arc::clone(seen);
+        move |change: &Change<PodView>| seen.lock().unwrap().push(describe(change))
+    };
+    let (all, rest) = (Arc::default(), Arc::default());
+    setup.informer.on_change(note(&all));
+    setup.informer.on_later_change(note(&rest));
+    assert_eq!(all.lock().unwrap().join(" "), "+a/1@1 +c/3@3");
+    setup.after(10).await;
+    assert_eq!(all.lock().unwrap().join(" "), "+a/1@1 +c/3@3 ~a/1@8");
+    assert_eq!(rest.lock().unwrap().join(" "), "~a/1@8");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dropped_watch_resumes_where_it_was() {
     let watch = Answer::Watch(vec![event("ADDED", pod("b", "2", 6, ""))], false);
