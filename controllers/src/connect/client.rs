@@ -22,6 +22,9 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// How many of them may stay without an answer.
 const KEEPALIVE_PROBES: u32 = 3;
+/// How long what was sent may stay without TCP's acknowledgement: no questions are asked meanwhile.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 /// A client for the server of `config`: kube's own (`TryFrom<Config> for ClientBuilder`) but for its connector, and
 /// without retries, which are ours (`runtime::client`).
@@ -48,6 +51,8 @@ fn tcp() -> HttpConnector {
     tcp.set_keepalive(Some(KEEPALIVE_IDLE));
     tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
     tcp.set_keepalive_retries(Some(KEEPALIVE_PROBES));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
     tcp
 }
 
@@ -67,6 +72,8 @@ mod tests {
         let socket = stream.inner();
         assert!(sockopt::socket_keepalive(socket).unwrap());
         let (idle, interval) = (sockopt::tcp_keepidle(socket).unwrap(), sockopt::tcp_keepintvl(socket).unwrap());
+        #[cfg(target_os = "linux")]
+        assert_eq!(sockopt::tcp_user_timeout(socket).unwrap(), 45_000);
         assert_eq!(idle + interval * sockopt::tcp_keepcnt(socket).unwrap(), Duration::from_secs(45));
     }
 }

@@ -48,6 +48,9 @@ pub mod names {
 pub const MAX_RETRIES: u32 = 10;
 /// Wait before a GET is repeated after its connection broke, as client-go.
 pub const RECONNECT_DELAY: Duration = Duration::from_secs(1);
+/// Longest wait for an answer. kube-apiserver ends a request after 60 s (its `--request-timeout`), slow admission included,
+/// and says so: giving up before would mean trying again what was about to succeed, for ever. client-go waits for any time.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 /// A watch that lasts less than this counts as short; the next one of its path is delayed.
 pub const SHORT_WATCH: Duration = Duration::from_secs(1);
 
@@ -65,7 +68,7 @@ pub struct Limits {
 /// kube-controller-manager's defaults: 20 requests per second, 30 at once.
 impl Default for Limits {
     fn default() -> Self {
-        Self { qps: 20.0, burst: 30, request_timeout: Duration::from_secs(30) }
+        Self { qps: 20.0, burst: 30, request_timeout: REQUEST_TIMEOUT }
     }
 }
 

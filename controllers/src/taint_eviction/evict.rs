@@ -27,8 +27,8 @@ use crate::views::node::NodeView;
 use crate::views::pod::PodView;
 
 /// Evictions that run at once; upstream starts one goroutine for each, held back by its client's rate
-/// limit.
-pub(super) const EVICTION_WORKERS: usize = 32;
+/// limit. So many, because slow admission may hold each of them for minutes, and the others must not wait.
+pub(super) const EVICTION_WORKERS: usize = 256;
 
 const REASON: &str = "TaintManagerEviction";
 
@@ -259,7 +259,19 @@ mod tests {
     use crate::runtime::client::Limits;
     use crate::runtime::leadership::Leadership;
     use crate::runtime::observer::WatchedQueue as _;
-    use crate::runtime::testing::{Answer, serve};
+    use crate::runtime::testing::{Answer, Log, Seen, serve};
+    use crate::runtime::workers;
+
+    fn env(clock: &Clock, answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> (Env, Log) {
+        let (plain, log) = serve(clock, answer);
+        let (clients, always) = (Arc::new(move |_: &str| plain.clone()), Leadership::always());
+        let limits = Limits { qps: 0.0, ..Limits::default() };
+        (Env::new(clock.clone(), Metrics::new(), clients, limits, always, CancellationToken::new()), log)
+    }
+
+    fn pod() -> PodRef {
+        PodRef { uid: "1".into(), key: ObjectKey::new("ns", "p") }
+    }
 
     #[rstest]
     #[case::ahead("2026-01-01T01:00:00Z")]
@@ -268,19 +280,53 @@ mod tests {
     async fn a_step_of_the_systems_clock_moves_no_countdown(#[case] stepped: &str) {
         let wall = Arc::new(Mutex::new("2026-01-01T00:00:00Z".parse().unwrap()));
         let clock = Clock::set_by_hand(Arc::clone(&wall));
-        let (plain, _) = serve(&clock, |_| Answer::Hang);
-        let (clients, always) = (Arc::new(move |_: &str| plain.clone()), Leadership::always());
-        let stop = CancellationToken::new();
-        let env = Env::new(clock.clone(), Metrics::new(), clients, Limits::default(), always, stop.clone());
+        let (env, _) = env(&clock, |_| Answer::Hang);
         let evictor = Evictor::new(&env, env.informer().lister(), env.informer().lister());
-        let pod = PodRef { uid: "1".into(), key: ObjectKey::new("ns", "p") };
-        evictor.follow(&pod, EvictionPlan::After(Duration::from_mins(5)));
+        evictor.follow(&pod(), EvictionPlan::After(Duration::from_mins(5)));
         *wall.lock().unwrap() = stepped.parse().unwrap();
         let due_within = async |seconds| {
-            let _ = clock.timeout(Duration::from_secs(seconds), evictor.fire_timers(&stop)).await;
+            let _ = clock.timeout(Duration::from_secs(seconds), evictor.fire_timers(&env.stop)).await;
             evictor.queue().status().ready
         };
         assert_eq!(due_within(299).await, 0);
         assert_eq!(due_within(2).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_admission_of_many_pods_holds_up_no_other() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let stored = |number: u32| {
+            let metadata = json!({ "namespace": "ns", "name": format!("p{number:03}"), "uid": number.to_string() });
+            json!({ "metadata": metadata, "spec": { "nodeName": "n1" } })
+        };
+        let pods: Vec<_> = (0..=200).map(stored).collect();
+        let (env, log) = env(&clock, move |seen| {
+            let named = seen.line.contains("/p200");
+            match seen.line.split_once(' ').map_or("", |(method, _)| method) {
+                "GET" if !seen.line.contains("watch") => {
+                    Answer::Json(200, json!({ "metadata": { "resourceVersion": "5" }, "items": pods }))
+                }
+                "PATCH" | "DELETE" if named => Answer::Json(200, json!({})),
+                _ => Answer::Hang,
+            }
+        });
+        let informer = env.informer::<PodView>();
+        let (dresser, plain) = env.informer_client();
+        let mut running = tokio::task::JoinSet::new();
+        running.spawn({
+            let informer = Arc::clone(&informer);
+            async move { informer.run(&dresser, plain).await }
+        });
+        informer.wait_synced().await;
+        let evictor = Evictor::new(&env, informer.lister(), env.informer().lister());
+        for pod in informer.lister().list() {
+            let pod = PodRef { uid: Arc::clone(&pod.metadata.uid), key: pod.key() };
+            evictor.follow(&pod, EvictionPlan::Now);
+        }
+        let evict =
+            workers::run("taint_evictions", evictor.queue(), EVICTION_WORKERS, &env.stop, |due| evictor.evict(due));
+        let _ = clock.timeout(Duration::from_secs(1), evict).await;
+        let deleted = |seen: &&Seen| seen.line.starts_with("DELETE") && seen.line.contains("/p200");
+        assert_eq!(log.lock().unwrap().iter().filter(deleted).count(), 1);
     }
 }
