@@ -101,7 +101,8 @@ pub enum Change<V> {
         /// The object as the cache has it now.
         new: Arc<V>,
     },
-    /// The object is gone; this is its last known state.
+    /// The object is gone. This is its state as the last change told it, which need not be its final one: what was made
+    /// of that state is what has to be undone.
     Deleted(Arc<V>),
 }
 
@@ -134,17 +135,18 @@ impl<V: CacheObject> Store<V> {
         changes(old, object)
     }
 
-    /// Removes the object that `last` describes and reports `last` as its final state.
+    /// Removes the object that `last` describes and reports it as it was held: its final state may have other labels, and
+    /// nobody was told of them.
     ///
     /// When the cache holds another UID under the key, that newer object stays: the event is late.
-    pub fn remove(&self, last: Arc<V>) -> Vec<Change<V>> {
+    pub fn remove(&self, last: &V) -> Vec<Change<V>> {
         let mut inner = self.write();
-        match inner.get(last.place()) {
-            Some(held) if held.uid() == last.uid() => {
-                inner.remove(last.place());
-                vec![Change::Deleted(last)]
+        match inner.get(last.place()).filter(|held| held.uid() == last.uid()).cloned() {
+            Some(held) => {
+                inner.remove(held.place());
+                vec![Change::Deleted(held)]
             }
-            _ => Vec::new(),
+            None => Vec::new(),
         }
     }
 

@@ -198,7 +198,7 @@ impl<V: CacheObject> Informer<V> {
             }
             Event::Deleted(view) => {
                 self.changed();
-                self.change(|store| store.remove(Arc::new(view)));
+                self.change(|store| store.remove(&view));
             }
         }
     }

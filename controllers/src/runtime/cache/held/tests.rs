@@ -70,12 +70,7 @@ fn follow(believed: &mut Model, changes: &[Change<PodView>]) {
             Change::Updated { old, new } => {
                 assert_eq!(believed.insert(place(new), Arc::clone(new)).as_deref(), Some(&**old));
             }
-            Change::Deleted(last) => {
-                assert_eq!(
-                    believed.remove(&place(last)).map(|held| held.uid().to_owned()).as_deref(),
-                    Some(last.uid())
-                );
-            }
+            Change::Deleted(last) => assert_eq!(believed.remove(&place(last)).as_deref(), Some(&**last)),
         }
     }
 }
@@ -117,7 +112,7 @@ proptest! {
                     if model.get(&place(&pod)).is_some_and(|held| held.uid() == pod.uid()) {
                         model.remove(&place(&pod));
                     }
-                    store.remove(pod)
+                    store.remove(&pod)
                 }
                 Step::Replace(pods) => {
                     model = pods.iter().map(|pod| (place(pod), Arc::clone(pod))).collect();
