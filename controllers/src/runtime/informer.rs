@@ -163,7 +163,7 @@ impl<V: CacheObject> Informer<V> {
         let client = dresser.dress_observed(plain, Arc::clone(&self.contact));
         let mut source = ListWatch::new(client, self.clock.clone(), encoding);
         let mut listed = Vec::new();
-        let mut last_failure = Duration::ZERO;
+        let (mut last_failure, mut unreadable) = (Duration::ZERO, Unreadable::default());
         loop {
             match source.next().await {
                 Ok(event) => self.take(event, &mut listed),
@@ -173,7 +173,8 @@ impl<V: CacheObject> Informer<V> {
                         self.progress().failures = 0;
                     }
                     last_failure = now;
-                    let delay = self.failed(&error);
+                    let at_least = if error.is_unreadable_event() { unreadable.delay(now) } else { Duration::ZERO };
+                    let delay = self.failed(&error, at_least);
                     self.clock.sleep(delay).await;
                 }
             }
@@ -241,10 +242,10 @@ impl<V: CacheObject> Informer<V> {
         progress.stale_since = None;
     }
 
-    fn failed(&self, error: &Failure) -> Duration {
+    fn failed(&self, error: &Failure, at_least: Duration) -> Duration {
         self.metrics.failed();
         let mut progress = self.progress();
-        let delay = exponential(BACKOFF_BASE, BACKOFF_MAX, progress.failures);
+        let delay = exponential(BACKOFF_BASE, BACKOFF_MAX, progress.failures).max(at_least);
         progress.failures = progress.failures.saturating_add(1);
         let now = self.clock.now();
         progress.stale_since.get_or_insert(now);
@@ -267,6 +268,27 @@ impl<V: CacheObject> Informer<V> {
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Events that could not be read, each of which costs a list. That list works and says nothing of the next event, so only
+/// time makes the pauses short again.
+#[derive(Debug, Default)]
+struct Unreadable {
+    in_a_row: u32,
+    last: Duration,
+}
+
+impl Unreadable {
+    /// How long to wait after one at monotonic time `now`.
+    fn delay(&mut self, now: Duration) -> Duration {
+        if now.saturating_sub(self.last) > BACKOFF_RESET {
+            self.in_a_row = 0;
+        }
+        self.last = now;
+        let delay = exponential(BACKOFF_BASE, BACKOFF_MAX, self.in_a_row);
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        delay
     }
 }
 

@@ -167,6 +167,24 @@ async fn gone_lists_again_and_reports_the_differences() {
     assert_eq!(setup.informer.status().lists, 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_read_is_listed_again() {
+    let unreadable = event("MODIFIED", json!({ "kind": "Pod", "metadata": "?" }));
+    let watch = Answer::Watch(vec![unreadable, event("ADDED", pod("b", "2", 7, ""))], true);
+    let setup = Setup::script(vec![list(5, &[pod("a", "1", 4, "")]), watch, list(8, &[pod("a", "1", 6, "")]), quiet()]);
+    assert_eq!(setup.after(2).await, "+a/1@4 ~a/1@6");
+    assert_eq!(setup.requests(), ["list", "watch 5", "list", "watch 8"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_can_never_be_read_are_no_hot_loop() {
+    let unreadable = || Answer::Watch(vec![event("MODIFIED", json!("?"))], true);
+    let setup = Setup::new(move |seen| if seen.line.contains("watch=true") { unreadable() } else { list(5, &[]) });
+    setup.after(120).await;
+    let lists: Vec<u128> = setup.log.lock().unwrap().iter().step_by(2).map(|seen| seen.at.as_millis()).collect();
+    assert_eq!(lists, [0, 800, 2400, 5600, 12_000, 24_800, 50_400, 80_400, 110_400]);
+}
+
 #[rstest]
 #[case::server_error(|| failure(500, "InternalError"))]
 #[case::reset(|| Answer::Reset)]

@@ -9,7 +9,8 @@
 //! | memory | one page | one object |
 //!
 //! A failed request is told to the caller, who waits and asks for the next event: a failed list begins anew, a watch goes
-//! on where it was, and what the server no longer knows (410) is listed again.
+//! on where it was, and what the server no longer knows (410) is listed again. So is everything after an event that cannot
+//! be read, as client-go does: nobody knows which object it told of.
 
 mod protobuf;
 
@@ -100,7 +101,20 @@ pub(super) enum Cause {
     Protobuf(#[from] ProtoError),
 }
 
+impl Failure {
+    /// Whether a watch told something that cannot be read. A list is next, and may well work although the watch after it
+    /// tells the same kind of thing again.
+    pub(super) fn is_unreadable_event(&self) -> bool {
+        matches!(self, Self::Watch(cause) if cause.is_unreadable())
+    }
+}
+
 impl Cause {
+    /// Of an event. In JSON, whatever is no event is taken for a bare Status by kube: nearly everything can be read as one.
+    fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Protobuf(_) | Self::Kube(kube::Error::SerdeError(_) | kube::Error::Api(_)))
+    }
+
     fn code(&self) -> Option<u16> {
         match self {
             Self::Kube(kube::Error::Api(status)) | Self::Refused(status) => Some(status.code),
@@ -356,7 +370,9 @@ impl<V: CacheObject> ListWatch<V> {
                 return Err(Failure::Watch(Cause::Refused(status)));
             }
             Err(cause) => {
-                self.state = State::Watching(watch);
+                if !cause.is_unreadable() {
+                    self.state = State::Watching(watch);
+                }
                 return Err(Failure::Watch(cause));
             }
         };

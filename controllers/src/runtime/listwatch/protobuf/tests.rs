@@ -318,6 +318,14 @@ async fn half_a_list_is_none(#[case] break_it: fn(Vec<u8>) -> Vec<u8>) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_read_is_listed_again() {
+    let events = vec![vec![0, 0, 0, 1, 0xff], watch_event("MODIFIED", pod("a", "7"), "Pod")];
+    let lists = (whole(list("5", &["a"])), whole(list("8", &["b"])));
+    let setup = Setup::new(vec![no_watch_list(), lists.0, Answer(200, PROTO, events, true), lists.1, quiet()]);
+    assert_eq!(setup.after(2).await, ["b@4"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_that_falls_silent_is_tried_again() {
     let body = list("5", &["a"]);
     let silent = Answer(200, PROTO, vec![body[..20].to_vec()], true);
