@@ -8,7 +8,7 @@ pub mod rate_limit;
 
 mod delaying;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,10 +43,11 @@ struct Shared<K> {
 
 #[derive(Debug)]
 struct State<K> {
-    /// Keys ready to be handed out, in order, with the time they became ready.
-    queue: VecDeque<(K, Duration)>,
-    /// Keys that need processing: those in `queue`, and those added again while in `processing`.
-    dirty: BTreeSet<K>,
+    /// Keys ready to be handed out, in order.
+    queue: VecDeque<K>,
+    /// Keys that need processing, with the time they were added: those in `queue`, and those added again while in
+    /// `processing`.
+    dirty: BTreeMap<K, Duration>,
     /// Keys handed out and not yet done, with the time they were handed out.
     processing: BTreeMap<K, Duration>,
     waiting: Waiting<K>,
@@ -97,7 +98,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     pub fn new(clock: Clock, metrics: QueueMetrics) -> Self {
         let state = State {
             queue: VecDeque::new(),
-            dirty: BTreeSet::new(),
+            dirty: BTreeMap::new(),
             processing: BTreeMap::new(),
             waiting: Waiting::default(),
             limiter: RateLimiter::default(),
@@ -174,7 +175,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
             if let Some(since) = state.processing.remove(key) {
                 metrics.worked(now.saturating_sub(since));
             }
-            if state.dirty.contains(key) {
+            if state.dirty.contains_key(key) {
                 state.push(key.clone(), now);
                 metrics.depth(state.queue.len());
             }
@@ -198,9 +199,10 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
 impl<K: Ord + Clone> State<K> {
     fn add(&mut self, key: K, now: Duration, metrics: &QueueMetrics) {
-        if !self.dirty.insert(key.clone()) {
+        if self.dirty.contains_key(&key) {
             return;
         }
+        self.dirty.insert(key.clone(), now);
         metrics.added();
         if !self.processing.contains_key(&key) {
             self.push(key, now);
@@ -212,7 +214,7 @@ impl<K: Ord + Clone> State<K> {
         if self.queue.is_empty() {
             self.moved = now;
         }
-        self.queue.push_back((key, now));
+        self.queue.push_back(key);
     }
 
     fn add_after(&mut self, key: K, now: Duration, delay: Duration, metrics: &QueueMetrics) {
@@ -226,12 +228,12 @@ impl<K: Ord + Clone> State<K> {
     }
 
     fn take(&mut self, now: Duration, metrics: &QueueMetrics) -> Option<K> {
-        let (key, since) = self.queue.pop_front()?;
+        let key = self.queue.pop_front()?;
         self.moved = now;
-        self.dirty.remove(&key);
+        let added = self.dirty.remove(&key).unwrap_or(now);
         self.processing.insert(key.clone(), now);
         metrics.depth(self.queue.len());
-        metrics.waited(now.saturating_sub(since));
+        metrics.waited(now.saturating_sub(added));
         Some(key)
     }
 }

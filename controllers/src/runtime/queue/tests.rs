@@ -50,6 +50,22 @@ async fn a_key_in_work_is_not_handed_out_until_done() {
     assert!(queue.get().now_or_never().is_none(), "not added again");
 }
 
+/// As client-go's `workqueue_queue_duration_seconds`.
+#[tokio::test(start_paused = true)]
+async fn a_wait_counts_from_the_add_also_of_a_key_in_work() {
+    let (clock, metrics) = (Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap()), Metrics::new());
+    let queue = WorkQueue::new(clock, metrics.queue("test"));
+    queue.add("a");
+    queue.get().await;
+    queue.add("a");
+    pass(ms(4000)).await;
+    queue.done(&"a");
+    pass(ms(1000)).await;
+    queue.get().await;
+    let metrics = metrics.encode();
+    assert!(metrics.contains("workqueue_queue_duration_seconds_sum{name=\"test\"} 5.0\n"), "{metrics}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_earliest_deadline_counts_and_fires_once() {
     let queue = queue();
