@@ -10,11 +10,12 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use ring::rand::SecureRandom as _;
 use tracing_subscriber::EnvFilter;
 
-use self::client::client;
 use crate::args::{Args, LogFormat};
 use crate::error::chain;
 use crate::runtime::client::ClientFactory;
+use crate::runtime::clock::Clock;
 
+mod certificate;
 mod client;
 
 /// How long to try to connect to the API server.
@@ -61,8 +62,9 @@ pub async fn connect(args: &Args) -> Result<(ClientFactory, String), ConnectErro
     }
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-    let make = move || client(&config);
-    let first = make().map_err(|error| ConnectError::Client(chain(&error)))?;
+    let clock = Clock::wall();
+    let make = move || certificate::client(&config, &clock);
+    let first = make()?;
     Ok((Arc::new(move |_| make().unwrap_or_else(|_| first.clone())), host))
 }
 

@@ -14,6 +14,7 @@
 //! | [`recorder`] | Kubernetes Events |
 //! | [`metrics`] | the registry, with upstream's names |
 //! | [`observer`], [`serve`] | what the program looks like from outside, and the port that tells |
+//! | [`files`] | files that are read again when they change |
 //! | [`shutdown`] | signals to a token |
 //! | [`mod@env`] | what a controller is given to start with |
 //!
@@ -24,6 +25,7 @@ pub mod cache;
 pub mod client;
 pub mod clock;
 pub mod env;
+pub mod files;
 pub mod informer;
 pub mod intern;
 pub mod leader;

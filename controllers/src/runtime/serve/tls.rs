@@ -1,10 +1,8 @@
 //! The certificate of the port for health and metrics: from files that may change, or made at the start.
 
-use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
@@ -12,9 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
 
 use crate::runtime::clock::Clock;
-
-/// How long the files are believed before they are read again.
-pub const RELOAD_PERIOD: Duration = Duration::from_secs(10);
+use crate::runtime::files::{Files, Unreadable};
 
 /// Where the certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +33,8 @@ pub enum Source {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
-    #[error("unable to read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] Unreadable),
     /// A file is no PEM of what it should be.
     #[error("{} holds no usable {what}: {why}", path.display())]
     Pem {
@@ -64,64 +55,49 @@ pub(super) struct Certificate {
     source: Source,
     tls13_only: bool,
     current: Arc<ServerConfig>,
-    /// The files as last read, good or bad, and when.
-    files: (Vec<u8>, Vec<u8>),
-    read_at: Duration,
+    files: Files,
 }
 
 impl Certificate {
     /// Reads or makes it.
     pub(super) fn new(source: Source, tls13_only: bool, clock: &Clock) -> Result<Self, TlsError> {
         let (current, files) = match &source {
-            Source::SelfSigned { names } => (self_signed(names, tls13_only)?, Default::default()),
+            Source::SelfSigned { names } => (self_signed(names, tls13_only)?, Files::default()),
             Source::Files { cert, key } => {
-                let files = (read(cert)?, read(key)?);
+                let files = Files::read(vec![cert.clone(), key.clone()], clock)?;
                 (from_files(&source, &files, tls13_only)?, files)
             }
         };
-        Ok(Self { source, tls13_only, current, files, read_at: clock.monotonic() })
+        Ok(Self { source, tls13_only, current, files })
     }
 
     /// What to answer a handshake with. Files that have become unusable are reported once and their last good content
     /// is used on.
     pub(super) fn current(&mut self, clock: &Clock) -> Arc<ServerConfig> {
-        let now = clock.monotonic();
-        if let Source::Files { cert, key } = &self.source
-            && now.saturating_sub(self.read_at) >= RELOAD_PERIOD
-        {
-            self.read_at = now;
-            match (read(cert), read(key)) {
-                (Ok(cert), Ok(key)) if (&cert, &key) != (&self.files.0, &self.files.1) => {
-                    self.files = (cert, key);
-                    match from_files(&self.source, &self.files, self.tls13_only) {
-                        Ok(config) => {
-                            self.current = config;
-                            tracing::info!("the changed serving certificate is used");
-                        }
-                        Err(error) => tracing::warn!(%error, "the changed serving certificate is not used"),
-                    }
+        if self.files.have_changed(clock) {
+            match from_files(&self.source, &self.files, self.tls13_only) {
+                Ok(config) => {
+                    self.current = config;
+                    tracing::info!("the changed serving certificate is used");
                 }
-                (Err(error), _) | (_, Err(error)) => tracing::warn!(%error, "the serving certificate stays as it is"),
-                _ => {}
+                Err(error) => tracing::warn!(%error, "the changed serving certificate is not used"),
             }
         }
         Arc::clone(&self.current)
     }
 }
 
-fn read(path: &PathBuf) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Read { path: path.clone(), source })
-}
-
-fn from_files(source: &Source, files: &(Vec<u8>, Vec<u8>), tls13_only: bool) -> Result<Arc<ServerConfig>, TlsError> {
-    let Source::Files { cert, key } = source else { return Err(TlsError::Unusable("no files".to_owned())) };
+fn from_files(source: &Source, files: &Files, tls13_only: bool) -> Result<Arc<ServerConfig>, TlsError> {
+    let (Source::Files { cert, key }, [cert_pem, key_pem]) = (source, files.content()) else {
+        return Err(TlsError::Unusable("no files".to_owned()));
+    };
     let pem = |path: &PathBuf, what, why: String| TlsError::Pem { path: path.clone(), what, why };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&files.0).collect();
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(cert_pem).collect();
     let chain = chain.map_err(|error| pem(cert, "certificate", error.to_string()))?;
     if chain.is_empty() {
         return Err(pem(cert, "certificate", "there is none".to_owned()));
     }
-    let key = PrivateKeyDer::from_pem_slice(&files.1).map_err(|error| pem(key, "private key", error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|error| pem(key, "private key", error.to_string()))?;
     config(chain, key, tls13_only)
 }
 
@@ -164,6 +140,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::runtime::files::RELOAD_PERIOD;
 
     fn write(folder: &Path) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

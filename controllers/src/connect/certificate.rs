@@ -1,0 +1,114 @@
+//! A client whose own certificate may be written anew: kubeconfigs name files that are rotated.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::Request;
+use kube::client::Body;
+use kube::config::AuthInfo;
+use kube::{Client, Config};
+
+use super::{ConnectError, client};
+use crate::error::chain;
+use crate::runtime::clock::Clock;
+use crate::runtime::files::Files;
+
+/// A client for the server of `config`, which proves who it is with what its files hold at the time.
+pub(super) fn client(config: &Config, clock: &Clock) -> Result<Client, ConnectError> {
+    let files = files(&config.auth_info);
+    let config = config.clone();
+    let make = move || client::client(&config).map_err(|error| ConnectError::Client(chain(&error)));
+    if files.is_empty() {
+        return make();
+    }
+    let files = Files::read(files, clock).map_err(|error| ConnectError::Client(error.to_string()))?;
+    renewed(files, clock.clone(), make)
+}
+
+/// The files of the certificate, where they count: what stands in the kubeconfig itself goes first.
+fn files(auth: &AuthInfo) -> Vec<PathBuf> {
+    let certificate = auth.client_certificate.as_ref().filter(|_| auth.client_certificate_data.is_none());
+    let key = auth.client_key.as_ref().filter(|_| auth.client_key_data.is_none());
+    certificate.into_iter().chain(key).map(PathBuf::from).collect()
+}
+
+/// A client that is made anew when `files` have changed. Not only the certificate: an API server looks at the one that
+/// its connection began with for every request, so that an old connection would stay without rights when that expires.
+/// client-go closes them all (`transport/cert_rotation.go`); here requests under way come to their end.
+fn renewed(
+    files: Files,
+    clock: Clock,
+    make: impl Fn() -> Result<Client, ConnectError> + Send + Sync + 'static,
+) -> Result<Client, ConnectError> {
+    let first = make()?;
+    let namespace = first.default_namespace().to_owned();
+    let state = Arc::new(Mutex::new((files, first)));
+    let current = move || {
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (files, client) = &mut *state;
+        if files.have_changed(&clock) {
+            match make() {
+                Ok(made) => {
+                    *client = made;
+                    tracing::info!("the changed client certificate is used");
+                }
+                Err(error) => tracing::warn!(%error, "the changed client certificate is not used"),
+            }
+        }
+        client.clone()
+    };
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let client = current();
+        async move { client.send(request).await }
+    });
+    Ok(Client::new(service, namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::runtime::files::RELOAD_PERIOD;
+    use crate::runtime::testing::{Answer, serve};
+
+    #[rstest]
+    #[case::both_in_files(json!({ "client-certificate": "c", "client-key": "k" }), &["c", "k"])]
+    #[case::data_goes_first(json!({ "client-certificate": "c", "client-certificate-data": "", "client-key": "k" }), &["k"])]
+    #[case::none(json!({ "token": "t" }), &[])]
+    fn files_that_count(#[case] auth: Value, #[case] expected: &[&str]) {
+        assert_eq!(
+            files(&serde_json::from_value(auth).unwrap()),
+            expected.iter().map(PathBuf::from).collect::<Vec<_>>()
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_certificate_gets_a_client_of_its_own_unless_it_is_bad() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c");
+        std::fs::write(&file, "1").unwrap();
+        let (made, world) = (AtomicUsize::new(0), clock.clone());
+        let make = move || {
+            let number = made.fetch_add(1, Ordering::Relaxed);
+            let (client, _) = serve(&world, move |_| Answer::Json(200, json!(number)));
+            if number == 1 { Err(ConnectError::Client("bad".to_owned())) } else { Ok(client) }
+        };
+        let files = Files::read(vec![file.clone()], &clock).unwrap();
+        let client = renewed(files, clock.clone(), make).unwrap();
+        let served_by = async || client.request::<usize>(Request::get("/").body(Vec::new()).unwrap()).await.unwrap();
+        clock.sleep(RELOAD_PERIOD).await;
+        assert_eq!(served_by().await, 0, "nothing changed");
+        std::fs::write(&file, "2").unwrap();
+        clock.sleep(RELOAD_PERIOD).await;
+        assert_eq!(served_by().await, 0, "a bad one is not used");
+        std::fs::write(&file, "3").unwrap();
+        assert_eq!(served_by().await, 0, "not looked at yet");
+        clock.sleep(RELOAD_PERIOD).await;
+        assert_eq!(served_by().await, 2);
+    }
+}
