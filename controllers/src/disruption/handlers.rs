@@ -115,19 +115,19 @@ impl Handlers {
         self.budgets.read().unwrap_or_else(PoisonError::into_inner).of(pod.namespace(), pod.labels())
     }
 
-    /// Calls `changed` with the UID of every owner whose `spec.replicas` changes (D-108).
+    /// Calls `changed` with the UID of every owner that comes, or whose `spec.replicas` or own owner changes (D-108): each of
+    /// them changes what its pods' budgets expect. Not of one that goes: its pods go with it, and each says so.
     fn watch_scale<V>(self: &Arc<Self>, owners: &Informer<V>, changed: fn(&Self, &str))
     where
         V: cache::CacheObject + Workload,
     {
         let handlers = Arc::clone(self);
-        // Only changes of what is there count.
-        owners.on_later_change(move |change| {
-            if let Change::Updated { old, new } = change
-                && old.replicas() != new.replicas()
-            {
-                changed(&handlers, View::uid(&**new));
-            }
+        // What is there at the start is counted by every budget's first sync.
+        owners.on_later_change(move |change| match change {
+            Change::Updated { old, new }
+                if old.replicas() == new.replicas() && old.controller_ref() == new.controller_ref() => {}
+            Change::Added(owner) | Change::Updated { new: owner, .. } => changed(&handlers, View::uid(&**owner)),
+            Change::Deleted(_) => {}
         });
     }
 

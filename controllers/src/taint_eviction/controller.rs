@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::decide::{decide, no_execute, shard};
 use super::evict::{EVICTION_WORKERS, Evictor};
-use super::schedule::PodRef;
+use super::schedule::{Known, PodRef};
 use super::{NODE_UPDATE_CHANNEL_SIZE, POD_UPDATE_CHANNEL_SIZE, UPDATE_WORKER_SIZE};
 use crate::runtime::cache::{Change, Lister, ObjectKey};
 use crate::runtime::env::{Env, Run};
@@ -165,8 +165,10 @@ impl Controller {
             return;
         };
         let taints = no_execute(&node.spec.taints);
+        // On a node that had taints already, a pod may have come since.
+        let known = if tainted.contains_key(name) { Known::Before } else { Known::New };
         for pod in self.pods.by_index(BY_NODE, name) {
-            self.evictor.follow(&reference(&pod), decide(&taints, &pod.spec.tolerations));
+            self.evictor.follow(&reference(&pod), (decide(&taints, &pod.spec.tolerations), known));
         }
         if taints.is_empty() {
             tainted.remove(name);
@@ -192,7 +194,7 @@ impl Controller {
         }
         // Nothing known of the node: it is untainted, or its first update will look at all its pods.
         let Some(taints) = tainted.get(&update.node) else { return };
-        self.evictor.follow(&update.pod, decide(taints, &pod.spec.tolerations));
+        self.evictor.follow(&update.pod, (decide(taints, &pod.spec.tolerations), Known::Before));
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::decide::{EvictionPlan, condition, decide};
-use super::schedule::{Due, PodRef, Schedule, Step};
+use super::schedule::{Due, Known, PodRef, Schedule, Step};
 use super::{DELETE_RETRIES, DELETE_RETRY_PAUSE};
 use crate::actions::{Action, status_patch};
 use crate::apply::{Reader, Writer};
@@ -59,6 +59,8 @@ enum Verdict {
 /// How one try ended well.
 enum Tried {
     Deleted,
+    /// The node has no taint any more that it does not tolerate for ever.
+    Tolerated,
     /// The pod is not there any more, or another one has its name.
     Gone,
 }
@@ -90,9 +92,9 @@ impl Evictor {
     }
 
     /// Brings the eviction of `pod` in line with `plan`.
-    pub(super) fn follow(&self, pod: &PodRef, plan: EvictionPlan) {
+    pub(super) fn follow(&self, pod: &PodRef, (plan, known): (EvictionPlan, Known)) {
         let now = self.clock.monotonic();
-        let step = self.schedule().follow(pod, plan, now);
+        let step = self.schedule().follow(pod, (plan, known), now);
         self.cancelled(pod, step);
         if step.fire {
             self.due.add(Due { pod: pod.clone(), fire_at: now });
@@ -143,9 +145,7 @@ impl Evictor {
     /// Evicts one pod whose time has come: five quick tries the first time, one per back-off after that,
     /// until it is done or no longer due (N-086).
     pub(super) async fn evict(&self, due: Due) -> Outcome {
-        if !self.schedule().begin(&due) {
-            return Outcome::Forget;
-        }
+        let Some(known) = self.schedule().begin(&due) else { return Outcome::Forget };
         let first = self.due.num_requeues(&due) == 0;
         // The cache will do for the very first try: both its writes name the UID. After a failure the server's word counts.
         let mut cached = match self.verdict(&due.pod) {
@@ -164,10 +164,12 @@ impl Evictor {
         }
         let tries = if first { DELETE_RETRIES } else { 1 };
         for number in 1..=tries {
-            match self.try_once(&due.pod, cached.take()).await {
+            match self.try_once(&due.pod, cached.take(), known).await {
                 Ok(tried) => {
-                    if matches!(tried, Tried::Deleted) {
-                        self.metrics.taint_eviction(self.latency(&due));
+                    match tried {
+                        Tried::Deleted => self.metrics.taint_eviction(self.latency(&due)),
+                        Tried::Tolerated => self.event(&due.pod.key, "Cancelling deletion of Pod"),
+                        Tried::Gone => {}
                     }
                     self.schedule().finish(&due);
                     return Outcome::Forget;
@@ -205,7 +207,10 @@ impl Evictor {
 
     /// Sets the condition `DisruptionTarget` unless it is there already, then deletes (N-051, N-052). The
     /// grace period is the pod's own.
-    async fn try_once(&self, pod: &PodRef, cached: Option<Arc<PodView>>) -> Result<Tried, ApiError> {
+    ///
+    /// A pod that came to a node whose taint was known is asked for twice: whoever bound it may have seen the taint go before the
+    /// watch of nodes told us (kubernetes/kubernetes#119862).
+    async fn try_once(&self, pod: &PodRef, cached: Option<Arc<PodView>>, known: Known) -> Result<Tried, ApiError> {
         let read = match cached {
             Some(cached) => Ok(cached),
             None => self.reader.get::<PodView>(&pod.key).await.map(Arc::new),
@@ -215,6 +220,9 @@ impl Evictor {
             Ok(_) | Err(ApiError::NotFound(_)) => return Ok(Tried::Gone),
             Err(error) => return Err(error),
         };
+        if known == Known::Before && self.tolerates_now(&seen).await? {
+            return Ok(Tried::Tolerated);
+        }
         let old = seen.status.to_status();
         let mut new = old.clone();
         let target = condition(seen.generation());
@@ -227,6 +235,16 @@ impl Evictor {
         let action = Action::DeletePod { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), grace_seconds: None };
         self.writer.apply(&action, "NoExecute taint").await?;
         Ok(Tried::Deleted)
+    }
+
+    /// Whether the pod tolerates what its node has at this moment, as the server says. A node that is gone changes nothing
+    /// (N-088).
+    async fn tolerates_now(&self, pod: &PodView) -> Result<bool, ApiError> {
+        match self.reader.get::<NodeView>(&ObjectKey::cluster(pod.spec.node_name.to_arc())).await {
+            Ok(node) => Ok(decide(&node.spec.taints, &pod.spec.tolerations) == EvictionPlan::Keep),
+            Err(ApiError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// From the deadline to now, for the metric (N-091).
@@ -282,7 +300,7 @@ mod tests {
         let clock = Clock::set_by_hand(Arc::clone(&wall));
         let (env, _) = env(&clock, |_| Answer::Hang);
         let evictor = Evictor::new(&env, env.informer().lister(), env.informer().lister());
-        evictor.follow(&pod(), EvictionPlan::After(Duration::from_mins(5)));
+        evictor.follow(&pod(), (EvictionPlan::After(Duration::from_mins(5)), Known::New));
         *wall.lock().unwrap() = stepped.parse().unwrap();
         let due_within = async |seconds| {
             let _ = clock.timeout(Duration::from_secs(seconds), evictor.fire_timers(&env.stop)).await;
@@ -321,7 +339,7 @@ mod tests {
         let evictor = Evictor::new(&env, informer.lister(), env.informer().lister());
         for pod in informer.lister().list() {
             let pod = PodRef { uid: Arc::clone(&pod.metadata.uid), key: pod.key() };
-            evictor.follow(&pod, EvictionPlan::Now);
+            evictor.follow(&pod, (EvictionPlan::Now, Known::New));
         }
         let evict =
             workers::run("taint_evictions", evictor.queue(), EVICTION_WORKERS, &env.stop, |due| evictor.evict(due));

@@ -56,9 +56,25 @@ pub struct Due {
 /// All evictions that wait or run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Schedule {
-    waiting: BTreeMap<Arc<str>, Due>,
+    waiting: BTreeMap<Arc<str>, Waiting>,
     deadlines: BTreeSet<(Duration, Arc<str>)>,
     running: BTreeMap<Arc<str>, Running>,
+}
+
+/// What the node's taints are known from, when a plan is made of them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Known {
+    /// From news of the node: whoever bound the pod before cannot have known it.
+    New,
+    /// From before the pod was there. Who bound it may know better: the taint may have gone since.
+    Before,
+}
+
+/// An eviction that waits for its time.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Waiting {
+    due: Due,
+    known: Known,
 }
 
 /// An eviction whose time has come, until it is done or called off.
@@ -66,6 +82,7 @@ pub struct Schedule {
 struct Running {
     fire_at: Duration,
     stage: Stage,
+    known: Known,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -80,7 +97,8 @@ enum Stage {
 
 impl Schedule {
     /// Brings the entry of `pod` in line with `plan` as of `now`. A deadline that has come already is [`Self::due`] at once.
-    pub fn follow(&mut self, pod: &PodRef, plan: EvictionPlan, now: Duration) -> Step {
+    /// What was known when the eviction was planned first holds for it.
+    pub fn follow(&mut self, pod: &PodRef, (plan, known): (EvictionPlan, Known), now: Duration) -> Step {
         match plan {
             EvictionPlan::Keep => {
                 // Whether a try under way succeeds is not known yet: its end says what became of the pod.
@@ -92,14 +110,15 @@ impl Schedule {
                     return Step::default();
                 }
                 let cancelled = self.cancel(&pod.uid);
-                self.running.insert(Arc::clone(&pod.uid), Running { fire_at: now, stage: Stage::Fired });
+                self.running.insert(Arc::clone(&pod.uid), Running { fire_at: now, stage: Stage::Fired, known });
                 Step { cancelled, fire: true }
             }
             EvictionPlan::After(_) if self.has(&pod.uid) => Step::default(),
             EvictionPlan::After(time) => {
                 let fire_at = now.saturating_add(time);
                 self.deadlines.insert((fire_at, Arc::clone(&pod.uid)));
-                self.waiting.insert(Arc::clone(&pod.uid), Due { pod: pod.clone(), fire_at });
+                let due = Due { pod: pod.clone(), fire_at };
+                self.waiting.insert(Arc::clone(&pod.uid), Waiting { due, known });
                 Step::default()
             }
         }
@@ -113,7 +132,7 @@ impl Schedule {
 
     /// Calls off a waiting eviction and says whether there was one.
     fn cancel(&mut self, uid: &str) -> bool {
-        let Some(due) = self.waiting.remove(uid) else { return false };
+        let Some(Waiting { due, .. }) = self.waiting.remove(uid) else { return false };
         self.deadlines.remove(&(due.fire_at, due.pod.uid));
         true
     }
@@ -126,9 +145,9 @@ impl Schedule {
                 break;
             }
             self.deadlines.pop_first();
-            if let Some(eviction) = self.waiting.remove(&uid) {
-                self.running.insert(uid, Running { fire_at, stage: Stage::Fired });
-                due.push(eviction);
+            if let Some(waiting) = self.waiting.remove(&uid) {
+                self.running.insert(uid, Running { fire_at, stage: Stage::Fired, known: waiting.known });
+                due.push(waiting.due);
             }
         }
         due
@@ -139,19 +158,21 @@ impl Schedule {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// A try starts. Says whether to make it: not if the eviction was called off since it fired.
-    pub fn begin(&mut self, due: &Due) -> bool {
+    /// A try starts. Says what was known when it was planned, or that it is not to be made: the eviction was called off since it
+    /// fired.
+    pub fn begin(&mut self, due: &Due) -> Option<Known> {
         self.stage(due, Stage::Trying)
     }
 
     /// A try failed, the next one waits. Says whether there is to be one: not if the eviction was called off meanwhile.
     pub fn fail(&mut self, due: &Due) -> bool {
-        self.stage(due, Stage::Failing)
+        self.stage(due, Stage::Failing).is_some()
     }
 
-    fn stage(&mut self, due: &Due, stage: Stage) -> bool {
-        let running = self.running.get_mut(&due.pod.uid).filter(|running| running.fire_at == due.fire_at);
-        running.map(|running| running.stage = stage).is_some()
+    fn stage(&mut self, due: &Due, stage: Stage) -> Option<Known> {
+        let running = self.running.get_mut(&due.pod.uid).filter(|running| running.fire_at == due.fire_at)?;
+        running.stage = stage;
+        Some(running.known)
     }
 
     /// A running eviction is over, whatever came of it. One that the pod got since then stays.

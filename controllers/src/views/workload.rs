@@ -33,11 +33,6 @@ macro_rules! workloads {
         );
 
         impl $view {
-            /// The owner that manages it.
-            pub fn controller_ref(&self) -> Option<&Owner> {
-                self.metadata.kept.owner.as_deref()
-            }
-
             /// From the same object in protobuf.
             ///
             /// # Errors
@@ -59,6 +54,10 @@ macro_rules! workloads {
             fn replicas(&self) -> i32 {
                 self.spec.replicas.unwrap_or(1)
             }
+
+            fn controller_ref(&self) -> Option<&Owner> {
+                self.metadata.kept.owner.as_deref()
+            }
         }
     )+};
 }
@@ -67,6 +66,9 @@ macro_rules! workloads {
 pub trait Workload: super::View {
     /// `spec.replicas`
     fn replicas(&self) -> i32;
+
+    /// The owner that manages it.
+    fn controller_ref(&self) -> Option<&Owner>;
 }
 
 workloads! {
