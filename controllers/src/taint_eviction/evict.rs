@@ -59,6 +59,8 @@ enum Verdict {
 /// How one try ended well.
 enum Tried {
     Deleted,
+    /// It was called off before the delete.
+    CalledOff,
     /// The node has no taint any more that it does not tolerate for ever.
     Tolerated,
     /// The pod is not there any more, or another one has its name.
@@ -164,11 +166,11 @@ impl Evictor {
         }
         let tries = if first { DELETE_RETRIES } else { 1 };
         for number in 1..=tries {
-            match self.try_once(&due.pod, cached.take(), known).await {
+            match self.try_once(&due, cached.take(), known).await {
                 Ok(tried) => {
                     match tried {
                         Tried::Deleted => self.metrics.taint_eviction(self.latency(&due)),
-                        Tried::Tolerated => self.event(&due.pod.key, "Cancelling deletion of Pod"),
+                        Tried::Tolerated | Tried::CalledOff => self.event(&due.pod.key, "Cancelling deletion of Pod"),
                         Tried::Gone => {}
                     }
                     self.schedule().finish(&due);
@@ -209,8 +211,10 @@ impl Evictor {
     /// grace period is the pod's own.
     ///
     /// A pod that came to a node whose taint was known is asked for twice: whoever bound it may have seen the taint go before the
-    /// watch of nodes told us (kubernetes/kubernetes#119862).
-    async fn try_once(&self, pod: &PodRef, cached: Option<Arc<PodView>>, known: Known) -> Result<Tried, ApiError> {
+    /// watch of nodes told us (kubernetes/kubernetes#119862). And whatever it takes to mark a pod, it is not deleted if the eviction
+    /// was called off meanwhile.
+    async fn try_once(&self, due: &Due, cached: Option<Arc<PodView>>, known: Known) -> Result<Tried, ApiError> {
+        let pod = &due.pod;
         let read = match cached {
             Some(cached) => Ok(cached),
             None => self.reader.get::<PodView>(&pod.key).await.map(Arc::new),
@@ -231,6 +235,9 @@ impl Evictor {
         {
             let action = Action::PatchPodStatus { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), status };
             self.writer.apply(&action, "NoExecute taint").await?;
+        }
+        if !self.schedule().runs(due) {
+            return Ok(if matches!(self.verdict(pod), Verdict::Gone) { Tried::Gone } else { Tried::CalledOff });
         }
         let action = Action::DeletePod { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), grace_seconds: None };
         self.writer.apply(&action, "NoExecute taint").await?;

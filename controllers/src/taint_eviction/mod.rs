@@ -20,7 +20,9 @@
 //!
 //! # Where this is safer than kube-controller-manager 1.36
 //! - Countdowns belong to a pod's UID, and a deletion names the UID it is meant for (N-082, N-083, N-084).
-//! - When a countdown ends, the cache is asked once more whether the pod must go (N-084).
+//! - When a countdown ends, the cache is asked once more whether the pod must go (N-084); and of a pod that came when the taint
+//!   was known already the server is asked: whoever bound it may have seen the taint go (kubernetes/kubernetes#119862).
+//! - An eviction that is called off while the pod is being marked, or between two tries, deletes nothing.
 //! - An eviction that fails five times in a row is tried again with back-off until it is done or no
 //!   longer due (N-086).
 

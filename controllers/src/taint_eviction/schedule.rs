@@ -109,6 +109,8 @@ impl Schedule {
                 if self.running.contains_key(&pod.uid) {
                     return Step::default();
                 }
+                // The pod was there before this news if its countdown was.
+                let known = self.waiting.get(&pod.uid).map_or(known, |waiting| waiting.known);
                 let cancelled = self.cancel(&pod.uid);
                 self.running.insert(Arc::clone(&pod.uid), Running { fire_at: now, stage: Stage::Fired, known });
                 Step { cancelled, fire: true }
@@ -169,6 +171,11 @@ impl Schedule {
         self.stage(due, Stage::Failing).is_some()
     }
 
+    /// Whether the eviction is still wanted: not if it was called off since it fired.
+    pub fn runs(&self, due: &Due) -> bool {
+        self.running.get(&due.pod.uid).is_some_and(|running| running.fire_at == due.fire_at)
+    }
+
     fn stage(&mut self, due: &Due, stage: Stage) -> Option<Known> {
         let running = self.running.get_mut(&due.pod.uid).filter(|running| running.fire_at == due.fire_at)?;
         running.stage = stage;
@@ -177,7 +184,7 @@ impl Schedule {
 
     /// A running eviction is over, whatever came of it. One that the pod got since then stays.
     pub fn finish(&mut self, due: &Due) {
-        if self.running.get(&due.pod.uid).is_some_and(|running| running.fire_at == due.fire_at) {
+        if self.runs(due) {
             self.running.remove(&due.pod.uid);
         }
     }

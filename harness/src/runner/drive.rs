@@ -433,7 +433,8 @@ impl<'a> World<'a> {
                 }
                 Action::Skew(by) => {
                     self.clock.set_skew(*by);
-                    self.note(&format!("the server's clock is off by {by:#}"));
+                    let which = if by.is_negative() { "behind" } else { "ahead" };
+                    self.note(&format!("the server's clock is {:#} {which}", by.abs()));
                 }
                 Action::Outage(duration) => {
                     self.faults()?.set_outage(true);

@@ -153,18 +153,18 @@ async fn a_dropped_watch_resumes_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn gone_lists_again_and_reports_the_differences() {
-    let gone = Answer::Watch(vec![event("ERROR", status(410, "Expired"))], false);
-    let first = list(5, &[pod("kept", "1", 1, ""), pod("gone", "2", 2, ""), pod("changed", "3", 3, "")]);
+async fn gone_lists_again_at_once_but_not_twice_and_reports_the_differences() {
+    let gone = || Answer::Watch(vec![event("ERROR", status(410, "Expired"))], false);
+    let first = || list(5, &[pod("kept", "1", 1, ""), pod("gone", "2", 2, ""), pod("changed", "3", 3, "")]);
     let second = list(9, &[pod("changed", "3", 8, ""), pod("kept", "1", 1, ""), pod("new", "4", 7, "")]);
-    let setup = Setup::script(vec![first, gone, second, quiet()]);
-    assert_eq!(setup.after(0).await, "+changed/3@3 +gone/2@2 +kept/1@1");
+    let setup = Setup::script(vec![first(), gone(), first(), gone(), second, quiet()]);
+    assert_eq!(setup.after(0).await, "+changed/3@3 +gone/2@2 +kept/1@1 ~changed/3@3 ~gone/2@2 ~kept/1@1");
     let before = setup.informer.lister().get(&ObjectKey::new("ns", "kept")).unwrap();
-    assert_eq!(setup.after(1).await, "~changed/3@8 ~kept/1@1 +new/4@7 -gone/2@2");
+    assert_eq!(setup.after(2).await, "~changed/3@8 ~kept/1@1 +new/4@7 -gone/2@2");
     let after = setup.informer.lister().get(&ObjectKey::new("ns", "kept")).unwrap();
     assert!(Arc::ptr_eq(&before, &after), "an unchanged object is not kept twice");
-    assert_eq!(setup.requests(), ["list", "watch 5", "list", "watch 9"]);
-    assert_eq!(setup.informer.status().lists, 2);
+    assert_eq!(setup.requests(), ["list", "watch 5", "list", "watch 5", "list", "watch 9"]);
+    assert_eq!(setup.informer.status().lists, 3);
 }
 
 #[tokio::test(start_paused = true)]

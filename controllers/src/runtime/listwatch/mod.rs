@@ -166,6 +166,8 @@ pub(super) struct ListWatch<V> {
     newest: bool,
     /// The version that is known: of the last list, event or bookmark.
     version: String,
+    /// Whether the last list was made because that version had expired, and no watch has told anything since.
+    expired: bool,
     state: State<V>,
 }
 
@@ -202,6 +204,7 @@ impl<V: CacheObject> ListWatch<V> {
             watch_lists: encoding == Encoding::Protobuf,
             newest: false,
             version: String::new(),
+            expired: false,
             state: State::Unlisted,
         }
     }
@@ -346,7 +349,10 @@ impl<V: CacheObject> ListWatch<V> {
             Ok(Some(watch)) => self.state = State::Watching(watch),
             Ok(None) => {}
             Err(cause) => {
-                self.state = if cause.code() == Some(410) { State::Unlisted } else { State::Ready };
+                if cause.code() == Some(410) {
+                    return self.expire(Failure::Start(cause));
+                }
+                self.state = State::Ready;
                 return Err(Failure::Start(cause));
             }
         }
@@ -364,9 +370,10 @@ impl<V: CacheObject> ListWatch<V> {
             Ok(Seen::Deleted(object, version)) => (Some(Event::Deleted(object)), version),
             Ok(Seen::Bookmark { version, .. }) => (None, version),
             Ok(Seen::Error(status)) => {
-                if status.code != 410 {
-                    self.state = State::Watching(watch);
+                if status.code == 410 {
+                    return self.expire(Failure::Watch(Cause::Refused(status))).map(|()| None);
                 }
+                self.state = State::Watching(watch);
                 return Err(Failure::Watch(Cause::Refused(status)));
             }
             Err(cause) => {
@@ -380,8 +387,20 @@ impl<V: CacheObject> ListWatch<V> {
             return Err(Failure::Watch(Cause::NoVersion));
         }
         self.version = version;
+        self.expired = false;
         self.state = State::Watching(watch);
         Ok(event)
+    }
+
+    /// The server has forgotten the version that was seen last. That is no sign of trouble, so the new list is asked for at once;
+    /// but not twice in a row without a word from a watch between.
+    fn expire(&mut self, failure: Failure) -> Result<(), Failure> {
+        self.state = State::Unlisted;
+        if std::mem::replace(&mut self.expired, true) {
+            return Err(failure);
+        }
+        tracing::info!(resource = %V::Resource::plural(&()), error = crate::error::chain(&failure), "listing again");
+        Ok(())
     }
 
     /// Opens a watch. `None`: the server does not speak protobuf, so everything begins anew in JSON.
