@@ -2,7 +2,8 @@
 //!
 //! A process is started through a *guard*, this very program with a hidden verb ([`guard`]). The guard leads a process group
 //! of its own, starts the process in another one, and holds a pipe from the harness. When the pipe breaks, because the
-//! harness drops it, panics or is killed with SIGKILL, the guard ends the whole group of the process, children included.
+//! harness drops it, panics or is killed with SIGKILL, the guard ends the whole group of the process, children included. A
+//! child that left the group falls to the guard when its parents end, and is ended too.
 //! Output goes through the guard into a log file that stops growing at a limit.
 
 use std::ffi::OsString;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin};
 
@@ -27,6 +28,8 @@ pub const VERB: &str = "__guard";
 const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 /// How long a process may take to end when the harness has gone.
 const ORPHAN_GRACE: Duration = Duration::from_secs(2);
+/// How often a guard looks for children that are left.
+const ORPHAN_PAUSE: Duration = Duration::from_millis(5);
 /// How long a guard may take beyond what it grants its process.
 const GUARD_GRACE: Duration = Duration::from_secs(5);
 
@@ -197,6 +200,9 @@ pub fn guard(arguments: &[OsString]) -> i32 {
     let [log, program, rest @ ..] = arguments else { return NOT_STARTED };
     let Ok(log) = File::options().append(true).create(true).open(log) else { return NOT_STARTED };
     let log = Arc::new(Mutex::new(Log { file: log, left: LOG_LIMIT }));
+    // Where the system has no such thing, only the group is ended.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let spawned = std::process::Command::new(program)
         .args(rest)
         .process_group(0)
@@ -228,13 +234,47 @@ pub fn guard(arguments: &[OsString]) -> i32 {
     let status = child.wait();
     // Whatever it left behind in its group goes with it.
     signal(group, Signal::KILL);
-    for pump in pumps.into_iter().flatten() {
-        let _ = pump.join();
-    }
+    end_orphans();
+    // Their output ends with the last of them; one that cannot be killed must not hold the guard.
+    let pumps: Vec<_> = pumps.into_iter().flatten().collect();
+    wait_until(|| pumps.iter().all(std::thread::JoinHandle::is_finished));
     match (status, killed.get()) {
         (_, Some(())) => HAD_TO_KILL,
         (Ok(status), None) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()),
         (Err(_), None) => NOT_STARTED,
+    }
+}
+
+/// Ends what the process left behind outside of its group, generation by generation.
+fn end_orphans() {
+    wait_until(|| match rustix::process::wait(WaitOptions::NOHANG) {
+        // A child that has ended is reaped; others may be left.
+        Ok(Some(_)) => false,
+        Ok(None) => {
+            for child in children() {
+                let _ = rustix::process::kill_process(child, Signal::KILL);
+            }
+            false
+        }
+        Err(_) => true,
+    });
+}
+
+/// The guard's own children, where the system tells (`/proc`).
+fn children() -> Vec<Pid> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let texts = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let numbers =
+        texts.flat_map(|text| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<_>>());
+    numbers.filter_map(Pid::from_raw).collect()
+}
+
+/// Asks until it is so, for a few seconds at most.
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let mut left = ORPHAN_GRACE.as_millis() / ORPHAN_PAUSE.as_millis();
+    while !is_so() && left > 0 {
+        left -= 1;
+        std::thread::sleep(ORPHAN_PAUSE);
     }
 }
 

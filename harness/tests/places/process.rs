@@ -13,6 +13,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("process::a_killed_harness_leaves_no_process", None, || async { killed_harness() }),
         trial("process::terminating_ends_children_too", None, terminating),
+        trial("process::a_child_that_leaves_the_group_ends_too", None, escaped),
         trial("process::who_ignores_sigterm_is_killed", None, stubborn),
         trial("process::ends_are_told", None, ends),
         trial("process::a_guard_that_is_asked_to_end_takes_its_process_along", None, guard_terminated),
@@ -50,6 +51,20 @@ async fn terminating() {
     assert!(Path::new("/proc").join(&child).exists());
     process.terminate(Duration::from_secs(5)).await.expect("it obeys");
     eventually("the child has ended", || !Path::new("/proc").join(&child).exists());
+}
+
+/// A daemon of the subject's, in a session of its own, with a child that ignores SIGTERM, and the log still open.
+async fn escaped() {
+    let folder = folder("escaped");
+    let daemon = "trap \"\" TERM; sleep 1003 & echo $$ $!; wait; sleep 1003";
+    let mut process = shell(&format!("setsid sh -c '{daemon}' & sleep 1003"), &folder.join("log"));
+    eventually("the numbers are logged", || process.log_tail(1).len() == 1);
+    let numbers = process.log_tail(1).remove(0);
+    let runs = || numbers.split(' ').any(|number| Path::new("/proc").join(number).exists());
+    assert!(runs());
+    process.kill();
+    eventually("the daemon and its child have ended", || !runs());
+    eventually("the guard does not wait for ever", || process.ended().is_some());
 }
 
 async fn guard_terminated() {
