@@ -2,6 +2,7 @@
 # Markdown for people who review: which snapshots a change touches, and what a run just now saw differently.
 set -euo pipefail
 base=${BASE:-}
+# COMPARED: how the step ended that compares the run with the snapshots, as GitHub says it; success if nobody says.
 each=60000   # bytes of one difference
 left=900000  # bytes of all of them: GitHub drops a summary of more than 1 MiB
 
@@ -31,7 +32,12 @@ fi
 
 new=$(find snapshots -name '*.snap.new' | sort)
 if [ -z "$new" ]; then
-  echo "The run saw what the snapshots say."
+  # Nothing new is good news only from a comparison that came to its end.
+  case "${COMPARED:-success}" in
+    success) echo "The run saw what the snapshots say." ;;
+    failure) echo "**The comparison failed** without a new snapshot: see the step \`Compare the snapshots\`." ;;
+    *) echo "**Nothing was compared**: the step \`Compare the snapshots\` did not run ($COMPARED)." ;;
+  esac
   exit 0
 fi
 echo "The run saw something else in $(wc -l <<<"$new") of them."

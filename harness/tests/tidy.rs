@@ -76,6 +76,15 @@ fn files_say_what_they_are() {
     none("a file begins with `//!` and says what it is for", &bare.map(|source| source.path).collect::<Vec<_>>());
 }
 
+/// `{{ARGS}}` in a recipe is pasted into the shell's line: a quoted command line falls to pieces there.
+#[test]
+fn recipes_hand_their_arguments_on_word_by_word() {
+    let recipes = fs::read_to_string(root().join("Justfile")).expect("a Justfile");
+    assert!(recipes.lines().any(|line| line == "set positional-arguments"));
+    let pasted = recipes.lines().filter(|line| line.contains("{{")).map(str::to_owned).collect::<Vec<_>>();
+    none("a recipe says \"$@\"", &pasted);
+}
+
 #[test]
 fn banned_words_are_not_used() {
     let mut offences = Vec::new();
