@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestRerun, TestSuite};
 
 use super::{Event, FixtureReport, Outcome, Reporter, RunReport};
 
@@ -34,17 +34,31 @@ fn document(run: &RunReport) -> Report {
 }
 
 fn case(fixture: &FixtureReport) -> TestCase {
+    let failures = || fixture.failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n");
     let status = match fixture.outcome {
-        Outcome::Pass | Outcome::Flaky => TestCaseStatus::success(),
+        Outcome::Pass => TestCaseStatus::success(),
+        Outcome::Flaky => {
+            let mut run = TestRerun::new(NonSuccessKind::Failure);
+            run.set_message(fixture.reason.as_str());
+            run.set_description(failures());
+            let mut status = TestCaseStatus::success();
+            status.add_rerun(run);
+            status
+        }
         Outcome::Fail => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             let first = fixture.failures.first().map_or("failed", |failure| failure.message.as_str());
             status.set_message(first);
-            let all = fixture.failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n");
-            status.set_description(all);
+            status.set_description(failures());
             status
         }
-        Outcome::Skip | Outcome::Unsupported | Outcome::NotRun => {
+        // Nobody knows how it would have come out: no machine may take that for green.
+        Outcome::NotRun => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            status.set_message(format!("not run: {}", fixture.reason));
+            status
+        }
+        Outcome::Skip | Outcome::Unsupported => {
             let mut status = TestCaseStatus::skipped();
             status.set_message(format!("{}: {}", fixture.outcome.participle(), fixture.reason));
             status
@@ -111,5 +125,20 @@ mod tests {
             </testsuite>
         </testsuites>
         "#);
+    }
+
+    /// What did not come to its end is no success, and neither is what failed before it passed.
+    #[test]
+    fn not_run_is_an_error_and_flaky_shows_its_failure() {
+        let mut run = canned();
+        for (fixture, outcome) in run.fixtures.iter_mut().zip([Outcome::Flaky, Outcome::NotRun, Outcome::NotRun]) {
+            (fixture.outcome, fixture.reason) = (outcome, "the cluster broke".to_owned());
+        }
+        let mut out = Vec::new();
+        Junit(&mut out).event(Event::Ended(&run)).expect("memory can be written");
+        let text = String::from_utf8(out).expect("UTF-8");
+        assert!(text.contains(r#"tests="3" skipped="0" failures="0" errors="2""#), "{text}");
+        assert!(text.contains(r#"<error message="not run: the cluster broke"/>"#), "{text}");
+        assert!(text.contains("<flakyFailure") && text.contains("pods/a must exist until t=+59s"), "{text}");
     }
 }

@@ -171,13 +171,13 @@ pub struct FixtureReport {
     /// Why it was skipped, is unsupported or did not run; empty otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What was not as promised; empty when it passed.
+    /// What was not as promised, at the last attempt that failed; empty when it passed at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
-    /// The whole transcript, when it failed.
+    /// The whole transcript, when it failed, also if it passed later.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transcript: String,
-    /// What the subject logged (warnings and worse), when it failed.
+    /// What the subject logged (warnings and worse), when it failed, also if it passed later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
     /// Virtual time that passed, in milliseconds; 0 on the wall clock.

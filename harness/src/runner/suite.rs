@@ -204,14 +204,17 @@ fn run_part(fixtures: Vec<Fixture>, arena: &Arena, options: Options, mut done: i
         let (shared, arena, starts) = (shared.clone(), arena.clone(), pace::starts());
         move |index: usize| {
             let (fixture, evidence) = &shared[index];
-            let mut attempt = 1;
+            let (mut attempt, mut before) = (1, None);
             loop {
                 let fresh = Evidence::default();
                 *evidence.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
                 let judged = once(fixture, &arena, &starts, &fresh);
                 match judged.report.outcome {
-                    Outcome::Fail if attempt < attempts => attempt += 1,
-                    Outcome::Pass if attempt > 1 => return flaky(judged, attempt),
+                    Outcome::Fail if attempt < attempts => {
+                        attempt += 1;
+                        before = Some(judged);
+                    }
+                    Outcome::Pass => return before.map_or(judged, |before| flaky(before, attempt)),
                     _ => return judged,
                 }
             }
@@ -248,9 +251,9 @@ fn once(fixture: &Fixture, arena: &Arena, starts: &Semaphore, evidence: &Evidenc
     judged
 }
 
-/// It passed, but not at once.
-fn flaky(mut judged: Judged, attempt: u32) -> Judged {
-    judged.report.outcome = Outcome::Flaky;
-    judged.report.reason = format!("passed at attempt {attempt}");
-    judged
+/// It passed, but not at once: what is of interest is how it failed `before`.
+fn flaky(mut before: Judged, attempt: u32) -> Judged {
+    before.report.outcome = Outcome::Flaky;
+    before.report.reason = format!("passed at attempt {attempt}");
+    before
 }
