@@ -172,7 +172,7 @@ fn deviations_that_are_none_are_errors() {
     let root = folder("unneeded", &files);
     let (code, _, err) = plumbline(&root, &format!("{CONFORM} --deviations unneeded.yaml"));
     assert_eq!(code, 5);
-    assert!(err.contains("podgc/good: all of its fixtures that ran passed; take the entry out"), "{err}");
+    assert!(err.contains("podgc/good: all of its fixtures passed; take the entry out"), "{err}");
     let (code, _, err) = plumbline(&root, "verify conformance/report.yaml");
     assert_eq!(code, 5);
     assert!(err.contains("deviations[0].fixtures: `podgc/good` is not needed"), "{err}");
@@ -228,6 +228,7 @@ fn bad_input_is_named_before_anything_runs() {
         ("conform --implementation me.yaml --ready-url x", 2, "--ready-url: there is no --command to go with"),
         ("compare in-process", 2, "<B>"),
         ("compare in-process @none", 96, "unable to read none"),
+        ("conform --implementation me.yaml --tolerance 100s", 2, "judges by the tolerances that the fixtures state"),
         ("compare in-process in-process nothing-of-this-name", 4, "selects none of 1 fixtures"),
     ] {
         let (got, out, err) = plumbline(&root, arguments);

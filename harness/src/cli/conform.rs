@@ -64,6 +64,11 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
         let message = format!("--features: `conform` reads them from {}", args.implementation.display());
         return Err(Error::Usage(message));
     }
+    if !args.place.tolerance().is_zero() {
+        let message = "--tolerance: `conform` judges by the tolerances that the fixtures state; leave it out (`run --tolerance` \
+                       shows how a slow machine would fare)";
+        return Err(Error::Usage(message.to_owned()));
+    }
     let place = args.place.start(false)?;
     let blank = blank(args, &given, &place)?;
     let mut offered = place.arena.place();
@@ -184,9 +189,8 @@ fn profile_lines(profile: &Summary, out: &mut impl Write) -> io::Result<()> {
 fn exit(report: &ConformanceReport) -> Result<Exit, Error> {
     let unneeded = deviations::unneeded(&report.deviations, &report.fixtures);
     if !unneeded.is_empty() {
-        let line = |entry: &Deviation| {
-            format!("\n  {}: all of its fixtures that ran passed; take the entry out", entry.fixtures)
-        };
+        let line =
+            |entry: &Deviation| format!("\n  {}: all of its fixtures passed; take the entry out", entry.fixtures);
         let told = unneeded.iter().map(|entry| line(entry)).collect::<Vec<_>>().concat();
         if report.is_success() {
             return Err(Error::Refuted(format!("known deviations that are not there:{told}")));

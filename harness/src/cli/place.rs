@@ -38,6 +38,43 @@ pub(super) struct PlaceArgs {
 
     /// Variable for the command's environment; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    /// Roles and bindings (YAML, such as controllers/deploy/rbac.yaml) of the subject's service account. The fake server
+    /// refuses what they do not grant
+    #[arg(long, value_name = "FILE")]
+    subject_role: Option<PathBuf>,
+
+    #[command(flatten)]
+    about: AboutCommand,
+
+    /// Folder for the logs of whatever is started [default: a temporary one, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+
+    /// In-process controllers too run over HTTPS and on the wall clock
+    #[arg(long)]
+    wall_clock: bool,
+
+    /// On the wall clock: how late things may be at least, whatever the fixture says. Not with `conform`
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
+    tolerance: Duration,
+
+    /// On the wall clock: how often to try a fixture again that failed; one that passes then is reported as flaky
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retries: u8,
+
+    /// How many fixtures run side by side [default: one per core; on the wall clock, where they wait, 96; on a real API
+    /// server 16]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+
+    #[command(flatten)]
+    real: RealArgs,
+}
+
+/// What is said about a command, or about what runs in the cluster already.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Cluster and subject")]
+pub(super) struct AboutCommand {
     command_env: Vec<(String, String)>,
 
     /// Name of the subject in reports [default: the program's name, or `external`]

@@ -168,10 +168,7 @@ impl Check<'_> {
             if !report.fixtures.iter().any(|result| deviation.covers(&result.id)) {
                 self.note(field, format!("`{}` matches no fixture in the list", deviation.fixtures));
             } else if deviations::unneeded(std::slice::from_ref(deviation), &report.fixtures).len() == 1 {
-                self.note(
-                    field,
-                    format!("`{}` is not needed: all of its fixtures that ran passed", deviation.fixtures),
-                );
+                self.note(field, format!("`{}` is not needed: all of its fixtures passed", deviation.fixtures));
             }
         }
         for result in &report.fixtures {
