@@ -287,3 +287,27 @@ fn two_subjects_are_compared() {
     assert!(text.contains("A: passed") && text.contains("B: failed: "), "{text}");
     assert!(text.contains("- t=+60s") && text.contains("1 of 1 fixtures differ"), "{text}");
 }
+
+/// Nodes come, objects carry moments, the controllers start anew.
+const BUSY: &str = "\
+promise: Nodes that come get their annotation, also from controllers that have just started.
+rule: BR-19-07
+level: core
+feature: ttl.annotation
+given: { nodes: [n1, n2, n3, n4, n5, n6] }
+steps:
+- { at: 1s, controllers: restart }
+- { by: 4s, eventually: { match: { nodes/n6: { metadata: { annotations: { node.alpha.kubernetes.io/ttl: \"0\" } } } } } }
+";
+
+/// On the wall clock no two runs agree to the millisecond; whoever is compared with himself does not differ all the same.
+#[test]
+fn who_is_compared_with_himself_on_the_wall_clock_does_not_differ() {
+    let root = folder("compare-wall", &[("fixtures/ttl/busy.yaml", BUSY)]);
+    let (code, out, err) = plumbline(&root, "compare in-process in-process --wall-clock ttl/busy");
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("no difference in 1 fixtures"), "{out}");
+    let (code, _, err) = plumbline(&root, "compare in-process sh --b-flags --no-such-flag ttl/busy");
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("flags of one side, `--no-such-flag`"), "{err}");
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use super::place::PlaceArgs;
+use super::place::{AboutCommand, PlaceArgs};
 use super::select::Select;
 use super::{Error, talk};
 use crate::conformance::compare::{Closeness, Comparison, Seen, compare};
@@ -18,6 +18,7 @@ use crate::runner::suite;
 use crate::runner::verdict::Judged;
 use crate::subject::in_process::InProcess;
 use crate::subject::{Identity, Launch, Running, Subject};
+use crate::transcript::by_object::{by_object, slowest_start};
 
 /// Narrower terminals show one transcript below the other.
 const SIDE_BY_SIDE: usize = 150;
@@ -42,6 +43,15 @@ pub(super) struct Args {
 
     #[command(flatten)]
     place: PlaceArgs,
+
+    /// Flags about a command (--companion, --metrics-url, --features, …) for A alone, quoted as for a shell; instead of those that stand
+    /// beside
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    a_flags: Option<String>,
+
+    /// The same for B
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    b_flags: Option<String>,
 
     /// Compare outcomes only, not transcripts
     #[arg(long)]
@@ -80,16 +90,23 @@ enum View {
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let fixtures = args.select.load()?;
     let (a, b) = (side(&args.a)?, side(&args.b)?);
-    let (seen_a, wall_a) = run(args, &fixtures, &a)?;
-    let (seen_b, wall_b) = run(args, &fixtures, &b)?;
-    let tolerance = if wall_a || wall_b { args.place.tolerance().max(WALL_TOLERANCE) } else { Duration::ZERO };
+    let about = |flags: &Option<String>| flags.as_deref().map(AboutCommand::read).transpose();
+    let (about_a, about_b) = (about(&args.a_flags)?, about(&args.b_flags)?);
+    let (gathered_a, wall_a) = run(args, &fixtures, &a, about_a)?;
+    let (gathered_b, wall_b) = run(args, &fixtures, &b, about_b)?;
+    let wall = wall_a || wall_b;
+    let tolerance = if wall { args.place.tolerance().max(WALL_TOLERANCE) } else { Duration::ZERO };
     let closeness = Closeness { outcomes_only: args.outcomes, tolerance };
+    let [seen_a, seen_b] = [gathered_a, gathered_b].map(|gathered| gathered.seen(wall));
     let comparison = compare([args.a.as_str(), args.b.as_str()], &seen_a, &seen_b, closeness);
-    let ran = |(report, _): &Seen| !matches!(report.outcome, Outcome::Skip | Outcome::Unsupported | Outcome::NotRun);
+    let ran = |seen: &Seen| !matches!(seen.report.outcome, Outcome::Skip | Outcome::Unsupported | Outcome::NotRun);
     if !seen_a.iter().chain(&seen_b).any(ran) {
         return Err(Error::Nothing("every selected fixture was skipped, by both".to_owned()));
     }
     show(args, &comparison)?;
+    if comparison.not_comparable.len() == comparison.fixtures {
+        return Err(Error::Nothing("each selected fixture was skipped by one of the two".to_owned()));
+    }
     Ok(if comparison.is_equal() { Exit::Ok } else { Exit::Differ })
 }
 
@@ -149,12 +166,12 @@ fn flag(word: &str) -> Result<(String, String), Error> {
 }
 
 /// Runs the selected fixtures; also says whether that was on the wall clock.
-fn run(args: &Args, fixtures: &[Fixture], side: &Side) -> Result<(Vec<Seen>, bool), Error> {
+fn run(args: &Args, fixtures: &[Fixture], side: &Side, about: Option<AboutCommand>) -> Result<(Gather, bool), Error> {
     let command = match side {
         Side::InProcess(_) => None,
         Side::Command(command) => Some(command.as_str()),
     };
-    let mut place = args.place.with_subject(command)?.start(false)?;
+    let mut place = args.place.with_subject(command, about)?.start(false)?;
     if let Side::InProcess(flags) = side {
         place.arena.subject = Arc::new(Flagged(flags.clone()));
     }
@@ -165,22 +182,39 @@ fn run(args: &Args, fixtures: &[Fixture], side: &Side) -> Result<(Vec<Seen>, boo
     let run = suite::run(&plan, &place.arena, place.options, &mut seen);
     place.close()?;
     run?;
-    Ok((seen.0, !is_virtual))
+    Ok((seen, !is_virtual))
 }
 
-/// Keeps results with their transcripts.
+/// Keeps results with their transcripts; the second one is that by objects.
 #[derive(Default)]
-struct Gather(Vec<Seen>);
+struct Gather(Vec<(Seen, String)>);
+
+impl Gather {
+    /// What is compared, `wall` if either side was on the wall clock.
+    fn seen(self, wall: bool) -> Vec<Seen> {
+        let choose = |(seen, by_object)| if wall { Seen { transcript: by_object, ..seen } } else { seen };
+        self.0.into_iter().map(choose).collect()
+    }
+
+    fn keep(&mut self, report: &FixtureReport, transcript: &str, leeway: Duration, by_object: String) {
+        self.0.push((Seen { report: report.clone(), transcript: transcript.to_owned(), leeway }, by_object));
+    }
+}
 
 impl Reporter for Gather {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
             Event::Started { .. } => {}
-            Event::Finished(Judged { report, transcript, .. }) => self.0.push((report.clone(), transcript.clone())),
+            Event::Finished(Judged { report, transcript, entries, start, leeway, .. }) => {
+                let leeway = if leeway.is_zero() { *leeway } else { *leeway + slowest_start(entries) };
+                self.keep(report, transcript, leeway, by_object(*start, entries));
+            }
             Event::Ended(run) => {
-                let ran = |outcome| matches!(outcome, Outcome::Pass | Outcome::Fail | Outcome::Flaky);
-                let rest = run.fixtures.iter().filter(|fixture: &&FixtureReport| !ran(fixture.outcome));
-                self.0.extend(rest.map(|fixture| (fixture.clone(), String::new())));
+                for fixture in &run.fixtures {
+                    if !self.0.iter().any(|(seen, _)| seen.report.id == fixture.id) {
+                        self.keep(fixture, "", Duration::ZERO, String::new());
+                    }
+                }
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::{Parser as _, ValueEnum};
 use regex::Regex;
 
 use super::{Error, duration};
@@ -36,12 +36,13 @@ pub(super) struct PlaceArgs {
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
 
-    /// Variable for the command's environment; may be given several times
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     /// Roles and bindings (YAML, such as controllers/deploy/rbac.yaml) of the subject's service account. The fake server
     /// refuses what they do not grant
     #[arg(long, value_name = "FILE")]
     subject_role: Option<PathBuf>,
+
+    #[command(flatten)]
+    about: AboutCommand,
 
     #[command(flatten)]
     about: AboutCommand,
@@ -86,6 +87,43 @@ pub(super) struct AboutCommand {
     #[arg(long, value_name = "FILE")]
     subject_role: Option<PathBuf>,
 
+    /// Folder for the logs of whatever is started [default: a temporary one, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+
+    /// In-process controllers too run over HTTPS and on the wall clock
+    #[arg(long)]
+    wall_clock: bool,
+
+    /// On the wall clock: how late things may be at least, whatever the fixture says
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
+    tolerance: Duration,
+
+    /// On the wall clock: how often to try a fixture again that failed; one that passes then is reported as flaky
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retries: u8,
+
+    /// How many fixtures run side by side [default: one per core; on the wall clock, where they wait, 96; on a real API
+    /// server 16]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+
+    #[command(flatten)]
+    real: RealArgs,
+}
+
+/// What is said about a command, or about what runs in the cluster already.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Cluster and subject")]
+pub(super) struct AboutCommand {
+    /// Variable for the command's environment; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    command_env: Vec<(String, String)>,
+
+    /// Name of the subject in reports [default: the program's name, or `external`]
+    #[arg(long, value_name = "NAME")]
+    subject_name: Option<String>,
+
     /// Controllers that the command, or what runs in the cluster, has [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = controller)]
     subject_controllers: Vec<Controller>,
@@ -113,30 +151,30 @@ pub(super) struct AboutCommand {
     /// Where the command shows its metrics, such as `http://127.0.0.1:{port}/metrics`
     #[arg(long, value_name = "URL")]
     metrics_url: Option<String>,
+}
 
-    /// Folder for the logs of whatever is started [default: a temporary one, removed at the end]
-    #[arg(long, value_name = "DIR")]
-    logs: Option<PathBuf>,
+impl AboutCommand {
+    /// Reads flags from a text, quoted as for a shell.
+    ///
+    /// # Errors
+    ///
+    /// When it holds something else.
+    pub(super) fn read(text: &str) -> Result<Self, Error> {
+        #[derive(clap::Parser)]
+        #[command(no_binary_name = true, disable_help_flag = true)]
+        struct Line {
+            #[command(flatten)]
+            about: AboutCommand,
+        }
+        let wrong = |error: &dyn std::fmt::Display| Error::Usage(format!("flags of one side, `{text}`: {error}"));
+        let words = shell_words::split(text).map_err(|error| wrong(&error))?;
+        Line::try_parse_from(words).map(|line| line.about).map_err(|error| wrong(&error))
+    }
 
-    /// In-process controllers too run over HTTPS and on the wall clock
-    #[arg(long)]
-    wall_clock: bool,
-
-    /// On the wall clock: how late things may be at least, whatever the fixture says
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
-    tolerance: Duration,
-
-    /// On the wall clock: how often to try a fixture again that failed; one that passes then is reported as flaky
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    retries: u8,
-
-    /// How many fixtures run side by side [default: one per core; on the wall clock, where they wait, 96; on a real API
-    /// server 16]
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    jobs: Option<u16>,
-
-    #[command(flatten)]
-    real: RealArgs,
+    /// Nothing said.
+    fn nothing() -> Result<Self, Error> {
+        Self::read("")
+    }
 }
 
 /// What concerns the real API servers, each under a heading of its own.
@@ -225,48 +263,39 @@ impl Place {
 }
 
 impl PlaceArgs {
-    /// The same place for another subject: a command line, or our own controllers.
+    /// The same place for another subject: a command line, or our own controllers; with what is said `about` it alone.
     ///
     /// # Errors
     ///
     /// When the flags name a subject themselves.
-    pub(super) fn with_subject(&self, command: Option<&str>) -> Result<Self, Error> {
+    pub(super) fn with_subject(&self, command: Option<&str>, about: Option<AboutCommand>) -> Result<Self, Error> {
         if self.command.is_some() || self.subject.is_some() {
             return Err(Error::Usage("the subjects are named already: leave out --command and --subject".to_owned()));
         }
-        let all = self.clone();
-        let Some(command) = command else {
+        let about = match (about, command) {
+            (Some(about), _) => about,
+            (None, Some(_)) => self.about.clone(),
             // What was said about commands is about the other subject.
-            return Ok(Self {
-                command_env: Vec::new(),
-                subject_name: None,
-                subject_controllers: Vec::new(),
-                companion: Vec::new(),
-                features: Vec::new(),
-                ready_url: None,
-                ready_log: None,
-                metrics_url: None,
-                ..all
-            });
+            (None, None) => AboutCommand::nothing()?,
         };
-        Ok(Self { command: Some(command.to_owned()), ..all })
+        Ok(Self { command: command.map(str::to_owned), about, ..self.clone() })
     }
 
     /// The flags that were given and are about a command.
     fn about_a_command(&self) -> Vec<&'static str> {
         let given = [
-            ("--command-env", !self.command_env.is_empty()),
-            ("--companion", !self.companion.is_empty()),
-            ("--ready-url", self.ready_url.is_some()),
-            ("--ready-log", self.ready_log.is_some()),
-            ("--metrics-url", self.metrics_url.is_some()),
+            ("--command-env", !self.about.command_env.is_empty()),
+            ("--companion", !self.about.companion.is_empty()),
+            ("--ready-url", self.about.ready_url.is_some()),
+            ("--ready-log", self.about.ready_log.is_some()),
+            ("--metrics-url", self.about.metrics_url.is_some()),
         ];
         given.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
     }
 
     /// Whether features are declared on the command line.
     pub(super) const fn names_features(&self) -> bool {
-        !self.features.is_empty()
+        !self.about.features.is_empty()
     }
 
     /// How late things may be at least.
@@ -374,9 +403,9 @@ impl PlaceArgs {
             (SubjectKind::None, None) => return Ok(Arc::new(NoSubject)),
             (SubjectKind::External, None) => {
                 return Ok(Arc::new(External {
-                    name: self.subject_name.clone().unwrap_or_else(|| "external".to_owned()),
-                    controllers: self.subject_controllers.iter().copied().collect(),
-                    features: self.features.iter().cloned().collect(),
+                    name: self.about.subject_name.clone().unwrap_or_else(|| "external".to_owned()),
+                    controllers: self.about.subject_controllers.iter().copied().collect(),
+                    features: self.about.features.iter().cloned().collect(),
                 }));
             }
             (SubjectKind::Command, Some(command)) => command,
@@ -387,16 +416,16 @@ impl PlaceArgs {
         let Some(program) = argv.first() else { return Err(Error::Usage("--command is empty".to_owned())) };
         let name = std::path::Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
         Ok(Arc::new(Command {
-            name: self.subject_name.clone().or(name).unwrap_or_else(|| program.clone()),
+            name: self.about.subject_name.clone().or(name).unwrap_or_else(|| program.clone()),
             argv,
-            env: self.command_env.clone(),
-            controllers: self.subject_controllers.iter().copied().collect(),
-            companions: self.companion.clone(),
-            features: self.features.iter().cloned().collect::<BTreeSet<_>>(),
-            ready_url: self.ready_url.clone(),
-            ready_log: self.ready_log.clone(),
-            metrics_url: self.metrics_url.clone(),
-            ready_limit: self.ready_timeout,
+            env: self.about.command_env.clone(),
+            controllers: self.about.subject_controllers.iter().copied().collect(),
+            companions: self.about.companion.clone(),
+            features: self.about.features.iter().cloned().collect::<BTreeSet<_>>(),
+            ready_url: self.about.ready_url.clone(),
+            ready_log: self.about.ready_log.clone(),
+            metrics_url: self.about.metrics_url.clone(),
+            ready_limit: self.about.ready_timeout,
             log_folder: logs.to_owned(),
         }))
     }

@@ -12,8 +12,16 @@ use crate::report::{FixtureReport, Outcome};
 /// How many equal lines are shown around a difference.
 const CONTEXT: usize = 2;
 
-/// What is compared of a fixture: its report and its transcript.
-pub type Seen = (FixtureReport, String);
+/// What is compared of a fixture.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its report.
+    pub report: FixtureReport,
+    /// Its transcript; on the wall clock, the one by objects ([`crate::transcript::by_object`]).
+    pub transcript: String,
+    /// How inexact its times are by themselves: nothing in virtual time.
+    pub leeway: Duration,
+}
 
 /// Where two subjects differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -31,6 +39,19 @@ pub struct Comparison {
     pub fixtures: usize,
     /// Those in which they differ, in the order of ids.
     pub differences: Vec<Difference>,
+    /// Those that only one of them could be shown, and why the other could not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_comparable: Vec<NotComparable>,
+}
+
+/// A fixture that one of the subjects was not shown: the place cannot, or the feature is not declared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NotComparable {
+    /// The fixture.
+    pub id: String,
+    /// Who did not see it, and why.
+    pub reason: String,
 }
 
 /// A fixture in which two subjects differ.
@@ -90,18 +111,37 @@ pub fn compare(names: [&str; 2], a: &[Seen], b: &[Seen], closeness: Closeness) -
     let mut fixtures: BTreeMap<&str, [Option<&Seen>; 2]> = BTreeMap::new();
     for (side, list) in [a, b].into_iter().enumerate() {
         for seen in list {
-            fixtures.entry(&seen.0.id).or_default()[side] = Some(seen);
+            fixtures.entry(&seen.report.id).or_default()[side] = Some(seen);
         }
     }
+    let count = fixtures.len();
+    let not_comparable: Vec<NotComparable> =
+        fixtures.iter().filter_map(|(id, [a, b])| not_comparable(id, *a, *b)).collect();
+    fixtures.retain(|id, _| !not_comparable.iter().any(|other| other.id == *id));
     let differences = fixtures.values().filter_map(|[a, b]| difference(*a, *b, closeness)).collect();
     let [a, b] = names.map(str::to_owned);
-    Comparison { api_version: "plumbline/v1", kind: "Comparison", a, b, fixtures: fixtures.len(), differences }
+    let (api_version, kind) = ("plumbline/v1", "Comparison");
+    Comparison { api_version, kind, a, b, fixtures: count, differences, not_comparable }
+}
+
+fn not_comparable(id: &str, a: Option<&Seen>, b: Option<&Seen>) -> Option<NotComparable> {
+    let unseen = |report: &FixtureReport| {
+        matches!(report.outcome, Outcome::Skip | Outcome::Unsupported | Outcome::NotRun)
+            .then(|| format!("{}: {}", report.outcome.participle(), report.reason))
+    };
+    let (a, b) = (unseen(&a?.report), unseen(&b?.report));
+    let reason = match (a, b) {
+        (Some(why), None) => format!("A {why}"),
+        (None, Some(why)) => format!("B {why}"),
+        _ => return None,
+    };
+    Some(NotComparable { id: id.to_owned(), reason })
 }
 
 fn difference(a: Option<&Seen>, b: Option<&Seen>, closeness: Closeness) -> Option<Difference> {
-    let (known, _) = a.or(b)?;
+    let known = &a.or(b)?.report;
     let told = |seen: Option<&Seen>| {
-        let told = |(report, _): &Seen| Told {
+        let told = |Seen { report, .. }: &Seen| Told {
             outcome: Some(report.outcome),
             reason: report.reason.clone(),
             failures: report.failures.iter().map(|failure| failure.message.clone()).collect(),
@@ -109,8 +149,9 @@ fn difference(a: Option<&Seen>, b: Option<&Seen>, closeness: Closeness) -> Optio
         seen.map(told).unwrap_or_default()
     };
     let (told_a, told_b) = (told(a), told(b));
-    let text = |seen: Option<&Seen>| seen.map(|(_, transcript)| transcript.clone()).unwrap_or_default();
-    let rows = if closeness.outcomes_only { Vec::new() } else { rows(&text(a), &text(b), closeness.tolerance) };
+    let text = |seen: Option<&Seen>| seen.map(|seen| seen.transcript.clone()).unwrap_or_default();
+    let leeway = [a, b].into_iter().flatten().map(|seen| seen.leeway).fold(closeness.tolerance, Duration::max);
+    let rows = if closeness.outcomes_only { Vec::new() } else { rows(&text(a), &text(b), leeway) };
     if told_a.outcome == told_b.outcome && rows.is_empty() {
         return None;
     }
@@ -145,8 +186,12 @@ fn rows(a: &str, b: &str, tolerance: Duration) -> Vec<Row> {
 /// A line of a transcript, with its times apart if they need not agree exactly.
 struct Line {
     key: String,
-    times: Vec<Duration>,
+    /// In seconds. One at the beginning says when; the others are moments in objects.
+    times: Vec<f64>,
 }
+
+/// By how much moments in objects differ beyond what happened: Kubernetes cuts them to whole seconds, wherever `t=+0s` lies.
+const WHOLE_SECONDS: f64 = 1.0;
 
 impl Line {
     fn new(line: &str, tolerance: Duration) -> Self {
@@ -157,13 +202,13 @@ impl Line {
         // The width of the first column follows the length of the time.
         let spaced = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut rest = spaced.as_str();
-        while let Some(found) = rest.find("t=+") {
-            let (before, after) = rest.split_at(found + "t=+".len());
-            let end = after.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(after.len());
+        while let Some(found) = rest.find("t=") {
+            let (before, after) = rest.split_at(found + "t=".len());
+            let end = after.find(|c: char| !c.is_ascii_digit() && !"+-.".contains(c)).unwrap_or(after.len());
             key.push_str(before);
-            match after[..end].parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
-                Some(time) => times.push(time),
-                None => key.push_str(&after[..end]),
+            match after[..end].parse::<f64>() {
+                Ok(time) => times.push(time),
+                Err(_) => key.push_str(&after[..end]),
             }
             rest = &after[end..];
         }
@@ -172,8 +217,10 @@ impl Line {
     }
 
     fn is_near(&self, other: &Self, tolerance: Duration) -> bool {
-        self.times.len() == other.times.len()
-            && self.times.iter().zip(&other.times).all(|(a, b)| a.abs_diff(*b) <= tolerance)
+        let says_when = |index: usize| index == 0 && self.key.starts_with("t=");
+        let leeway = |index: usize| tolerance.as_secs_f64() + if says_when(index) { 0.0 } else { WHOLE_SECONDS };
+        let near = |(index, (a, b)): (usize, (&f64, &f64))| (a - b).abs() <= leeway(index);
+        self.times.len() == other.times.len() && self.times.iter().zip(&other.times).enumerate().all(near)
     }
 }
 
@@ -202,7 +249,14 @@ impl Comparison {
             }
             out.push('\n');
         }
-        let (differ, all) = (self.differences.len(), self.fixtures);
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for one in &self.not_comparable {
+            *reasons.entry(&one.reason).or_default() += 1;
+        }
+        for (reason, count) in reasons {
+            let _ = writeln!(out, "{count} not compared: {reason}");
+        }
+        let (differ, all) = (self.differences.len(), self.fixtures - self.not_comparable.len());
         let _ = if differ == 0 {
             writeln!(out, "no difference in {all} fixtures")
         } else {
@@ -290,7 +344,8 @@ mod tests {
     use crate::runner::verdict;
 
     fn seen(id: &str, outcome: Outcome, transcript: &str) -> Seen {
-        (verdict::blank(&fixture(id, "core"), outcome, ""), transcript.to_owned())
+        let report = verdict::blank(&fixture(id, "core"), outcome, "");
+        Seen { report, transcript: transcript.to_owned(), leeway: Duration::ZERO }
     }
 
     const WALL: Closeness = Closeness { outcomes_only: false, tolerance: Duration::from_millis(500) };
@@ -329,6 +384,30 @@ mod tests {
             [("podgc/x", Some(Outcome::Pass), None), ("podgc/y", Some(Outcome::Pass), Some(Outcome::Fail))]
         );
         assert_eq!(comparison.fixtures, 3);
+    }
+
+    #[test]
+    fn moments_before_the_start_are_moments_too() {
+        let line = |moment: &str| format!("t=+5s  ttl  PATCH nodes/n1 200\n        +seen=t={moment}s\n");
+        let equal = |a: &str, b: &str| {
+            let (a, b) = ([seen("x/x", Outcome::Pass, &line(a))], [seen("x/x", Outcome::Pass, &line(b))]);
+            compare(["a", "b"], &a, &b, WALL).is_equal()
+        };
+        assert!(equal("-0.34", "-0.71") && equal("-0.34", "+0.2") && !equal("-0.34", "+2"));
+    }
+
+    #[test]
+    fn what_one_side_was_not_shown_is_not_compared() {
+        let mut far = seen("podgc/x", Outcome::Skip, "");
+        "needs virtual-time".clone_into(&mut far.report.reason);
+        let (a, b) = ([seen("podgc/x", Outcome::Pass, ONE)], [far]);
+        let comparison = compare(["a", "b"], &a, &b, WALL);
+        assert!(comparison.is_equal());
+        assert!(
+            comparison
+                .text(None)
+                .contains("1 not compared: B skipped: needs virtual-time\nno difference in 0 fixtures")
+        );
     }
 
     fn shown(width: Option<usize>) -> String {

@@ -161,7 +161,14 @@ mod tests {
         report.failures = vec![Failure { message: "pods/a must go".to_owned(), line: 7, ..Failure::default() }];
         report.log = vec!["W it was me".to_owned()];
         let objects = vec![Arc::new(json!({ "kind": "Pod" })), Arc::new(json!({ "kind": "Node" }))];
-        Judged { report, transcript: "t=+0s GET\n".to_owned(), entries: Vec::new(), objects }
+        Judged {
+            report,
+            transcript: "t=+0s GET\n".to_owned(),
+            entries: Vec::new(),
+            start: jiff::Timestamp::default(),
+            leeway: std::time::Duration::ZERO,
+            objects,
+        }
     }
 
     #[test]

@@ -167,7 +167,14 @@ mod tests {
 
     fn judged(id: &str, outcome: report::Outcome, reason: &str) -> Judged {
         let report = verdict::blank(&fixture(id, "core"), outcome, reason);
-        Judged { report, transcript: String::new(), entries: Vec::new(), objects: Vec::new() }
+        Judged {
+            report,
+            transcript: String::new(),
+            entries: Vec::new(),
+            start: jiff::Timestamp::default(),
+            leeway: Duration::ZERO,
+            objects: Vec::new(),
+        }
     }
 
     fn on_disk(folder: &Path) -> ConformanceReport {

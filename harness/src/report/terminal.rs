@@ -229,7 +229,14 @@ mod tests {
         terminal.event(Event::Started { fixtures: 3, suites: 2, jobs: 2 }).expect("memory can be written");
         for fixture in &report.fixtures {
             let (report, transcript) = (fixture.clone(), fixture.transcript.clone());
-            let judged = Judged { report, transcript, entries: Vec::new(), objects: Vec::new() };
+            let judged = Judged {
+                report,
+                transcript,
+                entries: Vec::new(),
+                start: jiff::Timestamp::default(),
+                leeway: std::time::Duration::ZERO,
+                objects: Vec::new(),
+            };
             terminal.event(Event::Finished(&judged)).expect("memory can be written");
         }
         terminal.event(Event::Ended(&report)).expect("memory can be written");

@@ -22,6 +22,7 @@ use crate::subject::gate::Cut;
 use crate::subject::{Launch, Running, Subject};
 use crate::time::{self, Clock, settle};
 use crate::transcript::redact::{at as moment, seconds};
+use crate::transcript::by_object::STARTS;
 
 /// Runs `fixture` against `subject` in `cluster` on this thread, in the cluster's time, and gathers `evidence` while it goes on.
 ///
@@ -500,7 +501,7 @@ impl<'a> World<'a> {
             return Err(format!("at {} the controllers are to start, but they run", moment(self.clock.elapsed())));
         }
         if !self.clock.elapsed().is_zero() {
-            self.note("the controllers start");
+            self.note(STARTS);
         }
         let launch = Launch {
             controllers: &self.fixture.controllers,

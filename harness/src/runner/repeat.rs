@@ -205,6 +205,8 @@ mod tests {
             report: verdict::blank(&fixtures[0], outcome, "why"),
             transcript: transcript.to_owned(),
             entries: Vec::new(),
+            start: jiff::Timestamp::default(),
+            leeway: Duration::ZERO,
             objects: Vec::new(),
         };
         let first = First::of(judged(Outcome::Pass, "one\ntwo\n"));

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Gathered;
@@ -26,6 +27,10 @@ pub struct Judged {
     pub transcript: String,
     /// The record itself, unredacted.
     pub entries: Vec<Entry>,
+    /// The time at `t=+0s`.
+    pub start: Timestamp,
+    /// How far off times may be, and how late reactions: nothing in virtual time.
+    pub leeway: Duration,
     /// The objects that were there at the end, in order of resource, namespace and name, when it failed.
     pub objects: Vec<Arc<Value>>,
 }
@@ -57,7 +62,8 @@ pub fn judge(fixture: &Fixture, gathered: &Gathered) -> Judged {
     let entries = gathered.transcript.entries();
     if let Some(why) = &gathered.skip {
         let report = blank(fixture, Outcome::Skip, why.as_str());
-        return Judged { report, transcript: String::new(), entries, objects: Vec::new() };
+        let (transcript, objects) = (String::new(), Vec::new());
+        return Judged { report, transcript, entries, start: gathered.start, leeway: Duration::ZERO, objects };
     }
     let mut failures: Vec<Failure> = gathered.troubles.iter().map(|trouble| plain(trouble)).collect();
     failures.extend(gathered.idle_faults.iter().map(|on| {
@@ -101,7 +107,8 @@ fn report(fixture: &Fixture, gathered: &Gathered, entries: Vec<Entry>, mut failu
         ..blank(fixture, outcome, "")
     };
     let objects = if failed { objects_at_the_end(gathered, &entries) } else { Vec::new() };
-    Judged { report, transcript, entries, objects }
+    let leeway = gathered.tolerance + gathered.late;
+    Judged { report, transcript, entries, start: gathered.start, leeway, objects }
 }
 
 fn objects_at_the_end(gathered: &Gathered, entries: &[Entry]) -> Vec<Arc<Value>> {

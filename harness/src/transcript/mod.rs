@@ -7,8 +7,10 @@
 //! - [`Entry`], [`Happening`]: the record
 //! - [`Actor`]: who, told from the user agent's last segment
 //! - [`redact`], [`render`]: the same for people, byte for byte the same on every run
+//! - [`by_object`]: the same for holding two runs on the wall clock against each other
 
 mod actor;
+pub mod by_object;
 mod diff;
 mod log;
 pub mod redact;

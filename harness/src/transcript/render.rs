@@ -30,6 +30,13 @@ pub struct Paragraph {
 #[must_use]
 pub fn render(epoch: Timestamp, initial: &[Value], entries: &[Entry]) -> Vec<Paragraph> {
     let names = Redactions::collect(epoch, initial, entries);
+    let changes = changes_of_requests(entries);
+    let lines = entries.iter().filter_map(|entry| line(entry, &changes[entry.seq], &names)).collect();
+    join_runs(lines)
+}
+
+/// What each request changed, by its sequence number.
+pub(super) fn changes_of_requests(entries: &[Entry]) -> Vec<Vec<&Change>> {
     let mut changes: Vec<Vec<&Change>> = vec![Vec::new(); entries.len()];
     for entry in entries {
         if let Happening::Change(change) = &entry.what
@@ -38,8 +45,7 @@ pub fn render(epoch: Timestamp, initial: &[Value], entries: &[Entry]) -> Vec<Par
             of.push(change);
         }
     }
-    let lines = entries.iter().filter_map(|entry| line(entry, &changes[entry.seq], &names)).collect();
-    join_runs(lines)
+    changes
 }
 
 /// All paragraphs in one text, closed by a newline.
@@ -150,7 +156,7 @@ fn is_shown(actor: &Actor, exchange: &Exchange) -> bool {
     request.is_write() || look || !(went_well || open_watch)
 }
 
-fn verb(request: &Request) -> String {
+pub(super) fn verb(request: &Request) -> String {
     match request.verb.as_str() {
         "create" => "POST".to_owned(),
         "update" => "PUT".to_owned(),
@@ -160,7 +166,7 @@ fn verb(request: &Request) -> String {
 }
 
 /// `pods/a`, `kube-system:pods/a`, `pods/a/status`; the default namespace goes without saying.
-fn target(request: &Request) -> String {
+pub(super) fn target(request: &Request) -> String {
     if request.resource.is_empty() {
         return request.path.clone();
     }
@@ -193,7 +199,7 @@ fn namespace_prefix(namespace: Option<&str>) -> String {
     }
 }
 
-fn object_of(change: &Change) -> String {
+pub(super) fn object_of(change: &Change) -> String {
     format!("{}{}/{}", namespace_prefix(change.namespace.as_deref()), change.resource, change.name)
 }
 
@@ -219,7 +225,7 @@ fn tail(entry: &Entry, exchange: &Exchange, names: &Redactions) -> String {
     parts.join("  ")
 }
 
-fn options(request: &Request, names: &Redactions) -> Vec<String> {
+pub(super) fn options(request: &Request, names: &Redactions) -> Vec<String> {
     let mut out = Vec::new();
     let null = Value::Null;
     let body = request.body.as_deref().unwrap_or(&null);
@@ -301,7 +307,7 @@ fn differences(change: &Change, names: &Redactions) -> Vec<String> {
     }
 }
 
-fn event_line(event: &Value, names: &Redactions) -> String {
+pub(super) fn event_line(event: &Value, names: &Redactions) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let about = if event["regarding"].is_object() { &event["regarding"] } else { &event["involvedObject"] };
     let message = if event["note"].is_string() { &event["note"] } else { &event["message"] };

@@ -1,0 +1,218 @@
+//! The transcript for holding two runs against each other whose clocks and schedulers are the world's: object by object, and what
+//! one actor did to it within a moment in one paragraph.
+//!
+//! Two runs of the same program on the wall clock never agree on the order of what happens to different objects, on how many
+//! events one sync takes in, or on who wins a conflict. They agree on what each object was made into, and when, about. Left
+//! out is what does not belong to that: notes, conflicts and the looks that follow them, writes that change nothing,
+//! versions, and leases.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::redact::{self, Redactions};
+use super::render::{changes_of_requests, event_line, object_of, options, target, verb};
+use super::{Actor, Change, Entry, Exchange, Happening, diff};
+
+/// What the runner notes when it starts the subject in mid-run.
+pub const STARTS: &str = "the controllers start";
+
+/// What follows sooner belongs to the same paragraph.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// What an actor did to an object, or saw of it, at once.
+#[derive(Default)]
+struct Deed<'a> {
+    at: Duration,
+    /// Verb, subresource and reply; none for what the server did by itself.
+    call: String,
+    /// What an event says.
+    says: Option<String>,
+    conflict: bool,
+    look: bool,
+    change: Option<&'a Change>,
+}
+
+/// One line for each call, and indented lines for what became of the object; objects in order of their names.
+#[must_use]
+pub fn by_object(epoch: Timestamp, entries: &[Entry]) -> String {
+    let names = Redactions::collect(epoch, &[], entries);
+    let changes = changes_of_requests(entries);
+    let mut deeds: BTreeMap<(String, &str), Vec<Deed<'_>>> = BTreeMap::new();
+    for entry in entries {
+        for (object, deed) in deeds_of(entry, &changes[entry.seq], &names) {
+            deeds.entry((object, entry.actor.name())).or_default().push(deed);
+        }
+    }
+    let mut out = String::new();
+    for ((object, actor), deeds) in &deeds {
+        // Steps are the fixture's own: they come one by one, whenever their turn is.
+        let user = *actor == Actor::User.name();
+        for moment in deeds.chunk_by(|one, next| !user && next.at.saturating_sub(one.at) <= MOMENT) {
+            let when = moment.first().filter(|_| !user).map(|deed| redact::at(deed.at)).unwrap_or_default();
+            let head = format!("{when:<11} {actor:<14} {object}");
+            for line in paragraph(&head, moment, &names) {
+                out.push_str(&line);
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+/// How long the subject took, at most, from a start in mid-run to its first request: so inexact is what it does afterwards.
+#[must_use]
+pub fn slowest_start(entries: &[Entry]) -> Duration {
+    let mut slowest = Duration::ZERO;
+    let mut starting = None;
+    for entry in entries {
+        match &entry.what {
+            Happening::Note(text) if text == STARTS => starting = Some(entry.at),
+            Happening::Request(_) if !matches!(entry.actor, Actor::User | Actor::Kubelet | Actor::Server) => {
+                slowest = slowest.max(starting.take().map_or(Duration::ZERO, |from| entry.at.saturating_sub(from)));
+            }
+            _ => {}
+        }
+    }
+    slowest
+}
+
+fn deeds_of<'a>(entry: &'a Entry, changes: &[&'a Change], names: &Redactions) -> Vec<(String, Deed<'a>)> {
+    let at = entry.at;
+    match &entry.what {
+        Happening::Note(_) => Vec::new(),
+        Happening::Change(change) if change.request.is_some() => Vec::new(),
+        Happening::Change(change) => vec![(object_of(change), Deed { at, change: Some(change), ..Deed::default() })],
+        Happening::Request(exchange) => asked(entry, exchange, changes, names),
+    }
+}
+
+fn asked<'a>(
+    entry: &Entry,
+    exchange: &Exchange,
+    changes: &[&'a Change],
+    names: &Redactions,
+) -> Vec<(String, Deed<'a>)> {
+    let request = &exchange.request;
+    let look = request.verb == "get" && !request.resource.is_empty() && entry.actor != Actor::User;
+    if !(request.is_write() || look) || request.resource == "leases" {
+        return Vec::new();
+    }
+    let object = target(request).trim_end_matches('/').to_owned();
+    let subresource = request.subresource.as_deref().map(|name| format!("/{name}")).unwrap_or_default();
+    let object = object.strip_suffix(&subresource).unwrap_or(&object).to_owned();
+    let (code, fault) = exchange
+        .reply
+        .as_ref()
+        .map_or_else(|| ("no reply".to_owned(), None), |reply| (reply.status.to_string(), reply.fault.as_deref()));
+    let conflict = code == "409" && fault.is_none();
+    let idle = matches!(request.verb.as_str(), "update" | "patch") && code.starts_with('2') && changes.is_empty();
+    if idle {
+        return Vec::new();
+    }
+    let mut call = vec![format!("{}{subresource} {code}", verb(request))];
+    call.extend(options(request, names).into_iter().filter(|option| !option.starts_with("rv=")));
+    call.extend(fault.map(|fault| format!("fault: {fault}")));
+    let event = (request.resource == "events").then_some(request.body.as_deref()).flatten();
+    let says = event.map(|event| event_line(event, names));
+    let deed = Deed { at: entry.at, call: call.join("  "), says, conflict, look, change: None };
+    // The request's own object first; what else it changed stands under its own name.
+    let mut deeds = vec![(object.clone(), deed)];
+    for change in changes {
+        if request.resource != "events" {
+            deeds.push((object_of(change), Deed { at: entry.at, change: Some(change), ..Deed::default() }));
+        }
+    }
+    deeds
+}
+
+fn paragraph(head: &str, moment: &[Deed<'_>], names: &Redactions) -> Vec<String> {
+    let conflict = moment.iter().any(|deed| deed.conflict);
+    let mut calls: Vec<String> = Vec::new();
+    for deed in moment.iter().filter(|deed| !(deed.conflict || deed.look && conflict)) {
+        let call = [Some(deed.call.clone()), deed.says.clone()].into_iter().flatten().collect::<Vec<_>>().join("  ");
+        if !call.is_empty() && !calls.contains(&call) {
+            calls.push(call);
+        }
+    }
+    let mut lines: Vec<String> = calls.iter().map(|call| format!("{head} {call}")).collect();
+    let mut changes = moment.iter().filter_map(|deed| deed.change);
+    let Some(begin) = changes.next() else { return lines };
+    let end = changes.next_back().unwrap_or(begin);
+    let became = match (&begin.old, &end.new) {
+        (Some(old), Some(new)) => diff::lines(old, new, names),
+        (None, Some(_)) => vec!["added".to_owned()],
+        (_, None) => vec!["removed".to_owned()],
+    };
+    if lines.is_empty() {
+        lines.push(head.to_owned());
+    }
+    lines.extend(became.into_iter().map(|line| format!("        {line}")));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::super::{ChangeKind, Reply, Request, Transcript};
+    use super::*;
+
+    fn budget(healthy: u64) -> Arc<Value> {
+        let meta = json!({"name": "b", "namespace": "default", "uid": "u", "resourceVersion": healthy.to_string()});
+        Arc::new(json!({"kind": "PodDisruptionBudget", "metadata": meta, "status": {"currentHealthy": healthy}}))
+    }
+
+    fn put(transcript: &Transcript, millis: u64, status: u16, change: Option<(u64, u64)>) {
+        let at = Duration::from_millis(millis);
+        let request = Request {
+            verb: "update".to_owned(),
+            resource: "poddisruptionbudgets".to_owned(),
+            subresource: Some("status".to_owned()),
+            namespace: Some("default".to_owned()),
+            name: Some("b".to_owned()),
+            body: Some(budget(0)),
+            ..Request::default()
+        };
+        let seq = transcript.request(at, Actor::Disruption, request);
+        if let Some((from, to)) = change {
+            let change = Change {
+                request: Some(seq),
+                kind: ChangeKind::Modified,
+                group: "policy".to_owned(),
+                resource: "poddisruptionbudgets".to_owned(),
+                namespace: Some("default".to_owned()),
+                name: "b".to_owned(),
+                resource_version: to,
+                old: Some(budget(from)),
+                new: Some(budget(to)),
+            };
+            transcript.change(at, Actor::Disruption, change);
+        }
+        transcript.reply(seq, Reply::new(at, status));
+    }
+
+    /// One sync or three, with a conflict or a note between them: the budget became the same.
+    #[test]
+    fn what_became_of_an_object_counts() {
+        let (one, several) = (Transcript::new(), Transcript::new());
+        put(&one, 5000, 200, Some((1, 4)));
+        put(&several, 5000, 200, Some((1, 2)));
+        several.note(Duration::from_millis(5100), STARTS);
+        put(&several, 5200, 409, None);
+        put(&several, 5300, 200, Some((2, 4)));
+        put(&several, 5400, 200, None);
+        let text = |transcript: &Transcript| by_object(crate::time::epoch(), &transcript.entries());
+        assert_eq!(
+            text(&one),
+            "t=+5s       disruption     poddisruptionbudgets/b PUT/status 200  uid=[uid-b]\n        status: currentHealthy 1→4\n"
+        );
+        assert_eq!(text(&one), text(&several));
+        assert_eq!(slowest_start(&several.entries()), Duration::from_millis(100));
+        put(&several, 9000, 200, Some((4, 3)));
+        assert_ne!(text(&one), text(&several));
+    }
+}
