@@ -15,7 +15,7 @@ pub enum Exit {
     NothingSelected,
     /// A document says what is not so: a conformance report does not verify, a known deviation is none, the catalogue has a gap.
     Refuted,
-    /// The surroundings do not work: no fixtures folder, unwritable output, no port, no runtime.
+    /// The surroundings do not work: no fixtures folder, unwritable output, no port, no runtime; or a signal broke the run off.
     Environment,
     /// At least one fixture failed, or a profile is not conformant.
     FixturesFailed,
@@ -56,6 +56,6 @@ Exit codes:
   3    bad fixtures: nothing ran
   4    nothing selected, or everything selected was skipped
   5    a document says what is not so (a report that does not verify, a known deviation that is none, a gap in the catalogue)
-  96   the environment does not work (no fixtures folder, unwritable output, …)
+  96   the environment does not work (no fixtures folder, unwritable output, …), or a signal broke the run off
   100  fixtures failed, or a profile is not conformant
   101  the two subjects of compare differ";

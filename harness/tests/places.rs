@@ -18,6 +18,8 @@ mod process;
 mod remote;
 #[path = "places/tools.rs"]
 mod tools;
+#[path = "places/trouble.rs"]
+mod trouble;
 
 use std::process::ExitCode;
 
@@ -44,8 +46,15 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let arguments = Arguments::from_args();
-    let trials =
-        [process::trials(), envtest::trials(), k3s::trials(), kind::trials(), found::trials(), remote::trials()];
+    let trials = [
+        process::trials(),
+        envtest::trials(),
+        k3s::trials(),
+        kind::trials(),
+        found::trials(),
+        remote::trials(),
+        trouble::trials(),
+    ];
     let conclusion = libtest_mimic::run(&arguments, trials.into_iter().flatten().collect::<Vec<Trial>>());
     k3s::clean_up();
     conclusion.exit_code()

@@ -72,7 +72,7 @@ fn a_subject_that_does_not_start(
         }
         assert!(!folder.join("conformance/report.yaml").exists(), "nothing was tested");
         // What it logged is kept, where it is said to be.
-        let logs = err.split("Its logs are in ").nth(1).expect("the place of the logs").trim();
+        let logs = err.split("The logs are in ").nth(1).expect("the place of the logs").trim();
         assert!(fs::read_dir(logs).expect("a folder").count() >= 1, "{logs}");
         fs::remove_dir_all(logs).expect("it is ours");
     }

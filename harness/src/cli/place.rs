@@ -12,7 +12,9 @@ use super::{Error, duration};
 use crate::cluster::provision::{Real, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, Embedded, Remote, Role, Served};
 use crate::fixture::Controller;
+use crate::interrupt;
 use crate::runner::suite::{self, Arena, Options};
+use crate::scratch::Scratch;
 use crate::subject::Subject;
 use crate::subject::command::Command;
 use crate::subject::external::External;
@@ -44,9 +46,6 @@ pub(super) struct PlaceArgs {
     #[command(flatten)]
     about: AboutCommand,
 
-    #[command(flatten)]
-    about: AboutCommand,
-
     /// Folder for the logs of whatever is started [default: a temporary one, removed at the end]
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
@@ -56,46 +55,6 @@ pub(super) struct PlaceArgs {
     wall_clock: bool,
 
     /// On the wall clock: how late things may be at least, whatever the fixture says. Not with `conform`
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
-    tolerance: Duration,
-
-    /// On the wall clock: how often to try a fixture again that failed; one that passes then is reported as flaky
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    retries: u8,
-
-    /// How many fixtures run side by side [default: one per core; on the wall clock, where they wait, 96; on a real API
-    /// server 16]
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    jobs: Option<u16>,
-
-    #[command(flatten)]
-    real: RealArgs,
-}
-
-/// What is said about a command, or about what runs in the cluster already.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Cluster and subject")]
-pub(super) struct AboutCommand {
-    command_env: Vec<(String, String)>,
-
-    /// Name of the subject in reports [default: the program's name, or `external`]
-    #[arg(long, value_name = "NAME")]
-    subject_name: Option<String>,
-
-    /// Roles and bindings (YAML, such as controllers/deploy/rbac.yaml) of the subject's service account. The fake server
-    /// refuses what they do not grant
-    #[arg(long, value_name = "FILE")]
-    subject_role: Option<PathBuf>,
-
-    /// Folder for the logs of whatever is started [default: a temporary one, removed at the end]
-    #[arg(long, value_name = "DIR")]
-    logs: Option<PathBuf>,
-
-    /// In-process controllers too run over HTTPS and on the wall clock
-    #[arg(long)]
-    wall_clock: bool,
-
-    /// On the wall clock: how late things may be at least, whatever the fixture says
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
     tolerance: Duration,
 
@@ -243,7 +202,7 @@ const REMOTE_JOBS: usize = 16;
 pub(super) struct Place {
     pub(super) arena: Arena,
     pub(super) options: Options,
-    _temporary: Option<tempfile::TempDir>,
+    scratch: Scratch,
 }
 
 impl Place {
@@ -252,14 +211,38 @@ impl Place {
     /// # Errors
     ///
     /// [`Error::Environment`] when the cluster broke, or does not end as it should.
-    pub(super) fn close(self) -> Result<(), Error> {
+    pub(super) fn close(mut self) -> Result<(), Error> {
         let broken = self.arena.cluster.broken();
         let stopped = self.arena.cluster.stop();
-        if let Some(why) = broken {
-            return Err(Error::Environment(format!("the cluster broke in mid-run; nothing after that counts: {why}")));
+        if let Some(signal) = interrupt::requested() {
+            let why = format!("{signal}: the run was broken off, and what was started has been stopped");
+            return Err(Error::Environment(why));
         }
-        stopped.map_err(Error::Environment)
+        if let Some(why) = broken {
+            let why = format!("the cluster broke in mid-run; nothing after that counts: {why}");
+            return Err(with_logs(Error::Environment(why), &mut self.scratch));
+        }
+        stopped.map_err(|why| with_logs(Error::Environment(why), &mut self.scratch))
     }
+
+    /// What servers logged, if the cluster broke; what subjects did is not among it.
+    pub(super) fn logs_of_broken_cluster(&self) -> Vec<PathBuf> {
+        let logs = std::fs::read_dir(self.scratch.logs()).into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_subject =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("subject-"));
+        let mut logs: Vec<PathBuf> = logs.filter(|path| path.is_file() && !is_subject(path)).collect();
+        logs.sort();
+        self.arena.cluster.broken().map_or_else(Vec::new, |_| logs)
+    }
+}
+
+/// When the surroundings do not work, what was logged is evidence: it stays, and the error says where.
+fn with_logs(error: Error, scratch: &mut Scratch) -> Error {
+    let Error::Environment(why) = error else { return error };
+    Error::Environment(match scratch.keep_logs() {
+        Some(folder) => format!("{why}\n  The logs are in {}", folder.display()),
+        None => why,
+    })
 }
 
 impl PlaceArgs {
@@ -309,22 +292,12 @@ impl PlaceArgs {
     ///
     /// [`Error::Environment`] when something that is needed is missing or does not start.
     pub(super) fn start(&self, fail_fast: bool) -> Result<Place, Error> {
-        let (logs, temporary) = self.log_folder()?;
-        let subject = self.subject(&logs)?;
-        let external = self.subject == Some(SubjectKind::External);
-        if external && self.cluster == ClusterKind::Fake {
-            let next = "nothing runs in a fake cluster: --subject external goes with the real ones";
-            return Err(Error::Usage(next.to_owned()));
-        }
-        let role = self.role()?;
-        let cluster: Arc<dyn Cluster> = match self.real.of(self.cluster) {
-            None if subject.is_virtual() && !self.wall_clock => Arc::new(Embedded { role }),
-            None => Arc::new(Served { role }),
-            Some(real) => self.remote(&real, &logs, external)?,
-        };
+        interrupt::heed();
+        let mut scratch = Scratch::begin(self.logs.as_deref()).map_err(Error::Environment)?;
+        let arena = self.arena(scratch.logs()).map_err(|error| with_logs(error, &mut scratch))?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let usual = match self.cluster {
-            ClusterKind::Fake if cluster.is_virtual() => cores,
+            ClusterKind::Fake if arena.cluster.is_virtual() => cores,
             ClusterKind::Fake => WALL_JOBS,
             _ => REMOTE_JOBS,
         };
@@ -335,19 +308,37 @@ impl PlaceArgs {
             retries: self.retries,
             ..Options::one_by_one()
         };
-        let arena = Arena { cluster, subject };
-        // Only where it disturbs nobody.
-        let rehearsal = self.command.is_some() && self.cluster == ClusterKind::Fake;
-        let rehearsed = if rehearsal { suite::rehearse(&arena) } else { Ok(()) };
-        if let Err(why) = rehearsed {
-            // What it logged is evidence: a temporary folder stays then.
-            let logs = temporary.map_or(logs, tempfile::TempDir::keep);
-            let (name, folder) = (arena.subject.name(), logs.display());
-            return Err(Error::Environment(format!(
-                "{name} does not start, so no fixture was run: {why}\n  Try its command line by hand. Its logs are in {folder}"
-            )));
+        Ok(Place { arena, options, scratch })
+    }
+
+    /// The two sides, rehearsed. On a real server the rehearsal disturbs nobody either: it has namespaces of its own.
+    fn arena(&self, logs: &std::path::Path) -> Result<Arena, Error> {
+        let subject = self.subject(logs)?;
+        let external = self.subject == Some(SubjectKind::External);
+        if external && self.cluster == ClusterKind::Fake {
+            let next = "nothing runs in a fake cluster: --subject external goes with the real ones";
+            return Err(Error::Usage(next.to_owned()));
         }
-        Ok(Place { arena, options, _temporary: temporary })
+        let role = self.role()?;
+        let cluster: Arc<dyn Cluster> = match self.real.of(self.cluster) {
+            None if subject.is_virtual() && !self.wall_clock => Arc::new(Embedded { role }),
+            None => Arc::new(Served { role }),
+            Some(real) => self.remote(&real, logs, external)?,
+        };
+        let arena = Arena { cluster, subject };
+        let rehearsed = if self.command.is_some() { suite::rehearse(&arena) } else { Ok(()) };
+        let Err(why) = rehearsed else { return Ok(arena) };
+        let name = arena.subject.name();
+        let mut told = match interrupt::requested() {
+            Some(signal) => format!("{signal}: the run was broken off before the first fixture"),
+            None => format!(
+                "{name} does not start, so no fixture was run: {why}\n  Try its command line by hand, or give it longer with --ready-timeout"
+            ),
+        };
+        if let Err(why) = arena.cluster.stop() {
+            told = format!("{told}\n  What was started for it does not stop: {why}");
+        }
+        Err(Error::Environment(told))
     }
 
     /// What the subject may do on a fake server.
@@ -375,18 +366,6 @@ impl PlaceArgs {
             return Err(Error::Usage(why.to_owned()));
         }
         Ok(Arc::new(remote))
-    }
-
-    fn log_folder(&self) -> Result<(PathBuf, Option<tempfile::TempDir>), Error> {
-        if let Some(folder) = &self.logs {
-            let wrong = |error| Error::Environment(format!("unable to make the folder {}: {error}", folder.display()));
-            std::fs::create_dir_all(folder).map_err(wrong)?;
-            return Ok((folder.clone(), None));
-        }
-        let folder = tempfile::Builder::new().prefix("plumbline-").tempdir();
-        let folder =
-            folder.map_err(|error| Error::Environment(format!("unable to make a temporary folder: {error}")))?;
-        Ok((folder.path().to_owned(), Some(folder)))
     }
 
     fn subject(&self, logs: &std::path::Path) -> Result<Arc<dyn Subject>, Error> {

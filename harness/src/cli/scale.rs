@@ -11,6 +11,7 @@ use super::{Error, duration, talk};
 use crate::exit::Exit;
 use crate::fixture::Controller;
 use crate::scale::{self, Cluster, Options, Report, Scenario, Shape, Told, subject::Command};
+use crate::scratch::Scratch;
 use crate::subject::command;
 
 /// Our own controllers, as they are measured when nobody names others.
@@ -125,19 +126,15 @@ fn count(text: &str) -> Result<usize, String> {
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let environment =
         |what: &str, error: &dyn std::fmt::Display| Error::Environment(format!("unable to {what}: {error}"));
-    let temporary = tempfile::Builder::new().prefix("plumbline-").tempdir();
-    let temporary = temporary.map_err(|error| environment("make a temporary folder", &error))?;
-    let options = options(args, temporary.path())?;
+    let mut scratch = Scratch::begin(args.logs.as_deref()).map_err(Error::Environment)?;
+    let options = options(args, scratch.logs())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| environment("start the runtime", &error))?;
     let progress = Progress::new();
     let report = runtime.block_on(scale::run(&options, &|told| progress.tell(told)));
     progress.end();
     // What was logged is evidence when something goes wrong.
-    let logs = || match &args.logs {
-        Some(logs) => logs.display().to_string(),
-        None => temporary.keep().display().to_string(),
-    };
+    let mut logs = || scratch.keep_logs().unwrap_or_else(|| scratch.logs().to_owned()).display().to_string();
     let report = match report {
         Ok(report) => report,
         Err(scale::Error::Usage(why)) => return Err(Error::Usage(why)),
@@ -163,7 +160,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     Ok(if failed { Exit::FixturesFailed } else { Exit::Ok })
 }
 
-fn options(args: &Args, temporary: &Path) -> Result<Options, Error> {
+fn options(args: &Args, logs: &Path) -> Result<Options, Error> {
     let Args { nodes, pods, budgets, namespaces, share, .. } = *args;
     let share = usize::from(share);
     if pods < budgets {
@@ -190,7 +187,7 @@ fn options(args: &Args, temporary: &Path) -> Result<Options, Error> {
         controllers: args.subject.subject_controllers.clone(),
         connections: args.connections,
         limit: args.limit,
-        logs: args.logs.clone().unwrap_or_else(|| temporary.to_owned()),
+        logs: logs.to_owned(),
     })
 }
 

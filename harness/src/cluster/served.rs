@@ -49,10 +49,7 @@ impl Cluster for Served {
             server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects))?;
             let listening =
                 listen(server.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
-            let folder = tempfile::Builder::new()
-                .prefix("plumbline-")
-                .tempdir()
-                .map_err(|error| format!("unable to make a temporary folder: {error}"))?;
+            let folder = crate::scratch::folder()?;
             let kubeconfig = folder.path().join("kubeconfig");
             listening.write_kubeconfig(&kubeconfig).map_err(|error| error.to_string())?;
             let (stop, door) = (CancellationToken::new(), listening.door());

@@ -18,11 +18,12 @@ use crate::expect::Live;
 use crate::expect::StepReply;
 use crate::fixture::parse::step_checks;
 use crate::fixture::{Action, Check, CheckKind, Control, Fault, Fixture, StepKind, UserRequest, WatchFault, time_text};
+use crate::interrupt;
 use crate::subject::gate::Cut;
 use crate::subject::{Launch, Running, Subject};
 use crate::time::{self, Clock, settle};
-use crate::transcript::redact::{at as moment, seconds};
 use crate::transcript::by_object::STARTS;
+use crate::transcript::redact::{at as moment, seconds};
 
 /// Runs `fixture` against `subject` in `cluster` on this thread, in the cluster's time, and gathers `evidence` while it goes on.
 ///
@@ -63,7 +64,15 @@ async fn play(fixture: &Fixture, place: Place<'_>, evidence: &Evidence, clock: C
         Err(why) => return trouble(format!("unable to set the stage: {why}")),
     };
     let mut world = World::new(fixture, place, evidence, clock, stage);
-    if let Err(why) = world.play().await {
+    // Virtual time is through before anybody waits for it.
+    let signalled =
+        async { if place.cluster.is_virtual() { std::future::pending().await } else { interrupt::signalled().await } };
+    let played = tokio::select! {
+        biased;
+        played = world.play() => played,
+        signal = signalled => Err(format!("broken off by {signal}")),
+    };
+    if let Err(why) = played {
         trouble(why);
     }
     if let Pace::Virtual = world.pace {

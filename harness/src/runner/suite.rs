@@ -12,6 +12,7 @@ use super::verdict::{self, Judged};
 use super::{Evidence, drive, pace};
 use crate::cluster::{Cluster, Embedded};
 use crate::fixture::{Fixture, parse};
+use crate::interrupt;
 use crate::plan::{Place, Plan};
 use crate::report::{Event, FixtureReport, Outcome, Reporter, RunReport};
 use crate::subject::Subject;
@@ -139,16 +140,10 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
         if !is_virtual {
             judged.report.virtual_millis = 0;
         }
-        // A place that broke says nothing about the subject.
         if judged.report.has_failed() && broken.is_none() {
             broken = arena.cluster.broken();
         }
-        if judged.report.has_failed()
-            && let Some(why) = &broken
-        {
-            judged.report.outcome = Outcome::NotRun;
-            judged.report.reason = format!("the cluster broke: {}", why.lines().next().unwrap_or_default());
-        }
+        cut_short(&mut judged.report, broken.as_deref());
         if written.is_ok() {
             written = reporter.event(Event::Finished(&judged));
         }
@@ -157,12 +152,16 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
             first_failure.get_or_insert_with(|| report.id.clone());
         }
         results[index] = Some(report);
-        written.is_ok() && broken.is_none() && !(options.fail_fast && first_failure.is_some())
+        written.is_ok()
+            && broken.is_none()
+            && interrupt::requested().is_none()
+            && !(options.fail_fast && first_failure.is_some())
     });
-    let why = match (broken, first_failure) {
-        (Some(_), _) => "the cluster broke before".to_owned(),
-        (None, Some(id)) => format!("--fail-fast after {id}"),
-        (None, None) => "the run ended early".to_owned(),
+    let why = match (interrupt::requested(), broken, first_failure) {
+        (Some(signal), ..) => format!("broken off by {signal}"),
+        (None, Some(_), _) => "the cluster broke before".to_owned(),
+        (None, None, Some(id)) => format!("--fail-fast after {id}"),
+        (None, None, None) => "the run ended early".to_owned(),
     };
     for (fixture, result) in fixtures.iter().zip(results) {
         reports.push(result.unwrap_or_else(|| verdict::blank(fixture, Outcome::NotRun, why.as_str())));
@@ -171,6 +170,18 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
     let report = RunReport::new(arena.subject.name(), arena.cluster.name(), wall, reports);
     written.and_then(|()| reporter.event(Event::Ended(&report)))?;
     Ok(report)
+}
+
+/// A place that broke, or a run that was broken off, says nothing about the subject: what failed then has not run.
+fn cut_short(report: &mut FixtureReport, broken: Option<&str>) {
+    let why = match (interrupt::requested(), broken) {
+        (Some(signal), _) if report.outcome == Outcome::Fail => format!("broken off by {signal}"),
+        (None, Some(why)) if report.has_failed() => {
+            format!("the cluster broke: {}", why.lines().next().unwrap_or_default())
+        }
+        _ => return,
+    };
+    (report.outcome, report.reason) = (Outcome::NotRun, why);
 }
 
 /// Runs `fixtures` side by side. `done` gets index and result and answers whether to go on.
@@ -210,7 +221,7 @@ fn run_part(fixtures: Vec<Fixture>, arena: &Arena, options: Options, mut done: i
                 *evidence.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
                 let judged = once(fixture, &arena, &starts, &fresh);
                 match judged.report.outcome {
-                    Outcome::Fail if attempt < attempts => {
+                    Outcome::Fail if attempt < attempts && interrupt::requested().is_none() => {
                         attempt += 1;
                         before = Some(judged);
                     }

@@ -67,7 +67,7 @@ async fn found() {
     assert!(file.exists(), "the user's own file stays");
 }
 
-/// An API server where nobody may delete pods, change nodes, or update the status of pods.
+/// An API server where nobody may delete pods, change nodes, update the status of pods, or make events.
 async fn strict() -> MockServer {
     let server = MockServer::start().await;
     let version = ResponseTemplate::new(200).set_body_json(json!({"gitVersion": "v1.36.0"}));
@@ -78,7 +78,8 @@ async fn strict() -> MockServer {
         let is = |verb: &str, resource: &str| wanted["verb"] == verb && wanted["resource"] == resource;
         let denied = is("delete", "pods")
             || is("patch", "nodes") && wanted["subresource"].is_null()
-            || is("update", "pods") && wanted["subresource"] == "status";
+            || is("update", "pods") && wanted["subresource"] == "status"
+            || is("create", "events");
         review["status"] = json!({"allowed": !denied});
         ResponseTemplate::new(201).set_body_json(review)
     };
@@ -92,7 +93,8 @@ async fn rights() {
     let file = kubeconfig("kubeconfig-rights", &server.uri());
     let error = failure(begin(Options { kubeconfig: Some(file.clone()), ..Options::default() }).await);
     assert_eq!(error.kind, Kind::Forbidden);
-    assert_eq!(error.evidence, ["delete pods", "update pods/status"]);
+    let missing = ["delete pods", "update pods/status", "create events", "create events.events.k8s.io"];
+    assert_eq!(error.evidence, missing);
     let options = Options {
         kubeconfig: Some(file),
         allow_disruptive: true,
@@ -100,7 +102,7 @@ async fn rights() {
         ..Options::default()
     };
     let error = failure(begin(options).await);
-    assert_eq!(error.evidence, ["delete pods", "update pods/status", "patch nodes"]);
+    assert_eq!(error.evidence, [&missing[..], &["patch nodes"]].concat());
     assert!(error.what.contains("\"far\""), "{error}");
 }
 

@@ -18,6 +18,7 @@ use plumbline::subject::{Launch, Subject as _};
 use plumbline::time::{Clock, run_wall};
 
 use crate::tools::{eventually, folder, trial};
+use crate::trouble::LONG;
 
 /// One of each kind: counting, an eviction, faults, a crash, watches held back, a quarantine, timers, nodes with a taint.
 const FIXTURES: [&str; 6] = [
@@ -71,13 +72,13 @@ pub(crate) fn all_well(output: &Output, at_least: usize) {
 }
 
 /// `plumbline serve` in a process of its own.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
     kubeconfig: String,
 }
 
 impl Serving {
-    fn start(test: &str) -> Self {
+    pub(crate) fn start(test: &str) -> Self {
         let kubeconfig = folder(test).join("kubeconfig").display().to_string();
         let mut child = Command::new(env!("CARGO_BIN_EXE_plumbline"))
             .args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig", &kubeconfig])
@@ -91,18 +92,31 @@ impl Serving {
         Self { child, kubeconfig }
     }
 
-    fn words(&self) -> [&str; 5] {
+    pub(crate) fn words(&self) -> [&str; 5] {
         ["--cluster", "kubeconfig", "--kubeconfig", &self.kubeconfig, "--no-bystanders"]
     }
 
     /// The names of all nodes.
-    fn left(&self) -> Vec<String> {
-        crate::tools::runtime().block_on(async {
+    pub(crate) fn nodes(&self) -> Vec<String> {
+        self.names::<k8s_openapi::api::core::v1::Node>()
+    }
+
+    /// The names of all namespaces.
+    pub(crate) fn namespaces(&self) -> Vec<String> {
+        self.names::<k8s_openapi::api::core::v1::Namespace>()
+    }
+
+    /// On a thread of its own: trials live in a runtime.
+    fn names<K>(&self) -> Vec<String>
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let list = async {
             let client = plumbline::cluster::client::from_file(Path::new(&self.kubeconfig)).expect("a client");
-            let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(client);
-            let nodes = nodes.list(&kube::api::ListParams::default()).await.expect("nodes");
-            nodes.items.into_iter().filter_map(|node| node.metadata.name).collect()
-        })
+            let list = kube::Api::<K>::all(client).list(&kube::api::ListParams::default()).await.expect("a list");
+            list.items.into_iter().map(|object| kube::ResourceExt::name_any(&object)).collect()
+        };
+        std::thread::scope(|scope| scope.spawn(|| crate::tools::runtime().block_on(list)).join().expect("a list"))
     }
 }
 
@@ -120,7 +134,7 @@ fn found() {
     all_well(&output, FIXTURES.len());
     let report = report(&output);
     assert_eq!((report.cluster.as_str(), report.subject.as_str()), ("kubeconfig", "in-process"));
-    assert_eq!(std::thread::spawn(move || serving.left()).join().expect("a list"), Vec::<String>::new());
+    assert_eq!(serving.nodes(), Vec::<String>::new());
 }
 
 fn careful() {
@@ -137,15 +151,9 @@ fn careful() {
 
 fn dies() {
     let mut serving = Serving::start("remote-dies");
-    // Both take minutes, and the nodes of the first stay.
-    let long = ["taint-eviction/default-tolerations-last-five-minutes", "disruption/disrupted-pod-claim-120s"];
-    let words = [&serving.words()[..], &["--allow-disruptive"], &long].concat();
+    let words = [&serving.words()[..], &["--allow-disruptive"], &LONG].concat();
     let running = run(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    eventually("the fixtures have begun", || {
-        let kubeconfig = serving.kubeconfig.clone();
-        let left = Serving { child: Command::new("true").spawn().expect("true"), kubeconfig };
-        !std::thread::spawn(move || left.left()).join().expect("a list").is_empty()
-    });
+    eventually("the fixtures have begun", || !serving.nodes().is_empty());
     serving.child.kill().expect("it runs");
     let output = running.wait_with_output().expect("it ends");
     let told = String::from_utf8_lossy(&output.stderr);

@@ -11,7 +11,9 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::config::Kubeconfig;
 
-use super::{Bystanders, EnvironmentError, Kind, Server, Started, built_in, probe, temporary_folder, write_private};
+use super::{
+    Bystanders, EnvironmentError, Kind, Server, Started, built_in, leftovers, probe, temporary_folder, write_private,
+};
 
 /// How many questions about rights are open at once.
 const AT_ONCE: usize = 8;
@@ -43,7 +45,7 @@ pub struct Options {
     pub built_in_controllers: bool,
 }
 
-/// What the suite does: verbs, API group, resource with subresource.
+/// What the suite and the subject do, who share the credentials: verbs, API group, resource with subresource.
 type Need = (&'static [&'static str], &'static str, &'static str);
 
 /// All verbs of objects that fixtures plant and change.
@@ -55,7 +57,8 @@ const NEEDS: &[Need] = &[
     (&["update", "patch"], "", "pods/status"),
     (&["create"], "", "pods/eviction"),
     (&["get", "list", "watch"], "", "nodes"),
-    (&["get", "list", "watch"], "", "events"),
+    (&["get", "list", "watch", "create", "patch"], "", "events"),
+    (&["create", "patch"], "events.k8s.io", "events"),
     (EVERYTHING, "policy", "poddisruptionbudgets"),
     (&["update", "patch"], "policy", "poddisruptionbudgets/status"),
     (EVERYTHING, "", "replicationcontrollers"),
@@ -67,7 +70,7 @@ const NEEDS: &[Need] = &[
 const DISRUPTIVE_NEEDS: &[Need] = &[
     (&["create", "update", "patch", "delete"], "", "nodes"),
     (&["update", "patch"], "", "nodes/status"),
-    (&["create", "delete"], "apiextensions.k8s.io", "customresourcedefinitions"),
+    (&["get", "create", "delete"], "apiextensions.k8s.io", "customresourcedefinitions"),
 ];
 
 /// Finds the cluster and checks that it answers and lets the suite do its work.
@@ -91,6 +94,10 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
         let what = format!("context {context:?} may not do what the suite needs:");
         let next = "have somebody grant these rights with a ClusterRole, or name another context with --context";
         return Err(EnvironmentError::new(Kind::Forbidden, what, next).with(missing));
+    }
+    let removed = leftovers::remove(&client).await;
+    if removed > 0 {
+        tracing::info!(context, removed, "namespaces of a run that was killed are removed");
     }
     Ok(Server {
         name: "kubeconfig",

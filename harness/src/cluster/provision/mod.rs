@@ -18,6 +18,7 @@ pub mod kind;
 pub mod kubeconfig;
 
 mod containers;
+pub(crate) mod leftovers;
 mod owner;
 mod probe;
 
@@ -187,10 +188,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Makes a folder for what lives as long as a server.
 fn temporary_folder() -> Result<tempfile::TempDir, EnvironmentError> {
-    tempfile::Builder::new().prefix("plumbline-").tempdir().map_err(|error| {
-        let folder = std::env::temp_dir();
-        let what = format!("unable to make a folder in {}: {error}", folder.display());
-        EnvironmentError::new(Kind::Failed, what, "free some space there, or set TMPDIR to another folder")
+    crate::scratch::folder().map_err(|why| {
+        let (what, next) = why.split_once("\n  next: ").unwrap_or((&why, "set TMPDIR to another folder"));
+        EnvironmentError::new(Kind::Failed, what, next)
     })
 }
 

@@ -45,6 +45,7 @@ use crate::apiserver::listener::{Door, ListenOptions, listen};
 use crate::expect::world::kinds;
 use crate::fixture::pattern::Resources;
 use crate::fixture::{Action, Capability, Fixture, parse};
+use crate::interrupt;
 use crate::time::Clock;
 use crate::transcript::Transcript;
 use follow::Follower;
@@ -83,7 +84,12 @@ impl Remote {
     {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| format!("unable to make a runtime: {error}"))?;
-        let server = runtime.block_on(start()).map_err(|error| error.to_string())?;
+        let server = runtime.block_on(async {
+            tokio::select! {
+                started = start() => started.map_err(|error| error.to_string()),
+                signal = interrupt::signalled() => Err(format!("{signal} came before the server was ready")),
+            }
+        })?;
         let mut run = random_token().map_err(|error| error.to_string())?;
         run.truncate(6);
         Ok(Self {
@@ -296,8 +302,7 @@ impl RemoteStage {
         let followers = follow::resources(fixture, &resources).into_iter().map(follower).collect();
 
         let listening = listen(proxy.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
-        let folder = tempfile::Builder::new().prefix("plumbline-").tempdir();
-        let folder = folder.map_err(|error| format!("unable to make a temporary folder: {error}"))?;
+        let folder = crate::scratch::folder()?;
         let own_kubeconfig = folder.path().join("kubeconfig");
         listening.write_kubeconfig(&own_kubeconfig).map_err(|error| error.to_string())?;
         let (stop, door) = (CancellationToken::new(), listening.door());

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::proxy::{Answered, Proxy};
 use crate::apiserver::request::{ResourcePath, escape};
 use crate::cluster::Unplanted;
+use crate::cluster::provision::leftovers;
 use crate::expect::world::Key;
 use crate::fixture::Resource;
 use crate::fixture::pattern::Resources;
@@ -21,6 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How often an object is written again that another changed meanwhile.
 const CONFLICTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(50);
+/// How sentences about refusals begin.
+pub(super) const REFUSES: &str = "the server refuses ";
+/// The status code for what no client can make.
+pub(super) const INVALID: u16 = 422;
 
 /// The path of a resource of the fixture, in its own names.
 pub(super) fn path_of(resource: &Resource, namespace: Option<&str>, name: &str, subresource: &str) -> ResourcePath {
@@ -39,10 +44,11 @@ pub(super) fn path_of(resource: &Resource, namespace: Option<&str>, name: &str, 
 pub(super) async fn namespaces(proxy: &Proxy, names: &[String]) -> Result<(), String> {
     for name in names {
         let name = proxy.names().outer(name);
-        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let labels = json!({leftovers::LABEL: leftovers::owner()});
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         let answered = proxy.ask(Method::POST, "/api/v1/namespaces", Some(&body)).await?;
         if !answered.is_success() {
-            return Err(refused(&format!("the namespace {name}"), &answered));
+            return Err(refused(proxy, &format!("the namespace {name}"), &answered));
         }
     }
     Ok(())
@@ -92,7 +98,7 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
         let taints = |node: &mut Value| node["spec"]["taints"] = object["spec"]["taints"].clone();
         let answered = put(proxy, (&path(""), &path("")), made, taints).await?;
         if !answered.is_success() {
-            return Err(unplanted(&what, &answered));
+            return Err(unplanted(proxy, &what, &answered));
         }
         made = answered.value();
     }
@@ -109,7 +115,7 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
         // A definition need not have a status of its own.
         let fine = answered.is_success() || (custom && answered.code == 404);
         if !fine {
-            return Err(unplanted(&format!("the status of {what}"), &answered));
+            return Err(unplanted(proxy, &format!("the status of {what}"), &answered));
         }
     }
     if ending.is_some_and(|time| !time.is_null()) {
@@ -117,7 +123,7 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
             json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace.unwrap_or(json!(30))});
         let answered = proxy.ask(Method::DELETE, &path(""), Some(&options)).await?;
         if !answered.is_success() {
-            return Err(unplanted(&format!("the deletion of {what}"), &answered));
+            return Err(unplanted(proxy, &format!("the deletion of {what}"), &answered));
         }
     }
     if kind == "CustomResourceDefinition" {
@@ -138,7 +144,7 @@ async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<V
             return Ok(answered.value());
         }
         if !too_early || clock.elapsed() > PATIENCE {
-            return Err(unplanted(what, &answered));
+            return Err(unplanted(proxy, what, &answered));
         }
         clock.sleep(PAUSE).await;
     }
@@ -186,17 +192,18 @@ async fn in_force(proxy: &Proxy, path: &str, what: &str) -> Result<(), String> {
 }
 
 /// Invalid is what no client can make there; anything else is a failure.
-fn unplanted(what: &str, answered: &Answered) -> Unplanted {
-    let why = refused(what, answered);
-    if answered.code == 422 { Unplanted::Refused(why) } else { Unplanted::Failed(why) }
+fn unplanted(proxy: &Proxy, what: &str, answered: &Answered) -> Unplanted {
+    let why = refused(proxy, what, answered);
+    if answered.code == INVALID { Unplanted::Refused(why) } else { Unplanted::Failed(why) }
 }
 
-fn refused(what: &str, answered: &Answered) -> String {
+fn refused(proxy: &Proxy, what: &str, answered: &Answered) -> String {
     let value = answered.value();
     let message = value["message"]
         .as_str()
         .map_or_else(|| String::from_utf8_lossy(&answered.body).trim().to_owned(), str::to_owned);
-    format!("the server refuses {what} with {}: {message}", answered.code)
+    // In the fixture's names: the server's differ from run to run, and what is told stands in reports.
+    proxy.names().inward_text(&format!("{REFUSES}{what} with {}: {message}", answered.code))
 }
 
 /// Takes away what the fixture left: `known` objects, its `namespaces` with everything in them, its custom `definitions`.
@@ -249,7 +256,7 @@ async fn all(proxy: &Proxy, calls: Vec<(Method, String, Option<Value>)>) -> Resu
         if answered.is_success() || matches!(answered.code, 404 | 409 | 422) {
             Ok(())
         } else {
-            Err(refused(&path, &answered))
+            Err(refused(proxy, &path, &answered))
         }
     };
     let mut done = stream::iter(calls.into_iter().map(one)).buffer_unordered(AT_ONCE);

@@ -1,0 +1,52 @@
+//! What a harness left in a cluster that is not ours alone, because it was killed: found by a label of its namespaces, which says whose
+//! they are, and removed by the next run on that machine.
+
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
+use serde_json::json;
+
+use super::owner::Owner;
+
+/// The label of namespaces that the suite makes in real clusters.
+pub(crate) const LABEL: &str = "plumbline/owner";
+
+/// Its value for this process.
+pub(crate) fn owner() -> String {
+    Owner::me().to_string()
+}
+
+/// Removes what belongs to a dead process of this machine: namespaces, and nodes of the same suffix. What cannot be removed stays, it is
+/// in nobody's way.
+pub(super) async fn remove(client: &Client) -> usize {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let Ok(labelled) = namespaces.list(&ListParams::default().labels(LABEL)).await else { return 0 };
+    let is_dead = |namespace: &&Namespace| {
+        let owner = namespace.labels().get(LABEL).and_then(|text| Owner::parse(text));
+        owner.is_some_and(|owner| owner.is_dead())
+    };
+    let dead: Vec<String> = labelled.items.iter().filter(is_dead).map(Namespace::name_any).collect();
+    let suffixes: Vec<&str> = dead.iter().filter_map(|name| name.rfind("-pl").map(|at| &name[at..])).collect();
+    for name in &dead {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), name);
+        for pod in pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
+            let held = !pod.finalizers().is_empty();
+            let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            if held {
+                let _ = pods.patch(&pod.name_any(), &PatchParams::default(), &free).await;
+            }
+            // No kubelet ends it.
+            let _ = pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await;
+        }
+    }
+    let nodes: Api<Node> = Api::all(client.clone());
+    for node in nodes.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
+        if suffixes.iter().any(|suffix| node.name_any().ends_with(suffix)) {
+            let _ = nodes.delete(&node.name_any(), &DeleteParams::default()).await;
+        }
+    }
+    for name in &dead {
+        let _ = namespaces.delete(name, &DeleteParams::default()).await;
+    }
+    dead.len()
+}

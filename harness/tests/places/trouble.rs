@@ -1,0 +1,141 @@
+//! Runs that go wrong: what is said, what stays as evidence, and that nothing else does, in somebody's cluster neither.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use libtest_mimic::Trial;
+use plumbline::report::Outcome;
+
+use crate::remote::{Serving, report, run};
+use crate::tools::{eventually, folder, trial};
+
+/// Both take minutes, and the nodes of the first stay.
+pub(crate) const LONG: [&str; 2] =
+    ["taint-eviction/default-tolerations-last-five-minutes", "disruption/disrupted-pod-claim-120s"];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("trouble::who_asks_the_harness_to_end_finds_nothing_left", None, || async { terminated() }),
+        trial("trouble::what_a_killed_harness_left_is_removed_by_the_next", None, || async { killed() }),
+        trial("trouble::logs_stay_where_an_error_says_they_are", None, || async { logs_stay() }),
+        trial("trouble::a_subject_that_does_not_start_is_not_judged_on_a_real_cluster", None, || async { rehearsed() }),
+        trial("trouble::a_true_report_from_a_real_cluster_verifies", None, || async { verified() }),
+    ]
+}
+
+/// A run of [`LONG`] that has begun, with a folder of its own for what is temporary.
+fn begun(serving: &Serving, temporary: &Path) -> Child {
+    let words = [&serving.words()[..], &["--allow-disruptive"], &LONG].concat();
+    let running =
+        run(&words).env("TMPDIR", temporary).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    eventually("the fixtures have begun", || !serving.nodes().is_empty());
+    running
+}
+
+fn inside(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path()).collect()
+}
+
+/// Namespaces that are not the server's own.
+fn namespaces(serving: &Serving) -> Vec<String> {
+    serving.namespaces().into_iter().filter(|name| name.contains("-pl")).collect()
+}
+
+fn terminated() {
+    let (serving, temporary) = (Serving::start("trouble-terminated"), folder("trouble-terminated-tmp"));
+    let running = begun(&serving, &temporary);
+    assert!(!namespaces(&serving).is_empty() && !inside(&temporary).is_empty());
+    let asked = Command::new("kill").args(["-TERM", &running.id().to_string()]).status().expect("kill");
+    assert!(asked.success());
+    let output = running.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(96), "{told}");
+    assert!(told.contains("SIGTERM: the run was broken off, and what was started has been stopped"), "{told}");
+    let report = report(&output);
+    assert_eq!(report.count(Outcome::NotRun), 2, "{told}");
+    let unrun = report.fixtures.iter().filter(|one| one.outcome == Outcome::NotRun);
+    assert!(unrun.into_iter().all(|one| one.reason == "broken off by SIGTERM"), "{told}");
+    assert_eq!(serving.nodes(), Vec::<String>::new());
+    eventually("the namespaces have gone", || namespaces(&serving).is_empty());
+    assert_eq!(inside(&temporary), Vec::<PathBuf>::new());
+}
+
+fn killed() {
+    let (serving, temporary) = (Serving::start("trouble-killed"), folder("trouble-killed-tmp"));
+    let mut running = begun(&serving, &temporary);
+    running.kill().expect("SIGKILL");
+    running.wait().expect("an end");
+    eventually("the temporary folders have gone", || inside(&temporary).is_empty());
+    assert!(!serving.nodes().is_empty(), "a dead harness cannot clean the cluster up");
+    let words = [&serving.words()[..], &["disruption/several-budgets-of-a-pod"]].concat();
+    let output = run(&words).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(serving.nodes(), Vec::<String>::new());
+    eventually("the namespaces have gone", || namespaces(&serving).is_empty());
+}
+
+fn logs_stay() {
+    let (assets, temporary) = (folder("trouble-assets"), folder("trouble-logs-tmp"));
+    for name in ["etcd", "kube-apiserver"] {
+        let file = assets.join(name);
+        std::fs::write(&file, "#!/bin/sh\necho the disk is full\nexit 3\n").expect("a program");
+        let mode = Command::new("chmod").arg("+x").arg(&file).status().expect("chmod");
+        assert!(mode.success());
+    }
+    let mut command = run(&["--cluster", "envtest", "ttl/hysteresis-down"]);
+    let output = command.env("KUBEBUILDER_ASSETS", &assets).env("TMPDIR", &temporary).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(96), "{told}");
+    let logs = told.split("The logs are in ").nth(1).expect("the place of the logs").trim();
+    let log = std::fs::read_to_string(Path::new(logs).join("etcd.log")).expect("etcd's log");
+    assert!(log.contains("the disk is full"), "{log}");
+    assert!(told.contains(&format!("{logs}/etcd.log")), "the error names that very file: {told}");
+    assert_eq!(inside(Path::new(logs).parent().expect("a folder")).len(), 1, "no secrets stay");
+}
+
+fn rehearsed() {
+    let serving = Serving::start("trouble-rehearsed");
+    let words = [&serving.words()[..], &["--allow-disruptive", "ttl/hysteresis-down"]].concat();
+    let command = ["--command", "sh -c 'echo no such flag; exit 3' {kubeconfig}"];
+    let temporary = folder("trouble-rehearsed-tmp");
+    let output = run(&[&words[..], &command].concat()).env("TMPDIR", &temporary).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(96), "{told}");
+    assert!(told.contains("sh does not start, so no fixture was run") && told.contains("no such flag"), "{told}");
+    eventually("the namespaces have gone", || namespaces(&serving).is_empty());
+}
+
+const GOOD: &str = "\
+promise: A pod of a missing node is deleted after its quarantine.
+rule: BR-24-03
+level: core
+feature: podgc.orphaned
+given: { nodes: [n1], pods: [a on n1] }
+steps:
+- { at: 5s, delete: nodes/n1 }
+- { by: 80s, eventually: { absent: pods/a } }
+";
+const CLAIM: &str = "organization: E\nproject: e\nurl: https://example.org\nversion: v1\ncontacts: [e@example.org]\n";
+
+fn verified() {
+    let serving = Serving::start("trouble-verified");
+    let root = folder("trouble-verified-run");
+    std::fs::create_dir_all(root.join("fixtures/podgc")).expect("a folder");
+    for (name, text) in [
+        ("fixtures/podgc/good.yaml", GOOD),
+        ("fixtures/profiles.yaml", "profiles: [{ name: podgc, about: The collector., fixtures: [podgc/*] }]\n"),
+        ("me.yaml", CLAIM),
+    ] {
+        std::fs::write(root.join(name), text).expect("a file");
+    }
+    let plumbline = |words: &[&str]| -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+        command.current_dir(&root).env_remove("PLUMBLINE_FIXTURES").args(words).output().expect("it runs")
+    };
+    let conform = plumbline(&[&["conform", "--implementation", "me.yaml"][..], &serving.words()].concat());
+    let told = String::from_utf8_lossy(&conform.stdout);
+    assert_eq!(conform.status.code(), Some(100), "{told}{}", String::from_utf8_lossy(&conform.stderr));
+    assert!(told.contains("not conformant: 1 of 1 core fixtures skipped"), "{told}");
+    let verify = plumbline(&["verify", "conformance/report.yaml"]);
+    assert_eq!(verify.status.code(), Some(0), "{}", String::from_utf8_lossy(&verify.stderr));
+}
