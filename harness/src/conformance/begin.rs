@@ -56,6 +56,7 @@ pub fn blank(scope: Scope<'_>, arena: &Arena) -> Result<ConformanceReport, Strin
             kind: identity.kind.to_owned(),
             what: identity.what,
             digest: identity.digest,
+            controllers: subject.controllers().iter().map(ToString::to_string).collect(),
         },
         suite: scope.suite.clone(),
         kubernetes_version: cluster.kubernetes()?,

@@ -146,6 +146,9 @@ pub struct Tested {
     /// Digest of the program's file; absent where there is none that we could see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The controllers that it was said to have, in order. Reports of earlier versions say nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controllers: Vec<String>,
 }
 
 /// The fixtures and what ran them.
@@ -454,6 +457,7 @@ steps:
                 kind: text("command"),
                 what: text("collector --now"),
                 digest: Some(digest::bytes(b"program")),
+                controllers: crate::fixture::Controller::ALL.map(|controller| controller.to_string()).into(),
             },
             suite: Suite { version: text("0.1.0"), digest: digest::bytes(b"suite") },
             kubernetes_version: text("v1.36.0"),

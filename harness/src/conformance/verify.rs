@@ -13,8 +13,12 @@ use super::deviations;
 use super::digest;
 use super::profile::Profiles;
 use super::report::{self, API_VERSION, ConformanceReport, FixtureResult, KIND, Mode, Outcome};
+use crate::cluster::remote;
 use crate::fixture::pattern::glob;
-use crate::fixture::{Capability, Fixture, Level};
+use crate::fixture::{Capability, Controller, Fixture, Level};
+use crate::subject::Subject as _;
+use crate::subject::command::{self, Command};
+use crate::subject::external::{self, External};
 
 /// The suite to compare with.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +88,11 @@ impl Check<'_> {
         }
         if report.subject.digest.as_deref().is_some_and(|text| !digest::is_digest(text)) {
             self.note("subject.digest", "is no SHA-256 digest");
+        }
+        for (index, name) in report.subject.controllers.iter().enumerate() {
+            if Controller::parse(name).is_none() {
+                self.note(format!("subject.controllers[{index}]"), format!("there is no controller `{name}`"));
+            }
         }
         if report.suite.digest != self.bench.digest {
             let (theirs, ours) = (&report.suite.digest, self.bench.digest);
@@ -212,19 +221,56 @@ fn impossible(report: &ConformanceReport, fixture: &Fixture, result: &FixtureRes
         fixture.requires.iter().filter(|capability| !can(capability)).map(|capability| capability.as_str()).collect();
     let declared = report.implementation.features.iter().any(|pattern| glob(pattern, &fixture.feature));
     let undeclared = fixture.level == Level::Extended && !declared;
+    let has = |controller: &Controller| report.subject.controllers.iter().any(|name| name == controller.as_str());
+    let absent: Vec<&str> = fixture
+        .controllers
+        .iter()
+        .filter(|controller| !has(controller))
+        .map(|controller| controller.as_str())
+        .collect();
     match result.outcome {
+        outcome if outcome.has_run() && !absent.is_empty() => {
+            Some(format!("cannot have run: subject.controllers lacks {}", absent.join(", ")))
+        }
         outcome if outcome.has_run() && !lacks.is_empty() => {
             Some(format!("cannot have run: the cluster cannot do {}", lacks.join(", ")))
         }
         outcome if outcome.has_run() && undeclared => {
             Some(format!("cannot have run: the implementation does not declare {}", fixture.feature))
         }
-        Outcome::Skip if lacks.is_empty() => {
-            Some("was skipped, but the cluster can do all that it requires".to_owned())
+        Outcome::Unsupported if absent.is_empty() && !undeclared && !refuses_flags(report, fixture) => Some(
+            "is `unsupported`, but the subject has its controllers, declares its feature and takes its flags"
+                .to_owned(),
+        ),
+        Outcome::Skip if !absent.is_empty() => {
+            Some(format!("should be `unsupported`: subject.controllers lacks {}", absent.join(", ")))
         }
         Outcome::Skip if undeclared => Some("should be `unsupported`: its feature is not declared".to_owned()),
+        Outcome::Skip if lacks.is_empty() && !may_be_skipped(report, fixture, &result.reason) => {
+            Some("was skipped, but the cluster can do all that it requires".to_owned())
+        }
         _ => None,
     }
+}
+
+/// Whether the subject cannot be given the flags that a fixture asks for.
+fn refuses_flags(report: &ConformanceReport, fixture: &Fixture) -> bool {
+    let what = || shell_words::split(&report.subject.what).unwrap_or_default();
+    let refused = match report.subject.kind.as_str() {
+        external::KIND => External::default().refuses(&fixture.flags),
+        command::KIND => Command { argv: what(), ..Command::default() }.refuses(&fixture.flags),
+        _ => None,
+    };
+    refused.is_some()
+}
+
+/// Whether a fixture may be skipped for this reason where nothing is missing that it requires: real servers refuse some objects,
+/// or are not ours alone, and an external subject's requests are not seen.
+fn may_be_skipped(report: &ConformanceReport, fixture: &Fixture, reason: &str) -> bool {
+    let external = report.subject.kind == external::KIND;
+    (external && external::cannot_show(fixture).as_deref() == Some(reason))
+        || (remote::is_real(&report.cluster.name)
+            && (remote::is_refusal(reason) || remote::refusals(fixture).iter().any(|refusal| refusal == reason)))
 }
 
 /// Where two trees differ.

@@ -59,6 +59,9 @@ pub struct Command {
     pub log_folder: PathBuf,
 }
 
+/// The kind of subject, in reports.
+pub const KIND: &str = "command";
+
 const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{port}", "{controllers}", "{flags}"];
 
 impl Command {
@@ -115,7 +118,7 @@ impl Subject for Command {
         let program = self.argv.first().map(String::as_str).unwrap_or_default();
         let file = digest::program(program).ok_or_else(|| format!("no program {program}"))?;
         let what = shell_words::join(&self.argv);
-        Ok(Identity { kind: "command", what, digest: Some(digest::file(&file)?) })
+        Ok(Identity { kind: KIND, what, digest: Some(digest::file(&file)?) })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {

@@ -12,6 +12,20 @@ use super::gate::Cut;
 use super::{Identity, Launch, Running, Subject};
 use crate::fixture::{Capability, Check, CheckKind, Controller, Fixture, parse};
 
+/// The kind of subject, in reports.
+pub const KIND: &str = "external";
+
+/// Why such a subject cannot be judged by this fixture, if it cannot.
+#[must_use]
+pub fn cannot_show(fixture: &Fixture) -> Option<String> {
+    let traffic = &fixture.traffic;
+    let asks =
+        |check: &Check| matches!(check.kind, CheckKind::Requests { .. } | CheckKind::Never(_) | CheckKind::Quiet);
+    let mut checks = fixture.steps.iter().flat_map(parse::step_checks).chain(&fixture.expect);
+    (!traffic.order.is_empty() || traffic.writes.is_some() || traffic.only.is_some() || checks.any(asks))
+        .then(|| "it asks for the subject's requests, and those of an external subject are not seen".to_owned())
+}
+
 /// Controllers that run already.
 #[derive(Clone, Debug, Default)]
 pub struct External {
@@ -29,7 +43,7 @@ impl Subject for External {
     }
 
     fn identity(&self) -> Result<Identity, String> {
-        Ok(Identity { kind: "external", what: self.name.clone(), digest: None })
+        Ok(Identity { kind: KIND, what: self.name.clone(), digest: None })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {
@@ -50,12 +64,7 @@ impl Subject for External {
     }
 
     fn cannot_show(&self, fixture: &Fixture) -> Option<String> {
-        let traffic = &fixture.traffic;
-        let asks =
-            |check: &Check| matches!(check.kind, CheckKind::Requests { .. } | CheckKind::Never(_) | CheckKind::Quiet);
-        let mut checks = fixture.steps.iter().flat_map(parse::step_checks).chain(&fixture.expect);
-        (!traffic.order.is_empty() || traffic.writes.is_some() || traffic.only.is_some() || checks.any(asks))
-            .then(|| "it asks for the subject's requests, and those of an external subject are not seen".to_owned())
+        cannot_show(fixture)
     }
 
     fn is_virtual(&self) -> bool {

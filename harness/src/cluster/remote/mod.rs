@@ -145,10 +145,7 @@ impl Cluster for Remote {
 
     fn refuses(&self, fixture: &Fixture) -> Option<String> {
         if !self.allows_disruption && !fixture.is_confined() {
-            return Some(
-                "it changes nodes or other objects of the whole cluster: allow it with --allow-disruptive, on a cluster that nobody needs"
-                    .to_owned(),
-            );
+            return Some(NOT_CONFINED.to_owned());
         }
         is_disturbed(fixture, self.bystanders).or_else(|| cannot_be_planted(fixture))
     }
@@ -194,6 +191,31 @@ impl Cluster for Remote {
         }
         .boxed_local()
     }
+}
+
+/// Why a fixture does not run in a cluster that somebody needs.
+const NOT_CONFINED: &str = "it changes nodes or other objects of the whole cluster: allow it with --allow-disruptive, on a cluster that nobody needs";
+
+/// Whether this is the name of a real API server, in reports.
+#[must_use]
+pub fn is_real(cluster: &str) -> bool {
+    matches!(cluster, "envtest" | "k3s" | "kind" | "kubeconfig")
+}
+
+/// Every reason for which a real server may refuse this fixture ([`Cluster::refuses`]), whatever is allowed and runs there: for
+/// those who look at a report later.
+#[must_use]
+pub fn refusals(fixture: &Fixture) -> Vec<String> {
+    let confined = (!fixture.is_confined()).then(|| NOT_CONFINED.to_owned());
+    let bystanders = [(true, false), (false, true)].map(|(scheduler, meddlers)| Bystanders { scheduler, meddlers });
+    let disturbed = bystanders.into_iter().filter_map(|by| is_disturbed(fixture, by));
+    confined.into_iter().chain(disturbed).chain(cannot_be_planted(fixture)).collect()
+}
+
+/// Whether `reason` says that a real server found one of the given objects invalid ([`Unplanted::Refused`]).
+#[must_use]
+pub fn is_refusal(reason: &str) -> bool {
+    reason.starts_with(plant::REFUSES) && reason.contains(&format!(" with {}: ", plant::INVALID))
 }
 
 /// How long a node without a kubelet stays as it is where a controller looks after nodes: less than its grace period.

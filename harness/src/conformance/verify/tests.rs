@@ -118,6 +118,10 @@ fn edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
 #[case::skipped("fixtures[podgc/a].outcome: was skipped, but the cluster can do all", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", Outcome::Skip); })]
 #[case::cannot_have_run("fixtures[podgc/far].outcome: cannot have run: the cluster cannot do many-nodes", |r: &mut ConformanceReport| r.fixtures[3] = result("podgc/far", "hardened", Outcome::Pass))]
 #[case::not_declared("fixtures[podgc/b].outcome: cannot have run: the implementation does not declare podgc.orphaned", |r: &mut ConformanceReport| r.implementation.features.clear())]
+#[case::unsupported("fixtures[podgc/c].outcome: is `unsupported`, but the subject has its controllers", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", Outcome::Unsupported); })]
+#[case::declared("fixtures[podgc/b].outcome: is `unsupported`, but the subject has its controllers", |r: &mut ConformanceReport| { r.fixtures[1] = result("podgc/b", "extended", Outcome::Unsupported); })]
+#[case::no_controllers("fixtures[podgc/a].outcome: cannot have run: subject.controllers lacks podgc", |r: &mut ConformanceReport| r.subject.controllers.clear())]
+#[case::no_such_controller("subject.controllers[0]: there is no controller `magic`", |r: &mut ConformanceReport| "magic".clone_into(&mut r.subject.controllers[0]))]
 #[case::no_reason("fixtures[podgc/far].reason: is missing", |r: &mut ConformanceReport| r.fixtures[3].reason.clear())]
 #[case::reason("fixtures[podgc/a].reason: is there without need", |r: &mut ConformanceReport| "x".clone_into(&mut r.fixtures[0].reason))]
 #[case::excused("fixtures[podgc/a].outcome: is `known-deviation`, but nothing in deviations covers it", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", Outcome::KnownDeviation); })]
@@ -141,6 +145,55 @@ fn careful_edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
     let findings = World::new().verify(&report);
     assert!(findings.iter().any(|text| text.starts_with(finding)), "{findings:#?}");
     assert!(!findings.iter().any(|text| text.starts_with("digest:")), "sealed again: {findings:#?}");
+}
+
+/// What a real server, or one that is not ours alone, does not let happen is a reason; a reason of one's own is none.
+#[rstest]
+#[case::changes_nodes(
+    "kubeconfig",
+    "command",
+    "it changes nodes or other objects of the whole cluster: allow it with --allow-disruptive, on a cluster that nobody needs",
+    true
+)]
+#[case::scheduler("kind", "command", "the cluster's scheduler would bind its pods", true)]
+#[case::invalid("envtest", "command", "the server refuses pods/a with 422: Pod \"a\" is invalid", true)]
+#[case::conflict("envtest", "command", "the server refuses pods/a with 409: it exists", false)]
+#[case::not_seen(
+    "k3s",
+    "external",
+    "it asks for the subject's requests, and those of an external subject are not seen",
+    true
+)]
+#[case::seen(
+    "k3s",
+    "command",
+    "it asks for the subject's requests, and those of an external subject are not seen",
+    false
+)]
+#[case::fake("fake", "command", "the cluster's scheduler would bind its pods", false)]
+#[case::own_words("kubeconfig", "command", "it failed", false)]
+fn skips_have_reasons(#[case] cluster: &str, #[case] kind: &str, #[case] reason: &str, #[case] holds: bool) {
+    let mut world = World::new();
+    let text = "\
+promise: A pod of a missing node is deleted after its quarantine.
+rule: BR-24-03
+level: core
+feature: podgc.orphaned
+given: { nodes: [n1], pods: [a] }
+steps: [{ at: 5s, delete: nodes/n1 }, { by: 80s, eventually: { absent: pods/a } }]
+order: [DELETE pods/a 200]
+";
+    let (mut made, problems) = crate::fixture::parse::read(Path::new("fixtures/podgc/a.yaml"), "podgc", text);
+    assert!(problems.is_empty(), "{problems:?}");
+    world.fixtures[1] = made.remove(0);
+    world.fixtures[1].id = "podgc/a".to_owned();
+    let mut report = good();
+    (report.cluster.name, report.subject.kind) = (cluster.to_owned(), kind.to_owned());
+    report.cluster.capabilities = world.fixtures[1].requires.iter().map(ToString::to_string).collect();
+    report.fixtures[0] = FixtureResult { reason: reason.to_owned(), ..result("podgc/a", "core", Outcome::Skip) };
+    report.seal();
+    assert!(report.profiles.iter().any(|profile| !profile.conformant), "a skip never makes conformant");
+    assert_eq!(world.verify(&report).is_empty(), holds, "{:?}", world.verify(&report));
 }
 
 /// Every scalar of a tree, with the way to it.
