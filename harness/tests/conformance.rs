@@ -140,7 +140,12 @@ fn a_failure_is_named_and_leaves_evidence() {
     );
     assert!(evidence.join("subject.log").exists());
     assert!(read(&root.join("conformance/evidence/index.yaml")).contains("podgc/bad"));
+    assert!(read(&root.join("conformance/evidence/_passed/podgc/good.txt")).contains("DELETE pods/a 200"));
     assert_eq!(plumbline(&root, "verify conformance/report.yaml").0, 0, "the report is true, that is all");
+    fs::write(evidence.join("failures.txt"), "not our fault").expect("a writable folder");
+    let (code, _, err) = plumbline(&root, "verify conformance/report.yaml");
+    assert_eq!(code, 5);
+    assert!(err.contains("evidence/podgc/bad/failures.txt: is not what evidence.sha256 was made of"), "{err}");
 }
 
 #[test]
@@ -223,12 +228,12 @@ fn bad_input_is_named_before_anything_runs() {
         ("conform --implementation me.yaml --out me.yaml", 96, "unable to write to me.yaml"),
         ("conform --implementation me.yaml --command /no/such/program", 96, "unable to start /no/such/program"),
         ("conform --implementation me.yaml --command sh --features podgc.*", 2, "reads them from me.yaml"),
+        ("conform --implementation me.yaml --tolerance 100s", 2, "judges by the tolerances that the fixtures state"),
         ("verify none.yaml", 96, "unable to read none.yaml"),
         ("verify me.yaml", 5, "is no conformance report"),
         ("conform --implementation me.yaml --ready-url x", 2, "--ready-url: there is no --command to go with"),
         ("compare in-process", 2, "<B>"),
         ("compare in-process @none", 96, "unable to read none"),
-        ("conform --implementation me.yaml --tolerance 100s", 2, "judges by the tolerances that the fixtures state"),
         ("compare in-process in-process nothing-of-this-name", 4, "selects none of 1 fixtures"),
     ] {
         let (got, out, err) = plumbline(&root, arguments);

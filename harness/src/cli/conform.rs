@@ -79,10 +79,11 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let mut both = Both { record, terminal: Terminal::new(io::stderr().lock(), progress && !plain, progress) };
     let run = suite::run(&plan, &place.arena, place.options, &mut both);
+    let mut record = both.record;
+    drop(both.terminal);
+    record.keep_server_logs(&place.logs_of_broken_cluster())?;
     place.close()?;
     run?;
-    drop(both.terminal);
-    let record = both.record;
     summary(&record, &args.out)?;
     exit(record.report())
 }

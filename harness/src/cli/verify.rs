@@ -1,12 +1,14 @@
 //! `plumbline verify`: whether a conformance report can be true.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Error;
 use super::select::Folder;
 use crate::conformance::digest;
+use crate::conformance::manifest;
 use crate::conformance::profile::Profiles;
+use crate::conformance::record::NOT_RUN;
 use crate::conformance::report::ConformanceReport;
 use crate::conformance::verify::{Bench, verify};
 use crate::exit::Exit;
@@ -33,7 +35,12 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
         .map_err(|error| Error::Environment(format!("unable to read {name}: {error}")))?;
     let report = ConformanceReport::read(&text)
         .map_err(|error| Error::Refuted(format!("{name} is no conformance report: {error}")))?;
-    let findings = verify(&report, Bench { fixtures: &fixtures, profiles: &profiles, digest: &digest });
+    let mut findings = verify(&report, Bench { fixtures: &fixtures, profiles: &profiles, digest: &digest });
+    // A run that was killed left what it had, maybe in the middle of a file.
+    if report.fixtures.iter().all(|fixture| fixture.reason != NOT_RUN) {
+        let beside = args.report.parent().unwrap_or(Path::new("."));
+        findings.extend(manifest::check(beside, &report.digest).map_err(Error::Environment)?);
+    }
     if !findings.is_empty() {
         let told = findings.iter().map(|finding| format!("\n  {finding}")).collect::<Vec<_>>().concat();
         let things = if findings.len() == 1 { "thing" } else { "things" };

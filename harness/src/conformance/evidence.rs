@@ -1,4 +1,4 @@
-//! What a failure leaves behind, a folder for each fixture, and an index of them all.
+//! What fixtures leave behind that failed, were flaky or were cut short: a folder for each, and an index of them all.
 //!
 //! ```text
 //! evidence/index.yaml                         which fixture, what failed, where the rest is
@@ -7,6 +7,8 @@
 //!   transcript.txt                            who asked and wrote what, when, by the server's record
 //!   objects.yaml                              what was in the cluster in the end, before anything was tidied up
 //!   subject.log                               what the subject said
+//! evidence/_passed/podgc/….txt                the transcript of a fixture that passed
+//! evidence/_server/                           what etcd and the API server logged, if they died in mid-run
 //! ```
 //!
 //! Written as soon as a fixture has failed: a run that is killed leaves what it had.
@@ -19,16 +21,23 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::digest;
 use super::record::replace;
 use crate::runner::verdict::Judged;
 
 const INDEX: &str = "index.yaml";
+/// The folder for logs of servers.
+const SERVER: &str = "_server";
+/// The folder for transcripts of fixtures that passed.
+const PASSED: &str = "_passed";
 
 /// The folder of one run.
 #[derive(Debug)]
 pub struct Evidence {
     folder: PathBuf,
     index: BTreeMap<String, Item>,
+    /// The digest of each file, by its path in the folder.
+    digests: BTreeMap<String, String>,
 }
 
 /// An entry of the index.
@@ -64,7 +73,7 @@ impl Evidence {
                 folder.display()
             ));
         }
-        let evidence = Self { folder: folder.to_owned(), index: BTreeMap::new() };
+        let mut evidence = Self { folder: folder.to_owned(), index: BTreeMap::new(), digests: BTreeMap::new() };
         evidence.write_index().map_err(|error| told("write the index of", &error))?;
         Ok(evidence)
     }
@@ -89,8 +98,6 @@ impl Evidence {
     pub fn add(&mut self, judged: &Judged, outcome: &str) -> io::Result<()> {
         let report = &judged.report;
         let name = self.free_name(&report.id);
-        let folder = self.folder.join(&name);
-        fs::create_dir_all(&folder)?;
         let mut failures = String::new();
         for failure in &report.failures {
             let line = if failure.line == 0 { String::new() } else { format!("{}:{}: ", report.file, failure.line) };
@@ -106,7 +113,7 @@ impl Evidence {
             ("subject.log", log),
         ];
         for (file, text) in &files {
-            fs::write(folder.join(file), text)?;
+            self.put(&format!("{name}/{file}"), text)?;
         }
         let item = Item {
             fixture: report.id.clone(),
@@ -122,18 +129,59 @@ impl Evidence {
         self.write_index()
     }
 
-    fn write_index(&self) -> io::Result<()> {
-        let items: Vec<_> = self.index.values().collect();
-        let text = serde_saphyr::to_string(&items).map_err(io::Error::other)?;
-        replace(&self.folder.join(INDEX), &text)
+    /// Keeps the transcript of a fixture that passed.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn add_passed(&mut self, judged: &Judged) -> io::Result<()> {
+        let name = format!("{PASSED}/{}.txt", path_of(&judged.report.id));
+        // Two rows whose ids have one path: their transcripts stand below each other.
+        let text = match fs::read_to_string(self.folder.join(&name)) {
+            Ok(before) => format!("{before}\n{}\n{}", judged.report.id, judged.transcript),
+            Err(_) => format!("{}\n{}", judged.report.id, judged.transcript),
+        };
+        self.put(&name, &text)
     }
 
-    /// The id as a path: brackets of rows and whatever a file system dislikes become `_`.
+    /// The digest of each file, by its path in the folder.
+    #[must_use]
+    pub const fn digests(&self) -> &BTreeMap<String, String> {
+        &self.digests
+    }
+
+    fn put(&mut self, name: &str, text: &str) -> io::Result<()> {
+        let path = self.folder.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
+        fs::write(path, text)?;
+        self.digests.insert(name.to_owned(), digest::bytes(text.as_bytes()));
+        Ok(())
+    }
+
+    /// Copies logs of servers to the folder [`SERVER`].
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read or written.
+    pub fn keep_server_logs(&mut self, logs: &[PathBuf]) -> io::Result<()> {
+        for log in logs {
+            let name = log.file_name().unwrap_or_default().to_string_lossy();
+            self.put(&format!("{SERVER}/{name}"), &String::from_utf8_lossy(&fs::read(log)?))?;
+        }
+        Ok(())
+    }
+
+    fn write_index(&mut self) -> io::Result<()> {
+        let items: Vec<_> = self.index.values().collect();
+        let text = serde_saphyr::to_string(&items).map_err(io::Error::other)?;
+        replace(&self.folder.join(INDEX), &text)?;
+        self.digests.insert(INDEX.to_owned(), digest::bytes(text.as_bytes()));
+        Ok(())
+    }
+
+    /// A path that no other fixture has.
     fn free_name(&self, id: &str) -> String {
-        let usual = |c: char| if c.is_ascii_alphanumeric() || "-_./".contains(c) { c } else { '_' };
-        let parts = id.split('/').map(|part| part.chars().map(usual).collect::<String>());
-        let parts: Vec<_> = parts.map(|part| if part.starts_with('.') { format!("_{part}") } else { part }).collect();
-        let name = parts.join("/").trim_end_matches('_').to_owned();
+        let name = path_of(id);
         let taken = |name: &str| self.index.values().any(|item| item.folder == name);
         let mut free = name.clone();
         let mut number = 2;
@@ -143,6 +191,14 @@ impl Evidence {
         }
         free
     }
+}
+
+/// An id as a path: brackets of rows and whatever a file system dislikes become `_`.
+fn path_of(id: &str) -> String {
+    let usual = |c: char| if c.is_ascii_alphanumeric() || "-_./".contains(c) { c } else { '_' };
+    let parts = id.split('/').map(|part| part.chars().map(usual).collect::<String>());
+    let parts: Vec<_> = parts.map(|part| if part.starts_with('.') { format!("_{part}") } else { part }).collect();
+    parts.join("/").trim_end_matches('_').to_owned()
 }
 
 #[cfg(test)]

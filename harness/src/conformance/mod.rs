@@ -9,7 +9,8 @@
 //! - [`claim`]: who says to be conformant · [`profile`]: which fixtures that takes · [`deviations`]: what is known to differ
 //! - [`begin`]: the report before the first fixture
 //! - [`report`]: the model; whatever can be derived from the list of fixtures is derived in one place · [`digest`]
-//! - [`record`]: fills it while fixtures run; a run that is killed leaves `not-run` · [`evidence`]: what failures leave behind
+//! - [`record`]: fills it while fixtures run; a run that is killed leaves `not-run` · [`evidence`]: what fixtures leave behind ·
+//!   [`manifest`]: which evidence belongs to the report
 //! - [`verify`]: finds what somebody changed afterwards · [`compare`]: two subjects side by side
 //!
 //! Modelled on gateway-api's conformance report, with three differences: the list of fixtures is part of it, every count and
@@ -22,6 +23,7 @@ pub mod compare;
 pub mod deviations;
 pub mod digest;
 pub mod evidence;
+pub mod manifest;
 pub mod profile;
 pub mod record;
 pub mod report;

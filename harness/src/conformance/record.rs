@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::deviations;
 use super::evidence::Evidence;
+use super::manifest;
 use super::report::{ConformanceReport, Outcome};
 use crate::report::junit::Junit;
 use crate::report::{self, Event, FixtureReport, Reporter, RunReport};
@@ -82,6 +83,16 @@ impl Record {
         self.evidence.len()
     }
 
+    /// Keeps what the servers of a cluster that broke had logged.
+    ///
+    /// # Errors
+    ///
+    /// When the evidence cannot be written.
+    pub fn keep_server_logs(&mut self, logs: &[PathBuf]) -> io::Result<()> {
+        self.evidence.keep_server_logs(logs)?;
+        self.write()
+    }
+
     /// Takes an outcome down.
     fn put(&mut self, fixture: &FixtureReport) -> Outcome {
         let Some(index) = self.index.get(&fixture.id) else { return fixture.outcome.into() };
@@ -97,7 +108,10 @@ impl Record {
         match outcome {
             Outcome::Fail => self.evidence.add(judged, "fail")?,
             Outcome::KnownDeviation => self.evidence.add(judged, "known-deviation")?,
-            _ => {}
+            Outcome::Flaky => self.evidence.add(judged, "flaky")?,
+            Outcome::NotRun => self.evidence.add(judged, "not-run")?,
+            Outcome::Pass => self.evidence.add_passed(judged)?,
+            Outcome::Skip | Outcome::Unsupported => {}
         }
         if self.written.elapsed() < PAUSE { Ok(()) } else { self.write() }
     }
@@ -132,6 +146,8 @@ impl Record {
         self.report.seal();
         replace(&self.folder.join(JSON), &self.report.to_json().map_err(io::Error::other)?)?;
         replace(&self.folder.join(YAML), &self.report.to_yaml().map_err(io::Error::other)?)?;
+        let manifest = manifest::text(&self.report.digest, self.evidence.digests());
+        replace(&self.folder.join(manifest::FILE), &manifest)?;
         self.written = Stopwatch::start();
         Ok(())
     }
@@ -206,7 +222,10 @@ mod tests {
         ] {
             record.event(Event::Finished(&judged(id, outcome, reason))).expect("a writable folder");
         }
-        assert_eq!(record.evidence(), 2);
+        assert_eq!(record.evidence(), 3);
+        let broken = judged("podgc/d", report::Outcome::NotRun, "the cluster broke");
+        record.event(Event::Finished(&broken)).expect("a writable folder");
+        assert_eq!(record.evidence(), 4, "what the fixture saw of a server that died");
         let d = verdict::blank(&fixture("podgc/d", "core"), report::Outcome::Skip, "needs more");
         let rest = ["podgc/a", "podgc/b"].map(|id| judged(id, report::Outcome::Fail, "").report);
         let c = judged("podgc/c", report::Outcome::Flaky, "passed at attempt 2").report;
@@ -225,10 +244,11 @@ mod tests {
             ]
         );
         assert_eq!(read.digest, read.digest());
+        assert_eq!(manifest::check(root.path(), &read.digest), Ok(Vec::new()));
         let junit = fs::read_to_string(root.path().join(JUNIT)).expect("JUnit");
         assert!(junit.contains("failures=\"1\"") && junit.contains("known deviation: As ever."), "{junit}");
         let left: Vec<_> = fs::read_dir(root.path()).expect("a folder").filter_map(Result::ok).collect();
-        assert_eq!(left.len(), 4, "no half-written file is left: {left:?}");
+        assert_eq!(left.len(), 5, "no half-written file is left: {left:?}");
     }
 
     #[test]

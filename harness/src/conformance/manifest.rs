@@ -1,0 +1,151 @@
+//! Which evidence belongs to which report: `evidence.sha256` beside it, in the form of `sha256sum`.
+//!
+//! ```text
+//! # report sha256:…                      the digest of the report
+//! 9f86…  evidence/index.yaml             every file below evidence/, in order of paths
+//! # seal sha256:…                        over the lines above
+//! ```
+//!
+//! It is a file of its own because evidence holds times and process numbers, and two runs with the same outcomes are to write the
+//! same report. As the report's digest, the seal is no signature: it finds what was exchanged, not who ran it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use super::digest;
+use super::record::EVIDENCE;
+use super::verify::Finding;
+
+/// Its name, beside the report.
+pub const FILE: &str = "evidence.sha256";
+
+/// The file about `files`: paths below the folder of evidence, and their digests.
+#[must_use]
+pub fn text(report: &str, files: &BTreeMap<String, String>) -> String {
+    let mut out = format!("# report {report}\n");
+    for (path, digest) in files {
+        let _ = writeln!(out, "{}  {EVIDENCE}/{path}", digest.trim_start_matches("sha256:"));
+    }
+    let seal = digest::bytes(out.as_bytes());
+    let _ = writeln!(out, "# seal {seal}");
+    out
+}
+
+/// The digests of all files below the evidence of `folder`, where the report lies.
+///
+/// # Errors
+///
+/// When one cannot be read; the text names it.
+pub fn files(folder: &Path) -> Result<BTreeMap<String, String>, String> {
+    let mut files = BTreeMap::new();
+    below(&folder.join(EVIDENCE), "", &mut files)?;
+    Ok(files)
+}
+
+fn below(root: &Path, path: &str, files: &mut BTreeMap<String, String>) -> Result<(), String> {
+    let folder = root.join(path);
+    let unreadable = |error| format!("unable to read the folder {}: {error}", folder.display());
+    for entry in fs::read_dir(&folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let inner = if path.is_empty() { name } else { format!("{path}/{name}") };
+        if entry.path().is_dir() {
+            below(root, &inner, files)?;
+        } else {
+            files.insert(inner, digest::file(&entry.path())?);
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with the evidence in `folder`, where the report with the digest `report` lies; nothing if there is none at hand.
+///
+/// # Errors
+///
+/// When it cannot be read; the text names the file.
+pub fn check(folder: &Path, report: &str) -> Result<Vec<Finding>, String> {
+    if !folder.join(EVIDENCE).is_dir() {
+        return Ok(Vec::new());
+    }
+    let finding = |field: &str, message: String| Finding { field: field.to_owned(), message };
+    let Ok(says) = fs::read_to_string(folder.join(FILE)) else {
+        return Ok(vec![finding(FILE, format!("is missing, though {EVIDENCE}/ lies beside the report"))]);
+    };
+    let there = files(folder)?;
+    if says == text(report, &there) {
+        return Ok(Vec::new());
+    }
+    let mut told = BTreeMap::new();
+    for (digest, path) in says.lines().filter_map(|line| line.split_once("  ")) {
+        let path = path.strip_prefix(&format!("{EVIDENCE}/")).unwrap_or(path);
+        told.insert(path.to_owned(), format!("sha256:{digest}"));
+    }
+    let mut findings = Vec::new();
+    for path in told.keys().chain(there.keys().filter(|path| !told.contains_key(*path))) {
+        let message = match (told.get(path), there.get(path)) {
+            (Some(one), Some(other)) if one == other => continue,
+            (Some(_), Some(_)) => format!("is not what {FILE} was made of: it was changed or exchanged"),
+            (Some(_), None) => format!("is gone, {FILE} has it"),
+            (None, _) => format!("was added, {FILE} does not have it"),
+        };
+        findings.push(finding(&format!("{EVIDENCE}/{path}"), message));
+    }
+    if !says.starts_with(&format!("# report {report}\n")) {
+        findings.push(finding(FILE, format!("belongs to another report than this one, {report}")));
+    } else if findings.is_empty() {
+        findings.push(finding(FILE, "does not have the seal of its lines: it was edited".to_owned()));
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const REPORT: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[rstest]
+    #[case::untouched(|_: &Path| {}, None)]
+    #[case::exchanged(
+        |root: &Path| fs::write(root.join("evidence/podgc/b.txt"), "better").expect("a file"),
+        Some("evidence/podgc/b.txt: is not what evidence.sha256 was made of")
+    )]
+    #[case::gone(
+        |root: &Path| fs::remove_file(root.join("evidence/index.yaml")).expect("a file"),
+        Some("evidence/index.yaml: is gone")
+    )]
+    #[case::added(|root: &Path| fs::write(root.join("evidence/more"), "").expect("a file"), Some("evidence/more: was added"))]
+    #[case::another_report(
+        |root: &Path| fs::write(root.join(FILE), text("sha256:other", &files(root).expect("files"))).expect("a file"),
+        Some("evidence.sha256: belongs to another report")
+    )]
+    #[case::edited(
+        |root: &Path| {
+            let text = fs::read_to_string(root.join(FILE)).expect("a file");
+            fs::write(root.join(FILE), text + "\n").expect("a file");
+        },
+        Some("evidence.sha256: does not have the seal")
+    )]
+    #[case::no_manifest(|root: &Path| fs::remove_file(root.join(FILE)).expect("a file"), Some("evidence.sha256: is missing"))]
+    #[case::nothing_at_hand(
+        |root: &Path| fs::remove_dir_all(root.join(EVIDENCE)).expect("a folder"),
+        None
+    )]
+    fn exchanged_evidence_is_noticed(#[case] change: fn(&Path), #[case] finding: Option<&str>) {
+        let root = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(root.path().join("evidence/podgc")).expect("a folder");
+        for (name, content) in [("index.yaml", "[]"), ("podgc/b.txt", "it failed")] {
+            fs::write(root.path().join(EVIDENCE).join(name), content).expect("a file");
+        }
+        let made = text(REPORT, &files(root.path()).expect("files"));
+        fs::write(root.path().join(FILE), made).expect("a file");
+        change(root.path());
+        let told = check(root.path(), REPORT).expect("readable");
+        assert_eq!(told.len(), usize::from(finding.is_some()), "{told:?}");
+        assert!(told.iter().all(|one| one.to_string().starts_with(finding.unwrap_or_default())), "{told:?}");
+    }
+}
