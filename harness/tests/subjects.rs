@@ -129,3 +129,40 @@ fn who_crashes_while_a_step_waits_starts_again() {
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(out.contains("1 passed of 1") && out.contains("on the wall clock"), "{out}");
 }
+
+/// Rounds down where Kubernetes rounds up: through `conform --command`, over HTTPS, on the wall clock. What it must fail in virtual
+/// time is in `broken.rs`.
+#[test]
+fn a_broken_command_fails_what_it_should_over_https() {
+    let ours = Path::new(env!("CARGO_BIN_EXE_plumbline")).with_file_name("plumbline-controllers");
+    if !ours.exists() {
+        println!("skipped: {} is not built", ours.display());
+        return;
+    }
+    let fixtures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects-rounding");
+    let _ = fs::remove_dir_all(&fixtures);
+    fs::create_dir_all(fixtures.join("disruption")).expect("a writable folder");
+    for name in ["status-max-unavailable-percent", "status-min-available"] {
+        let file = format!("disruption/{name}.yaml");
+        fs::copy(repository().join("fixtures").join(&file), fixtures.join(&file)).expect("a fixture");
+    }
+    let profiles = "profiles: [{ name: disruption, about: Budgets., fixtures: [disruption/*] }]\n";
+    fs::write(fixtures.join("profiles.yaml"), profiles).expect("a writable folder");
+    let command = format!("{} --leader-elect=false --secure-port=0 --max-unavailable-rounding=down", ours.display());
+    let fixtures = fixtures.display().to_string();
+    let words = ["conform", "--implementation", "me.yaml", "--fixtures", &fixtures, "--command", &command];
+    let (code, out, err, folder) = plumbline("rounding", &words);
+    assert_eq!(code, 100, "{out}{err}");
+    let failed: Vec<&str> = out.lines().filter_map(|line| line.strip_prefix("FAIL   ")).collect();
+    let failed: Vec<&str> = failed.iter().filter_map(|line| line.split(' ').next()).collect();
+    let rows = ["1-of-1-is-1", "30-of-3-is-1", "30-of-7-at-the-limit", "30-of-7-is-3", "30-of-7-one-above"];
+    let rows = [&rows[..], &["30-of-7-one-healthy", "50-of-5-is-3", "more-pods-than-scale"]].concat();
+    let expected: Vec<String> =
+        rows.iter().map(|row| format!("disruption/status-max-unavailable-percent[{row}]")).collect();
+    assert_eq!(failed, expected, "{out}");
+    assert!(out.contains("disruption       ✗ not conformant: 8 of "), "{out}");
+    let report = folder.join("conformance/report.yaml").display().to_string();
+    let mut verify = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let verified = verify.args(["verify", &report, "--fixtures", &fixtures]).output().expect("it starts");
+    assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stderr));
+}

@@ -57,7 +57,7 @@ impl Subject for Lied {
     }
 
     fn lacks(&self) -> BTreeSet<Capability> {
-        BTreeSet::new()
+        [Capability::Metrics].into()
     }
 
     fn is_virtual(&self) -> bool {
