@@ -19,6 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("trouble::what_a_killed_harness_left_is_removed_by_the_next", None, || async { killed() }),
         trial("trouble::logs_stay_where_an_error_says_they_are", None, || async { logs_stay() }),
         trial("trouble::a_subject_that_does_not_start_is_not_judged_on_a_real_cluster", None, || async { rehearsed() }),
+        trial("trouble::refusals_are_told_in_the_fixtures_names", None, || async { refused() }),
         trial("trouble::a_true_report_from_a_real_cluster_verifies", None, || async { verified() }),
     ]
 }
@@ -138,4 +139,31 @@ fn verified() {
     assert!(told.contains("not conformant: 1 of 1 core fixtures skipped"), "{told}");
     let verify = plumbline(&["verify", "conformance/report.yaml"]);
     assert_eq!(verify.status.code(), Some(0), "{}", String::from_utf8_lossy(&verify.stderr));
+}
+
+/// No client can make such a node.
+const INVALID: &str = "\
+promise: A node gets its annotation.
+rule: BR-19-07
+level: core
+feature: ttl.annotation
+given: { nodes: [{ name: n1, labels: { zone: \"not a label!\" } }] }
+steps: [{ by: 5s, eventually: { exists: nodes/n1 } }]
+";
+
+fn refused() {
+    let serving = Serving::start("trouble-refused");
+    let fixtures = folder("trouble-refused-fixtures");
+    std::fs::create_dir_all(fixtures.join("ttl")).expect("a folder");
+    std::fs::write(fixtures.join("ttl/invalid.yaml"), INVALID).expect("a file");
+    let fixtures = fixtures.display().to_string();
+    let words = [&serving.words()[..], &["--allow-disruptive", "--fixtures", &fixtures]].concat();
+    let reasons = || {
+        let output = run(&words).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+        report(&output).fixtures.remove(0).reason
+    };
+    let (first, second) = (reasons(), reasons());
+    assert!(first.starts_with("the server refuses nodes/n1 with 422: Node \"n1\" is invalid"), "{first}");
+    assert_eq!(first, second, "two runs write the same report");
 }

@@ -51,6 +51,9 @@ use crate::transcript::Transcript;
 use follow::Follower;
 use proxy::{Parts, Proxy};
 
+/// How long it may take to tidy up after a fixture: a server whose storage is gone lets each request wait for a minute.
+const CLEAR_LIMIT: Duration = Duration::from_secs(30);
+
 /// Namespaces that every fixture finds.
 const ALWAYS: [&str; 2] = ["default", "kube-system"];
 
@@ -456,7 +459,15 @@ impl Stage for RemoteStage {
             }
             let known =
                 self.proxy.mirror().objects().into_iter().map(|(key, object)| (key, (*object).clone())).collect();
-            plant::clear(&self.proxy, &self.resources, known, &self.namespaces, &self.definitions).await
+            let clear = plant::clear(&self.proxy, &self.resources, known, &self.namespaces, &self.definitions);
+            Clock::wall().timeout(CLEAR_LIMIT, clear).await.unwrap_or_else(|| {
+                let left: Vec<String> = self.namespaces.iter().map(|name| self.proxy.names().outer(name)).collect();
+                Err(format!(
+                    "the server does not answer within {} s; what may be left are the namespaces {}, and nodes of that suffix",
+                    CLEAR_LIMIT.as_secs(),
+                    left.join(", ")
+                ))
+            })
         }
         .boxed_local()
     }
