@@ -20,7 +20,7 @@ use super::workloads::{
     statefulset::StatefulSet,
 };
 use super::{CREATE_ONLY, Kind, NameRule};
-use super::{autoscaler, bounds};
+use super::{autoscaler, bounds, claims};
 
 /// All built-in kinds, groups and versions in discovery's order.
 pub fn kinds() -> Vec<Kind> {
@@ -119,7 +119,7 @@ fn core_group() -> Vec<Builder> {
         .hash("QWTyNDq0dC4=")
         .rules(WithDefaults {
             finalizer: stored::CLAIM_FINALIZER,
-            ..WithDefaults::new(Generic { status: true, ..Generic::NEW }, stored::claim)
+            ..WithDefaults::new(Generic { status: true, ..Generic::NEW }, stored::claim).checked(claims::validate)
         }),
         resource("", "v1", "persistentvolumes", "PersistentVolume", "io.k8s.api.core.v1.PersistentVolume")
             .cluster()

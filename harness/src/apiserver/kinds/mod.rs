@@ -18,6 +18,7 @@ mod autoscaler;
 mod bounds;
 mod builder;
 pub mod builtin;
+mod claims;
 pub mod conditions;
 pub mod config;
 pub mod csr;

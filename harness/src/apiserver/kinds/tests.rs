@@ -109,11 +109,61 @@ fn a_pod_gets_its_defaults() {
 #[case::tag("reg:5000/x:2", "IfNotPresent")]
 #[case::digest("x@sha256:aa", "IfNotPresent")]
 #[case::no_reference(" ", "IfNotPresent")]
+#[case::too_long(&"x".repeat(240), "IfNotPresent")]
 fn images_decide_the_pull_policy(#[case] image: &str, #[case] policy: &str) {
     let mut object = pod();
     object["spec"]["containers"][0]["image"] = image.into();
     kind("pods").strategy.default(&mut object);
     assert_eq!(object["spec"]["containers"][0]["imagePullPolicy"], policy);
+}
+
+#[rstest]
+#[case::divisor(
+    json!({"containers": [{"name": "c", "image": "i", "env": [{"name": "A",
+        "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "5"}}}]}]}),
+    "spec.containers[0].env[0].valueFrom.resourceFieldRef.divisor: Invalid value: \"limits.cpu\": only divisor's values 1m and 1 are supported with the cpu resource"
+)]
+#[case::keys_without_selector(
+    json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule",
+        "matchLabelKeys": ["a"]}]}),
+    "spec.topologySpreadConstraints[0].matchLabelKeys: Forbidden: must not be specified when labelSelector is not set"
+)]
+#[case::windows(
+    json!({"os": {"name": "windows"}, "securityContext": {"runAsUser": 1}}),
+    "spec.securityContext.runAsUser: Forbidden: cannot be set for a windows pod"
+)]
+#[case::linux(
+    json!({"os": {"name": "linux"}, "containers": [{"name": "c", "image": "i", "securityContext": {"windowsOptions": {}}}]}),
+    "spec.containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod"
+)]
+#[case::claim(
+    json!({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}}]}),
+    "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources[storage]: Required value"
+)]
+#[case::paths(
+    json!({"volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "m", "items": [
+        {"key": "a", "path": "x"}, {"key": "b", "path": "x"}]}}]}}]}),
+    "spec.volumes[0].projected: Invalid value: \"m\": conflicting duplicate paths"
+)]
+#[case::profile(
+    json!({"securityContext": {"seccompProfile": {"type": "Unconfined", "localhostProfile": "x"}}}),
+    "spec.securityContext.seccompProfile.localhostProfile: Invalid value: {\"Type\":\"Unconfined\",\"LocalhostProfile\":\"x\"}: can only be set when seccomp type is Localhost"
+)]
+fn parts_of_a_pod_must_fit(#[case] spec: Value, #[case] expected: &str) {
+    let mut object = pod();
+    merge(&mut object["spec"], &spec);
+    assert_eq!(create("pods", object).expect_err("refused"), [expected]);
+}
+
+#[test]
+fn a_bare_selector_is_compared_as_it_is() {
+    let mut object = workload();
+    object["spec"]["selector"] = json!({"a": "no label"});
+    let errors = create("replicationcontrollers", object).expect_err("refused");
+    assert_eq!(
+        errors,
+        ["spec.template.metadata.labels: Invalid value: {\"a\":\"b\"}: `selector` does not match template `labels`"]
+    );
 }
 
 #[rstest]

@@ -58,7 +58,7 @@ pub(super) fn priority(pod: &mut Value, ctx: &Context<'_>) -> Result<(), Status>
             computed.value
         ));
     }
-    if let Some(given) = spec.get("preemptionPolicy").and_then(Value::as_str).filter(|p| !p.is_empty())
+    if let Some(given) = spec.get("preemptionPolicy").and_then(Value::as_str)
         && given != computed.preemption
     {
         return refuse(format!(

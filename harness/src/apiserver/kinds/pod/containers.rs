@@ -499,21 +499,26 @@ pub(super) fn profile(context: &Value, field: &str, path: &Path<'_>, errors: &mu
     let file = given(profile, "localhostProfile");
     let what = if field == "appArmorProfile" { "AppArmor" } else { "seccomp" };
     match kind {
-        "Localhost" => {
-            if file.is_none() {
-                let why = format!("must be set when {what} type is Localhost");
-                errors.required(&path.child("localhostProfile"), why);
-            }
-        }
-        "RuntimeDefault" | "Unconfined" => {
-            if let Some(file) = file {
-                let why = format!("can only be set when {what} type is Localhost");
-                errors.invalid(&path.child("localhostProfile"), file, why);
-            }
-        }
+        "Localhost" | "RuntimeDefault" | "Unconfined" => {}
         "" => errors.required(&path.child("type"), "type is required when seccompProfile is set"),
         other => {
             errors.not_supported(&path.child("type"), other, &["Localhost", "RuntimeDefault", "Unconfined"]);
         }
+    }
+    let file_path = path.child("localhostProfile");
+    match file {
+        None if kind == "Localhost" => {
+            errors.required(&file_path, format!("must be set when {what} type is Localhost"));
+        }
+        Some(file) if kind == "Localhost" && what == "seccomp" => {
+            super::volumes::descending_path(file.as_str().unwrap_or_default(), &file_path, errors);
+        }
+        Some(file) if kind != "Localhost" => {
+            let why = format!("can only be set when {what} type is Localhost");
+            let whole = format!("{{\"Type\":{},\"LocalhostProfile\":{file}}}", Value::from(kind));
+            let shown = if what == "seccomp" { BadValue::Raw(whole) } else { BadValue::from(file) };
+            errors.invalid(&file_path, shown, why);
+        }
+        _ => {}
     }
 }

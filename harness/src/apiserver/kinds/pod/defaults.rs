@@ -185,11 +185,26 @@ fn handler_defaults(handler: &mut Object) {
 
 /// Whether an image without pull policy is always pulled: its tag is `latest` or there is neither tag nor digest.
 fn image_is_latest(image: &str) -> bool {
-    if !is_image_reference(image) || image.contains('@') {
+    if !is_image_reference(image) || is_too_long(image) || image.contains('@') {
         return false;
     }
     let last = image.rsplit('/').next().unwrap_or(image);
     last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
+}
+
+/// Names of images, with the registry that goes without saying, have at most 255 characters.
+fn is_too_long(image: &str) -> bool {
+    let name = image.split('@').next().unwrap_or(image);
+    let name = match name.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => name,
+    };
+    let unsaid = match name.split_once('/') {
+        Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => "",
+        Some(_) => "docker.io/",
+        None => "docker.io/library/",
+    };
+    unsaid.len() + name.len() > 255
 }
 
 /// Whether a text can be an image: no blanks, no capitals in the path behind the registry, no empty component.

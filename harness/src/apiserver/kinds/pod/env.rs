@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
+use super::defaults::quantity_text;
 use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{meta, names};
 
@@ -133,6 +135,27 @@ pub(super) fn resource_selector(selector: &Value, volume: bool, path: &Path<'_>,
         && !resource.starts_with("limits.hugepages-")
     {
         errors.not_supported(&path.child("resource"), resource, RESOURCES);
+    } else {
+        divisor(resource, selector.get("divisor"), &path.child("divisor"), errors);
+    }
+}
+
+/// What a resource may be divided by; nothing and zero mean one.
+fn divisor(resource: &str, divisor: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    const BYTES: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+    let Some(divisor) = divisor.map(quantity_text).filter(|d| Quantity::parse(d).is_some_and(|q| q.sign() != 0)) else {
+        return;
+    };
+    let (allowed, what) = match resource.split_once('.').map_or("", |(_, name)| name) {
+        "cpu" => (&["1m", "1"][..], "cpu"),
+        "memory" => (BYTES, "memory"),
+        "ephemeral-storage" => (BYTES, "local ephemeral storage"),
+        _ => (BYTES, "hugepages"),
+    };
+    if !allowed.contains(&&*divisor) {
+        let listed = if what == "cpu" { "1m and 1".to_owned() } else { allowed.join(", ") };
+        let why = format!("only divisor's values {listed} are supported with the {what} resource");
+        errors.invalid(path, resource, why);
     }
 }
 
@@ -176,7 +199,7 @@ pub(super) fn downward_items(items: &[Value], path: &Path<'_>, errors: &mut Erro
         if target.is_empty() {
             errors.required(&path.child("path"), "");
         }
-        super::volumes::descending_path(target, &path.child("path"), errors);
+        super::volumes::local_path(target, &path.child("path"), errors);
         match (given(item, "fieldRef"), given(item, "resourceFieldRef")) {
             (Some(field), resource) => {
                 field_selector(field, ALLOWED, &path.child("fieldRef"), errors);
@@ -203,7 +226,7 @@ pub(super) fn key_items(source: &Value, path: &Path<'_>, errors: &mut ErrorList)
         if target.is_empty() {
             errors.required(&path.child("path"), "");
         }
-        super::volumes::descending_path(target, &path.child("path"), errors);
+        super::volumes::local_path(target, &path.child("path"), errors);
         super::volumes::mode(item.get("mode"), &path.child("mode"), errors);
     }
 }

@@ -6,6 +6,8 @@ pub(super) mod defaults;
 mod difflib;
 mod dump;
 mod env;
+mod os;
+mod overlaps;
 pub(super) mod qos;
 mod resources;
 mod scheduling;

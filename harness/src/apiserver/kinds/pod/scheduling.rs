@@ -144,7 +144,7 @@ pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList
                 errors.required(&path, "must have at least one node selector term");
             }
             for (i, term) in terms.iter().enumerate() {
-                node_term(term, &path.index(i), errors);
+                node_term(term, false, &path.index(i), errors);
             }
         }
         let path = path.child(PREFERRED);
@@ -152,7 +152,7 @@ pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList
             let path = path.index(i);
             weight(term, &path, errors);
             if let Some(preference) = given(term, "preference") {
-                node_term(preference, &path.child("preference"), errors);
+                node_term(preference, true, &path.child("preference"), errors);
             }
         }
     }
@@ -179,10 +179,11 @@ fn weight(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn node_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// `lenient` lets values pass that are no label values.
+fn node_term(term: &Value, lenient: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let expressions = path.child("matchExpressions");
     for (i, requirement) in array(term, "matchExpressions").iter().enumerate() {
-        node_requirement(requirement, &expressions.index(i), errors);
+        node_requirement(requirement, lenient, &expressions.index(i), errors);
     }
     let fields = path.child("matchFields");
     for (i, requirement) in array(term, "matchFields").iter().enumerate() {
@@ -197,11 +198,19 @@ fn node_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let key = meta::text(requirement, "key");
         if key != "metadata.name" {
             errors.invalid(&path.child("key"), key, "not a valid field selector key");
+            continue;
+        }
+        let path = path.child("values");
+        for (i, value) in values.iter().enumerate() {
+            let value = value.as_str().unwrap_or_default();
+            for message in names::dns1123_subdomain(value) {
+                errors.invalid(&path.index(i), value, message);
+            }
         }
     }
 }
 
-fn node_requirement(requirement: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn node_requirement(requirement: &Value, lenient: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let values = array(requirement, "values");
     let operator = meta::text(requirement, "operator");
     match operator {
@@ -224,7 +233,7 @@ fn node_requirement(requirement: &Value, path: &Path<'_>, errors: &mut ErrorList
         errors.invalid(&path.child("key"), key, message);
     }
     let path = path.child("values");
-    for (i, value) in values.iter().enumerate() {
+    for (i, value) in values.iter().enumerate().filter(|_| !lenient) {
         let value = value.as_str().unwrap_or_default();
         for message in names::label_value(value) {
             errors.invalid(&path.index(i), value, message);
@@ -242,12 +251,51 @@ fn pod_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             errors.invalid(&path.child("namespace"), namespace, message);
         }
     }
+    label_keys(term, path, errors);
     let key = meta::text(term, "topologyKey");
     if key.is_empty() {
         errors.required(&path.child("topologyKey"), "can not be empty");
     }
     for message in names::qualified_name(key) {
         errors.invalid(&path.child("topologyKey"), key, message);
+    }
+}
+
+/// `matchLabelKeys` and `mismatchLabelKeys`: names of labels, in need of a selector, and not in it already.
+fn label_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let selector = given(term, "labelSelector");
+    for field in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let (keys, path) = (array(term, field), path.child(field));
+        if selector.is_none() && !keys.is_empty() {
+            errors.forbidden(&path, "must not be specified when labelSelector is not set");
+            continue;
+        }
+        for (i, key) in keys.iter().enumerate() {
+            let key = key.as_str().unwrap_or_default();
+            for message in names::qualified_name(key) {
+                errors.invalid(&path.index(i), key, message);
+            }
+        }
+    }
+    let keys = array(term, "matchLabelKeys");
+    let labels = selector.and_then(|s| s.get("matchLabels")).and_then(Value::as_object);
+    let mut seen: Vec<&str> = labels.into_iter().flat_map(|labels| labels.keys().map(String::as_str)).collect();
+    for expression in selector.map_or(&[][..], |s| array(s, "matchExpressions")) {
+        let key = meta::text(expression, "key");
+        // What the keys themselves added is there once.
+        if let Some(i) = keys.iter().position(|k| k == key).filter(|_| seen.contains(&key)) {
+            errors.invalid(&path.index(i), key, "exists in both matchLabelKeys and labelSelector");
+        }
+        seen.push(key);
+    }
+    let others = array(term, "mismatchLabelKeys");
+    for (i, key) in keys.iter().enumerate().filter(|(_, key)| others.contains(key)) {
+        let key = key.as_str().unwrap_or_default();
+        errors.invalid(
+            &path.child("matchLabelKeys").index(i),
+            key,
+            "exists in both matchLabelKeys and mismatchLabelKeys",
+        );
     }
 }
 
@@ -287,6 +335,7 @@ pub(super) fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut ErrorL
                 errors.not_supported(&path.child(field), policy, &["Honor", "Ignore"]);
             }
         }
+        label_keys(constraint, &path, errors);
         errors.append(selector::validate(given(constraint, "labelSelector"), false, &path.child("labelSelector")));
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::containers::{self, Surroundings};
-use super::{resources, scheduling, volumes};
+use super::{os, resources, scheduling, volumes};
 use crate::apiserver::field::{BadValue, Error, ErrorList, Path};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{NameRule, meta, names};
@@ -38,7 +38,7 @@ pub(super) fn metadata_and_spec(pod: &Value, errors: &mut ErrorList) {
     errors.append(meta::validate(pod, true, NameRule::Subdomain, &METADATA));
     annotations(pod, errors);
     let spec = spec_of(pod);
-    pod_spec(spec, true, &SPEC, errors);
+    pod_spec(spec, Some(meta::name(pod)), &SPEC, errors);
     if meta::text(spec, "serviceAccountName").is_empty() {
         tokens_without_account(spec, errors);
     }
@@ -60,10 +60,29 @@ fn annotations(pod: &Value, errors: &mut ErrorList) {
     if let Some(mirror) = value(MIRROR).filter(|_| meta::text(spec_of(pod), "nodeName").is_empty()) {
         errors.invalid(&path.key(MIRROR), mirror, "must set spec.nodeName if mirror pod annotation is set");
     }
+    seccomp_annotations(annotations, &path, errors);
     let is_number =
         |text: &str| text.parse::<i32>().is_ok_and(|_| !text.starts_with('+') && !text.starts_with('0') || text == "0");
     if let Some(cost) = value(COST).filter(|cost| !is_number(cost)) {
         errors.invalid(&path.key(COST), cost, "must be a 32bit integer");
+    }
+}
+
+/// Annotations of old that named seccomp profiles.
+fn seccomp_annotations(annotations: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (key, value) in annotations.as_object().into_iter().flatten() {
+        let (is_pod, is_container) = (
+            key == "seccomp.security.alpha.kubernetes.io/pod",
+            key.starts_with("container.seccomp.security.alpha.kubernetes.io/"),
+        );
+        let value = value.as_str().unwrap_or_default();
+        if !is_pod && !is_container || matches!(value, "runtime/default" | "docker/default" | "unconfined") {
+            continue;
+        }
+        match value.strip_prefix("localhost/") {
+            Some(file) => volumes::descending_path(file, &path.child(key), errors),
+            None => errors.invalid(&path.child(key), value, "must be a valid seccomp profile"),
+        }
     }
 }
 
@@ -103,14 +122,15 @@ pub(in crate::apiserver::kinds) fn template(template: &Value, path: &Path<'_>, e
     }
     let spec = spec_of(template);
     let path = path.child("spec");
-    pod_spec(spec, false, &path, errors);
+    pod_spec(spec, None, &path, errors);
     if !array(spec, "ephemeralContainers").is_empty() {
         errors.forbidden(&path.child("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }
 }
 
-fn pod_spec(spec: &Value, is_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
-    let volumes = volumes::validate(spec, &path.child("volumes"), errors);
+/// Errors in a spec; `pod` is the name of the pod, if it is not one of a template.
+fn pod_spec(spec: &Value, pod: Option<&str>, path: &Path<'_>, errors: &mut ErrorList) {
+    let volumes = volumes::validate(spec, pod, &path.child("volumes"), errors);
     let grace_period = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
     resource_claims(array(spec, "resourceClaims"), &path.child("resourceClaims"), errors);
     let around = Surroundings { spec, volumes: &volumes, grace_period };
@@ -120,7 +140,7 @@ fn pod_spec(spec: &Value, is_pod: bool, path: &Path<'_>, errors: &mut ErrorList)
     if let Some(own) = given(spec, "resources") {
         resources::requirements(own, true, &path.child("resources"), errors);
     }
-    host_network(spec, is_pod, path, errors);
+    host_network(spec, pod.is_some(), path, errors);
     let policies = ["Always", "OnFailure", "Never"];
     containers::one_of(meta::text(spec, "restartPolicy"), &policies, &path.child("restartPolicy"), errors);
     let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
@@ -205,6 +225,7 @@ fn names_in_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(os) = given(spec, "os") {
         let name = meta::text(os, "name");
         containers::one_of(name, &["linux", "windows"], &path.child("os"), errors);
+        os::validate(spec, name, path, errors);
     }
 }
 

@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::apiserver::field::{ErrorList, Path};
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::selector::array;
-use crate::apiserver::kinds::{meta, names};
+use crate::apiserver::kinds::{claims, meta, names};
+use crate::apiserver::status::go_quote;
 
 /// The valid volumes of a pod: only those can be mounted.
 pub(super) struct Volumes<'a>(Vec<&'a Value>);
@@ -24,14 +25,15 @@ fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
     value.get(field).filter(|v| !v.is_null())
 }
 
-/// Checks `spec.volumes`; gives those without errors.
-pub(super) fn validate<'a>(spec: &'a Value, path: &Path<'_>, errors: &mut ErrorList) -> Volumes<'a> {
+/// Checks `spec.volumes`; gives those without errors. `pod` is its name, if this is a pod.
+pub(super) fn validate<'a>(spec: &'a Value, pod: Option<&str>, path: &Path<'_>, errors: &mut ErrorList) -> Volumes<'a> {
     let mut valid = Volumes(Vec::new());
     for (i, volume) in array(spec, "volumes").iter().enumerate() {
         let path = path.index(i);
         let name = meta::text(volume, "name");
         let before = errors.len();
         source(volume, &path, errors);
+        claim_name(volume, pod, &path, errors);
         if name.is_empty() {
             errors.required(&path.child("name"), "");
         } else {
@@ -134,17 +136,58 @@ fn one(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             required_text(source, "server", path, errors);
             required_text(source, "path", path, errors);
             let target = meta::text(source, "path");
-            if !target.is_empty() && !target.starts_with('/') {
+            if !target.starts_with('/') {
                 errors.invalid(&path.child("path"), target, "must be an absolute path");
             }
         }
         "gitRepo" => required_text(source, "repository", path, errors),
-        "csi" => required_text(source, "driver", path, errors),
-        "ephemeral" if given(source, "volumeClaimTemplate").is_none() => {
-            errors.required(&path.child("volumeClaimTemplate"), "");
-        }
+        "csi" => driver(meta::text(source, "driver"), &path.child("driver"), errors),
+        "ephemeral" => claim(source, &path.child("volumeClaimTemplate"), errors),
         "projected" => projected(source, path, errors),
         _ => {}
+    }
+}
+
+/// The name of a CSI driver.
+fn driver(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if name.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    if name.len() > 63 {
+        errors.too_long(path, 63);
+    }
+    for message in names::dns1123_subdomain(&name.to_lowercase()) {
+        errors.invalid(path, name, message);
+    }
+}
+
+/// The claim that a volume makes for its pod.
+fn claim(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(template) = given(source, "volumeClaimTemplate") else {
+        errors.required(path, "");
+        return;
+    };
+    let metadata = path.child("metadata");
+    if let Some(annotations) = template.pointer("/metadata/annotations").and_then(Value::as_object) {
+        meta::validate_annotations(annotations, &metadata.child("annotations"), errors);
+    }
+    if let Some(labels) = template.pointer("/metadata/labels").and_then(Value::as_object) {
+        meta::validate_labels(labels, &metadata.child("labels"), errors);
+    }
+    claims::validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec"), errors);
+}
+
+/// The claim of a pod's volume is named after both.
+fn claim_name(volume: &Value, pod: Option<&str>, path: &Path<'_>, errors: &mut ErrorList) {
+    let name = meta::text(volume, "name");
+    let Some(pod) = pod.filter(|pod| !pod.is_empty() && !name.is_empty()) else { return };
+    if SOURCES.iter().find(|kind| given(volume, kind).is_some()) != Some(&"ephemeral") {
+        return;
+    }
+    let claim = format!("{pod}-{name}");
+    for message in names::dns1123_subdomain(&claim) {
+        errors.invalid(&path.child("name"), name, format!("PVC name {}: {message}", go_quote(&claim)));
     }
 }
 
@@ -162,10 +205,23 @@ fn host_path(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+const CONFLICT: &str = "conflicting duplicate paths";
+
+/// Calls `twice` for each path of the items that is taken already.
+fn take_paths<'a>(holder: &'a Value, taken: &mut Vec<&'a str>, mut twice: impl FnMut(&str)) {
+    for target in array(holder, "items").iter().map(|item| meta::text(item, "path")).filter(|t| !t.is_empty()) {
+        if taken.contains(&target) {
+            twice(target);
+        }
+        taken.push(target);
+    }
+}
+
 fn projected(source: &Value, all: &Path<'_>, errors: &mut ErrorList) {
     let path = all;
     mode(source.get("defaultMode"), &path.child("defaultMode"), errors);
     let sources_path = path.child("sources");
+    let mut taken: Vec<&str> = Vec::new();
     for (i, source) in array(source, "sources").iter().enumerate() {
         let path = sources_path.index(i);
         let mut count = 0;
@@ -178,9 +234,12 @@ fn projected(source: &Value, all: &Path<'_>, errors: &mut ErrorList) {
             }
             required_text(part, "name", &path.child(field), errors);
             super::env::key_items(part, &path.child(field), errors);
+            let name = meta::text(part, "name");
+            take_paths(part, &mut taken, |_| errors.invalid(all, name, CONFLICT));
         }
         if let Some(part) = given(source, "downwardAPI") {
             super::env::downward_items(array(part, "items"), &path.child("downwardAPI"), errors);
+            take_paths(part, &mut taken, |target| errors.invalid(all, target, CONFLICT));
         }
         if let Some(token) = given(source, "serviceAccountToken") {
             let token_path = path.child("serviceAccountToken");
@@ -190,6 +249,8 @@ fn projected(source: &Value, all: &Path<'_>, errors: &mut ErrorList) {
             }
             if meta::text(token, "path").is_empty() {
                 errors.required(&all.child("path"), "");
+            } else {
+                local_path(meta::text(token, "path"), &all.child("path"), errors);
             }
         }
     }
@@ -210,6 +271,14 @@ pub(super) fn descending_path(target: &str, path: &Path<'_>, errors: &mut ErrorL
         errors.invalid(path, target, "must be a relative path");
     }
     no_backsteps(target, path, errors);
+}
+
+/// The same for files of volumes, which keep some names to themselves.
+pub(super) fn local_path(target: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    descending_path(target, path, errors);
+    if target.starts_with("..") && !target.starts_with("../") {
+        errors.invalid(path, target, "must not start with '..'");
+    }
 }
 
 fn no_backsteps(target: &str, path: &Path<'_>, errors: &mut ErrorList) {

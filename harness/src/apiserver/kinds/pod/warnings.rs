@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::defaults::quantity_text;
 use crate::apiserver::field::Path;
-use crate::apiserver::kinds::meta;
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::selector::array;
+use crate::apiserver::kinds::{meta, names};
 use crate::apiserver::status::go_quote;
 
 /// Where the containers of a pod are, in the order in which upstream visits them.
@@ -21,6 +21,7 @@ pub(in crate::apiserver::kinds) fn about(pod: &Value, prefix: &str) -> Vec<Strin
     let spec = pod.get("spec").unwrap_or(&empty);
     warnings.scheduling(spec);
     warnings.volumes(spec);
+    warnings.found.extend(super::overlaps::about(spec));
     warnings.lists(spec);
     for field in CONTAINERS {
         for (i, container) in array(spec, field).iter().enumerate() {
@@ -96,6 +97,19 @@ impl Warnings<'_> {
                 self.add(&path, text);
             }
         }
+        let preferred = "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution";
+        let terms = spec.pointer("/affinity/nodeAffinity").unwrap_or(&Value::Null);
+        if let Some(required) = terms.get("requiredDuringSchedulingIgnoredDuringExecution") {
+            let path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+            for (i, term) in array(required, "nodeSelectorTerms").iter().enumerate() {
+                let path = format!("{}[{i}]", self.in_spec(path));
+                self.node_term(term, false, &path);
+            }
+        }
+        for (i, term) in array(terms, "preferredDuringSchedulingIgnoredDuringExecution").iter().enumerate() {
+            let path = format!("{}[{i}].preference", self.in_spec(preferred));
+            self.node_term(term.get("preference").unwrap_or(&Value::Null), true, &path);
+        }
         for (i, constraint) in array(spec, "topologySpreadConstraints").iter().enumerate() {
             let path = format!("{}[{i}]", self.in_spec("topologySpreadConstraints"));
             let key = meta::text(constraint, "topologyKey");
@@ -104,6 +118,22 @@ impl Warnings<'_> {
             }
             if constraint.get("labelSelector").is_none_or(Value::is_null) {
                 self.add(&format!("{path}.labelSelector"), NO_SELECTOR);
+            }
+        }
+    }
+
+    fn node_term(&mut self, term: &Value, look_at_values: bool, path: &str) {
+        for (i, expression) in array(term, "matchExpressions").iter().enumerate() {
+            let key = meta::text(expression, "key");
+            if let Some(text) = deprecated_label(key) {
+                self.add(&format!("{path}.matchExpressions[{i}].key"), &format!("{key} is {text}"));
+            }
+            for (j, value) in array(expression, "values").iter().enumerate().filter(|_| look_at_values) {
+                let value = value.as_str().unwrap_or_default();
+                for message in names::label_value(value) {
+                    let path = format!("{path}.matchExpressions[{i}].values[{j}]");
+                    self.add(&path, &format!("{value} is invalid, {message}"));
+                }
             }
         }
     }
@@ -184,6 +214,13 @@ impl Warnings<'_> {
             }
         }
         for (i, (path, port)) in ports.iter().enumerate() {
+            let (host_port, ip) = (number(port, "hostPort"), meta::text(port, "hostIP"));
+            if !ip.is_empty() && host_port == 0 {
+                let (name, own) = (meta::text(port, "name"), number(port, "containerPort"));
+                let protocol = meta::text(port, "protocol");
+                let shown = format!("{{Name:{name} HostPort:0 ContainerPort:{own} Protocol:{protocol} HostIP:{ip}}}");
+                self.add(path, &format!("hostIP set without hostPort: {shown}"));
+            }
             for (other_path, other) in &ports[..i] {
                 if let Some(how) = clash(port, other) {
                     self.add(path, &format!("{how} port definition with {other_path}"));
@@ -272,6 +309,18 @@ mod tests {
     #[case::bytes(
         json!({"containers": [{"resources": {"limits": {"memory": "100m"}}}]}),
         &["spec.containers[0].resources.limits[memory]: fractional byte value \"100m\" is invalid, must be an integer"]
+    )]
+    #[case::host(
+        json!({"containers": [{"ports": [{"name": "n", "containerPort": 1, "protocol": "TCP", "hostIP": "1.2.3.4"}]}]}),
+        &["spec.containers[0].ports[0]: hostIP set without hostPort: {Name:n HostPort:0 ContainerPort:1 Protocol:TCP HostIP:1.2.3.4}"]
+    )]
+    #[case::overlaps(
+        json!({"volumes": [{"name": "v", "secret": {"secretName": "s", "items": [{"path": "b"}, {"path": "b/c"}]}},
+            {"name": "p", "projected": {"sources": [{}]}}]}),
+        &[
+            "volume \"v\" (Secret \"s\"): overlapping paths: \"b/c\" with \"b\"",
+            "volume \"p\" (Projected) has no sources provided",
+        ]
     )]
     fn texts(#[case] spec: Value, #[case] expected: &[&str]) {
         assert_eq!(about(&json!({"spec": spec}), ""), expected);

@@ -1,10 +1,10 @@
 //! Core `v1` `ReplicationController`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{METADATA, SPEC, meta, non_negative, spec, value_default};
 use crate::apiserver::kinds::field::ErrorList;
-use crate::apiserver::kinds::{Context, NameRule, Strategy, selector};
+use crate::apiserver::kinds::{Context, NameRule, Strategy};
 
 /// Rules of replication controllers.
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +90,9 @@ fn validate_spec(spec: &Value, errors: &mut ErrorList) {
     };
     if let Some(wanted) = wanted {
         let labels = template.pointer("/metadata/labels");
-        if selector::matches(Some(&json!({"matchLabels": wanted})), labels) == Some(false) {
+        // The bare map is compared as it is, whether or not its values could be labels.
+        let mut pairs = wanted.as_object().into_iter().flatten();
+        if pairs.any(|(key, value)| labels.and_then(|l| l.get(key)) != Some(value)) {
             let path = SPEC.child("template");
             let path = path.child("metadata");
             let shown = super::labels_json(labels);

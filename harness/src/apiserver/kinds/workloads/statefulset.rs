@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{METADATA, SPEC, meta, non_negative, spec, text_default, value_default};
 use crate::apiserver::kinds::field::{BadValue, ErrorList, Path};
 use crate::apiserver::kinds::selector::array;
-use crate::apiserver::kinds::{Context, NameRule, Strategy, int_or_percent, names, pod, selector};
+use crate::apiserver::kinds::{Context, NameRule, Strategy, claims, int_or_percent, names, pod, selector};
 
 /// Rules of stateful sets.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +44,7 @@ impl Strategy for StatefulSet {
     }
 
     fn prepare_for_create(&self, object: &mut Value, _ctx: &Context<'_>) {
+        drop_gated(object);
         super::start(object, SHOWN);
     }
 
@@ -54,6 +55,7 @@ impl Strategy for StatefulSet {
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+        drop_gated(new);
         super::carry_on(new, old);
     }
 
@@ -118,7 +120,12 @@ fn update_strategy(spec: &mut Map<String, Value>) {
         && let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut)
     {
         value_default(rolling, "partition", 0);
-        // Behind a feature gate that is off by default.
+    }
+}
+
+/// `maxUnavailable` is behind a feature gate that is off by default: who wrote it owns it, but it is not kept.
+fn drop_gated(object: &mut Value) {
+    if let Some(rolling) = object.pointer_mut("/spec/updateStrategy/rollingUpdate").and_then(Value::as_object_mut) {
         rolling.remove("maxUnavailable");
     }
 }
@@ -156,7 +163,7 @@ fn validate_spec(spec: &Value, create: bool, errors: &mut ErrorList) {
         }
     }
     if create {
-        claims(spec, errors);
+        claim_specs(spec, errors);
     }
     non_negative(spec, "replicas", &SPEC, errors);
     non_negative(spec, "minReadySeconds", &SPEC, errors);
@@ -175,23 +182,13 @@ fn validate_spec(spec: &Value, create: bool, errors: &mut ErrorList) {
 }
 
 /// What every claim must ask for.
-fn claims(spec: &Value, errors: &mut ErrorList) {
+fn claim_specs(spec: &Value, errors: &mut ErrorList) {
     let all = SPEC.child("volumeClaimTemplates");
     for (i, claim) in array(spec, "volumeClaimTemplates").iter().enumerate() {
         let path = all.index(i);
         let path = path.child("spec");
         let claim = claim.get("spec").unwrap_or(&Value::Null);
-        let modes = array(claim, "accessModes");
-        if modes.is_empty() {
-            errors.required(&path.child("accessModes"), "at least 1 access mode is required");
-        }
-        let allowed = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-        for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !allowed.contains(mode)) {
-            errors.not_supported(&path.child("accessModes"), mode, &allowed);
-        }
-        if claim.pointer("/resources/requests/storage").is_none() {
-            errors.required(&path.child("resources").key("storage"), "");
-        }
+        claims::validate_spec(claim, &path, errors);
     }
 }
 
