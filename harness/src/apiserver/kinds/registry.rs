@@ -79,6 +79,16 @@ impl Registry {
             .or_else(|| plurals.values().find(|k| k.kind == kind))
     }
 
+    /// Whether a group and version know a kind at all: also lists, and what only goes along with requests.
+    pub fn knows(&self, group: &str, version: &str, kind: &str) -> bool {
+        let Some(plurals) = self.groups.get(group).and_then(|versions| versions.get(version)) else { return false };
+        let everywhere = ["WatchEvent", "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions"];
+        let core = ["List", "Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList", "PodStatusResult"];
+        plurals.values().any(|k| k.kind == kind || k.list_kind == kind)
+            || everywhere.contains(&kind)
+            || (group.is_empty() && core.contains(&kind))
+    }
+
     /// Group names in discovery's order, the core group (empty name) first.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         self.groups.keys().map(String::as_str)
@@ -102,7 +112,19 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
+
+    #[rstest]
+    #[case::lists("v1", "PodList", true)]
+    #[case::any_list("v1", "List", true)]
+    #[case::options("apps/v1", "DeleteOptions", true)]
+    #[case::of_another_group("apps/v1", "PodList", false)]
+    fn groups_know_more_than_they_serve(#[case] api_version: &str, #[case] kind: &str, #[case] known: bool) {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        assert_eq!(Registry::builtin().knows(group, version, kind), known);
+    }
 
     #[test]
     fn builtin_kinds_are_found_by_path_and_by_kind() {

@@ -7,6 +7,7 @@ use serde_json::{Map, Number, Value};
 
 use super::json::{Reader, SyntaxError, TOO_DEEP, Token, operation_values};
 use super::{Field, List, ListTopology, Scalar, Schema, Shape, Struct, Type, TypeRef, leaf};
+use crate::apiserver::kinds::config::base64;
 use crate::apiserver::status::go_quote;
 
 /// Strict errors kept per body; upstream stops counting here, too.
@@ -220,6 +221,7 @@ impl<'a> Decoder<'a> {
                 self.scalar(*scalar, &described.go, token)
             }
             _ if schema.structural => self.any(),
+            (Shape::Scalar(Scalar::Bytes), Token::Array) => self.byte_list(),
             (Shape::Scalar(Scalar::Quantity), _) => {
                 self.reader.skip()?;
                 self.fatal_error(leaf::QUANTITY_FORMAT.to_owned());
@@ -313,6 +315,17 @@ impl<'a> Decoder<'a> {
             self.path.truncate(path_length);
         }
         Ok(Value::Array(list))
+    }
+
+    /// Bytes written as a list of numbers.
+    fn byte_list(&mut self) -> Result<Value, SyntaxError> {
+        let Value::Array(items) = self.any()? else { return Ok(Value::Null) };
+        let bytes: Option<Vec<u8>> = items.iter().map(|item| u8::try_from(item.as_u64()?).ok()).collect();
+        match bytes {
+            Some(bytes) => return Ok(Value::String(base64(&bytes))),
+            None => self.type_error("array", "[]uint8"),
+        }
+        Ok(Value::Null)
     }
 
     fn scalar(&mut self, scalar: Scalar, go: &str, token: Token) -> Result<Value, SyntaxError> {

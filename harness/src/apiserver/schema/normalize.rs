@@ -20,6 +20,38 @@ impl Schema {
         }
     }
 
+    /// Brings `value`, of the root type, into the form that it has once it was stored as protobuf, which does not tell
+    /// empty lists and maps from missing ones, nor missing bytes from empty ones.
+    pub fn forget_emptiness(&self, value: &mut Value) {
+        if !self.structural {
+            self.forget_emptiness_at(self.root(), value);
+        }
+    }
+
+    fn forget_emptiness_at(&self, ty: TypeRef, value: &mut Value) {
+        match (self.shape(ty), value) {
+            (Shape::Struct(shape), Value::Object(map)) => {
+                for (name, value) in map {
+                    let Some(field) = shape.field(name) else { continue };
+                    let shown = field.emit == Emit::Always;
+                    match value {
+                        Value::Array(items) if items.is_empty() && shown => *value = Value::Null,
+                        Value::Array(_) | Value::Object(_) => self.forget_emptiness_at(field.ty, value),
+                        _ => {}
+                    }
+                }
+            }
+            (Shape::List(list), Value::Array(items)) => {
+                items.iter_mut().for_each(|item| self.forget_emptiness_at(list.items, item));
+            }
+            (Shape::Map(shape), Value::Object(map)) => {
+                map.values_mut().for_each(|value| self.forget_emptiness_at(shape.values, value));
+            }
+            (Shape::Scalar(Scalar::Bytes), value @ Value::Null) => *value = Value::String(String::new()),
+            _ => {}
+        }
+    }
+
     fn normalize_at(&self, ty: TypeRef, value: &mut Value) {
         match (self.shape(ty), value) {
             (Shape::Struct(shape), Value::Object(map)) => self.normalize_struct(shape, map),

@@ -116,3 +116,21 @@ fn every_field_is_found_by_its_name_and_by_no_other() {
         }
     }
 }
+
+#[rstest]
+#[case::rules("io.k8s.api.rbac.v1.Role", json!({"rules": []}), json!({"rules": null}))]
+#[case::nested("io.k8s.api.core.v1.LimitRange", json!({"spec": {"limits": []}}), json!({"spec": {"limits": null}}))]
+#[case::bytes("io.k8s.api.core.v1.Secret", json!({"data": {"a": null}}), json!({"data": {"a": ""}}))]
+#[case::with_items("io.k8s.api.rbac.v1.Role", json!({"rules": [{"verbs": ["get"]}]}), json!({"rules": [{"verbs": ["get"]}]}))]
+fn what_is_stored_has_no_empty_lists(#[case] name: &str, #[case] mut value: Value, #[case] expected: Value) {
+    builtin(name).expect("known").forget_emptiness(&mut value);
+    assert_eq!(value, expected);
+}
+
+#[test]
+fn bytes_may_be_written_as_numbers() {
+    let schema = builtin("io.k8s.api.core.v1.Secret").expect("known");
+    let decoded = schema.decode(br#"{"data": {"a": [], "b": [104, 105]}}"#).expect("fits");
+    assert_eq!(decoded.value["data"], json!({"a": "", "b": "aGk="}));
+    assert!(schema.decode(br#"{"data": {"a": [256]}}"#).is_err());
+}

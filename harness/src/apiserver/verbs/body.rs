@@ -57,6 +57,9 @@ pub(crate) fn format_of(content_type: &str, body: &[u8], kind: &str) -> Result<F
     if content_type.is_empty() {
         return Ok(Format::Json);
     }
+    if !has_parameters(content_type) {
+        return Err(Status::unsupported_media_type(&MEDIA_TYPES));
+    }
     match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
         "application/json" => Ok(Format::Json),
         "application/yaml" => Ok(Format::Yaml),
@@ -68,6 +71,14 @@ pub(crate) fn format_of(content_type: &str, body: &[u8], kind: &str) -> Result<F
         }
         _ => Err(Status::unsupported_media_type(&MEDIA_TYPES)),
     }
+}
+
+/// Whether all behind a media type's name are parameters.
+fn has_parameters(content_type: &str) -> bool {
+    let mut rest = content_type.split(';').skip(1).map(str::trim).collect::<Vec<_>>();
+    // One semicolon may stand at the end.
+    rest.pop_if(|last| last.is_empty());
+    rest.iter().all(|part| part.split_once('=').is_some_and(|(name, value)| !name.is_empty() && !value.is_empty()))
 }
 
 fn unrecognized(kind: &str, why: &str, body: &[u8]) -> Status {
@@ -343,8 +354,7 @@ impl Scope<'_> {
         let decoded = decoded.map_err(|error| if error.too_deep() { deep(&error) } else { wrong(&error.message) })?;
         let (mut object, mut strict) = (decoded.value, decoded.strict);
         if self.is_custom() && wanted == self.kind.kind {
-            // What pruning finds comes in the order of the paths.
-            strict.sort_unstable();
+            strict.sort_by_cached_key(|what| (order_of_complaint(what), what.clone()));
             if let Some(metadata) = object.get("metadata").filter(|metadata| metadata.is_object())
                 && let Some(schema) = schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
             {
@@ -406,7 +416,7 @@ impl Scope<'_> {
     /// Why an object of another kind is refused.
     pub(crate) fn foreign_kind(&self, kind: &str, api_version: &str) -> String {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        if self.server.registry().by_kind(group, version, kind).is_none() {
+        if !self.server.registry().knows(group, version, kind) {
             return unregistered(kind, api_version);
         }
         let own = match self.path.subresource.as_str() {
@@ -431,7 +441,7 @@ impl Scope<'_> {
     ) -> Status {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let retired = RETIRED.contains(&(api_version, kind));
-        if !retired && self.server.registry().by_kind(group, version, kind).is_none() {
+        if !retired && !self.server.registry().knows(group, version, kind) {
             return wrong(&unregistered(kind, api_version));
         }
         Status::bad_request(format!(
@@ -658,6 +668,17 @@ impl ListPieces {
     }
 }
 
+/// The order in which the reader of custom resources complains: of what stands twice, then of the metadata, then of what
+/// pruning finds, last of the metadata of embedded objects.
+fn order_of_complaint(what: &str) -> u8 {
+    match what.strip_prefix("unknown field \"") {
+        None => 0,
+        Some(field) if field.starts_with("metadata.") => 1,
+        Some(field) if field.contains(".metadata.") => 3,
+        Some(_) => 2,
+    }
+}
+
 fn unregistered(kind: &str, api_version: &str) -> String {
     format!(
         "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
@@ -734,6 +755,21 @@ mod tests {
             1 => (100..140_usize).prop_map(|depth| format!("{{\"x\":{}{}}}", "[".repeat(depth), "]".repeat(depth))),
             1 => Just("null".to_owned()),
         ]
+    }
+
+    #[test]
+    fn content_types_end_with_parameters() {
+        for fine in ["application/json", "application/json; charset=utf-8", "application/json;"] {
+            assert!(has_parameters(fine), "{fine}");
+        }
+        assert!(!has_parameters("application/json;;"));
+    }
+
+    #[test]
+    fn complaints_about_embedded_metadata_come_last() {
+        let mut what = ["emb.metadata.a", "junk", "metadata.z"].map(|field| format!("unknown field \"{field}\""));
+        what.sort_by_cached_key(|what| order_of_complaint(what));
+        assert_eq!(what, ["metadata.z", "junk", "emb.metadata.a"].map(|field| format!("unknown field \"{field}\"")));
     }
 
     proptest! {

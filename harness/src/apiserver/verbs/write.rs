@@ -123,6 +123,7 @@ impl Scope<'_> {
                 return Err(exists(&existing));
             }
             lifecycle::metadata_mut(&mut object).remove("resourceVersion");
+            self.forget_emptiness(&mut object);
             return Ok(Written::Shown { object, created: true });
         }
         let (draft, object) = self.draft(object)?;
@@ -138,12 +139,20 @@ impl Scope<'_> {
     }
 
     /// The object made ready to be stored, and as it is stored, unless it is too large for that.
-    fn draft(&self, object: Value) -> Result<(Draft, Value), Status> {
+    fn draft(&self, mut object: Value) -> Result<(Draft, Value), Status> {
+        self.forget_emptiness(&mut object);
         let (draft, object) = draft_of(&self.kind, object);
         if draft.size() > OBJECT_MAX {
             return Err(Status::raw_error("etcdserver: request is too large"));
         }
         Ok((draft, object))
+    }
+
+    /// Everything but definitions is stored as protobuf, which has no empty lists.
+    fn forget_emptiness(&self, object: &mut Value) {
+        if self.kind.group != "apiextensions.k8s.io" {
+            self.schema().forget_emptiness(object);
+        }
     }
 
     fn already_exists(&self, existing: &Stored, name: &str, generated: bool) -> Status {
@@ -226,6 +235,8 @@ impl Scope<'_> {
                 return Ok(Written::Shown { object: new, created: false });
             }
             if rules.dry_run {
+                let mut new = new;
+                self.forget_emptiness(&mut new);
                 return Ok(Written::Shown { object: new, created: false });
             }
             let (draft, new) = self.draft(new)?;
