@@ -34,6 +34,24 @@ impl CustomColumns {
         Self { columns: declared.iter().map(CustomColumn::parse).collect() }
     }
 
+    /// The columns of the Scale of a custom resource.
+    pub fn of_scale() -> Self {
+        let replicas = |name: &str, description: &str, path: &str| CustomColumn {
+            name: name.to_owned(),
+            kind: "integer".to_owned(),
+            description: description.to_owned(),
+            path: JsonPath::parse(path).unwrap_or_default(),
+            ..CustomColumn::age()
+        };
+        Self {
+            columns: vec![
+                replicas("Desired", "Number of desired replicas", ".spec.replicas"),
+                replicas("Available", "Number of actual replicas", ".status.replicas"),
+                CustomColumn::age(),
+            ],
+        }
+    }
+
     pub(super) fn definitions(&self) -> Vec<Value> {
         let own = self.columns.iter().map(|c| definition(&c.name, &c.kind, &c.format, &c.description, c.priority));
         std::iter::once(column::NAME.definition()).chain(own).collect()

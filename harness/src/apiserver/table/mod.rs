@@ -77,9 +77,9 @@ pub fn printer_of(kind: &Kind) -> Cow<'_, Printer> {
     }
 }
 
-/// The printer of `Scale` objects, the subject of the `scale` subresource.
-pub fn scale_printer() -> Printer {
-    Printer::BuiltIn(core::SCALE)
+/// The printer of `Scale` objects, the subject of the `scale` subresource, in front of a custom resource or not.
+pub fn scale_printer(custom: bool) -> Printer {
+    if custom { Printer::Custom(custom::CustomColumns::of_scale()) } else { Printer::BuiltIn(core::SCALE) }
 }
 
 fn built_in(group: &str, plural: &str) -> &'static [Column] {

@@ -13,7 +13,7 @@ use crate::apiserver::identity::{Claims, ISSUER};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::lifecycle;
-use crate::apiserver::managedfields::{self, Write};
+use crate::apiserver::managedfields::{self, BEFORE_FIRST_APPLY, Write};
 use crate::apiserver::patch::{self, PatchType};
 use crate::apiserver::request::{Reply, ResourcePath};
 use crate::apiserver::schema;
@@ -128,7 +128,8 @@ impl Scope<'_> {
             return match negotiated.transform {
                 Some((Transform::Table, version)) => {
                     let rendering = self.rendering(version)?;
-                    let table = table::table_of_object(&table::scale_printer(), &shown, &rendering, true);
+                    let table =
+                        table::table_of_object(&table::scale_printer(self.is_custom()), &shown, &rendering, true);
                     Ok(encode(200, &table, negotiated.media))
                 }
                 Some((Transform::PartialObjectMetadata, version)) => {
@@ -200,8 +201,9 @@ impl Scope<'_> {
         let written = self.guaranteed_update(Part::Whole, &rules, &mut |old| {
             let old = old.ok_or_else(|| self.not_found(&self.path.name))?;
             let force = options.force.unwrap_or(false);
+            let before = self.with_owned_replicas(old)?;
             let mut new = self
-                .apply_config(Some(old), config.clone(), &options.field_manager, force)
+                .apply_config(Some(&before), config.clone(), &options.field_manager, force)
                 .map_err(|refusal| in_terms_of_scales(refusal, &self.kind.api_version()))?;
             if self.scale_paths().is_none() && self.replicas_are_owned(old) && !self.replicas_are_owned(&new) {
                 // The last owner let go: a Scale without replicas asks for none, not for the default.
@@ -270,10 +272,33 @@ impl Scope<'_> {
         self.scale_paths().is_none() && count(old) != 0 && count(wanted) == 0
     }
 
+    /// The object that the apply of a Scale begins with: replicas that nobody owns were there before the first apply.
+    fn with_owned_replicas(&self, object: &Value) -> Result<Value, Status> {
+        let mut object = object.clone();
+        if self.replicas_are_owned(&object) || self.scale_of(&object)?.pointer("/spec/replicas").is_none() {
+            return Ok(object);
+        }
+        let mut fields = json!({});
+        for step in self.replicas_path().rsplit('.').filter(|step| !step.is_empty()) {
+            fields = json!({format!("f:{step}"): fields});
+        }
+        let entry = json!({
+            "manager": BEFORE_FIRST_APPLY, "operation": "Update", "apiVersion": self.kind.api_version(),
+            "subresource": "scale", "fieldsType": "FieldsV1", "fieldsV1": fields,
+        });
+        let entries = lifecycle::metadata_mut(&mut object).entry("managedFields").or_insert_with(|| json!([]));
+        entries.as_array_mut().into_iter().for_each(|entries| entries.push(entry.clone()));
+        Ok(object)
+    }
+
+    /// Where the replicas behind the Scale stand.
+    fn replicas_path(&self) -> String {
+        self.scale_paths().map_or_else(|| ".spec.replicas".to_owned(), |paths| paths.spec_replicas)
+    }
+
     /// Whether anybody owns the field behind the Scale: if not, scaling gains no ownership either.
     fn replicas_are_owned(&self, object: &Value) -> bool {
-        let path = self.scale_paths().map_or_else(|| ".spec.replicas".to_owned(), |paths| paths.spec_replicas);
-        let pointer = path.replace('.', "/f:");
+        let pointer = self.replicas_path().replace('.', "/f:");
         let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
         entries.is_some_and(|entries| entries.iter().any(|entry| entry["fieldsV1"].pointer(&pointer).is_some()))
     }
