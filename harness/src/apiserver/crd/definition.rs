@@ -6,6 +6,7 @@ use super::schema_rules::validate_schema;
 use super::{names, text};
 use crate::apiserver::kinds::field::{BadValue, ErrorList, Path};
 use crate::apiserver::kinds::{Context, NameRule, Strategy, meta, names as rules};
+use crate::apiserver::status::go_quote;
 use crate::apiserver::table::custom::JsonPath;
 
 /// The strategy of definitions.
@@ -60,6 +61,16 @@ impl Strategy for Definition {
         validate_approval(object, &mut errors);
         validate_preserving(spec, &mut errors);
         errors
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        unknown_formats(&object["spec"]).into_iter().map(warn_of_format).collect()
+    }
+
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        let known = unknown_formats(&old["spec"]);
+        let added = unknown_formats(&new["spec"]).into_iter().filter(|format| !known.contains(format));
+        added.map(warn_of_format).collect()
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
@@ -366,15 +377,81 @@ fn validate_conversion(conversion: &Value, errors: &mut ErrorList) {
     }
 }
 
+fn warn_of_format(format: &str) -> String {
+    format!("unrecognized format {}", go_quote(format))
+}
+
+/// Formats in the schemas of the versions that nobody checks.
+fn unknown_formats(spec: &Value) -> Vec<&str> {
+    let mut found = Vec::new();
+    for version in spec["versions"].as_array().into_iter().flatten() {
+        schema_formats(&version["schema"]["openAPIV3Schema"], &mut found);
+    }
+    found
+}
+
+fn schema_formats<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
+    let format = text(schema, "format");
+    let known = match text(schema, "type") {
+        "" | "string" => FORMATS.contains(&&*format.replace('-', "")),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
+    };
+    if !format.is_empty() && !known {
+        found.push(format);
+    }
+    for part in ["items", "not", "additionalProperties"] {
+        if schema[part].is_object() {
+            schema_formats(&schema[part], found);
+        }
+    }
+    for part in ["allOf", "anyOf", "oneOf"] {
+        schema[part].as_array().into_iter().flatten().for_each(|schema| schema_formats(schema, found));
+    }
+    schema["properties"].as_object().into_iter().flatten().for_each(|(_, schema)| schema_formats(schema, found));
+}
+
+/// Formats of texts that are checked, without their dashes.
+const FORMATS: [&str; 26] = [
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "k8sshortname",
+    "k8slongname",
+];
+
 fn validate_names(names: &Value, errors: &mut ErrorList) {
     for field in ["plural", "singular", "kind", "listKind"] {
         if text(names, field).is_empty() {
             errors.required(&Path::new(&format!("spec.names.{field}")), "");
         }
     }
-    let mut label = |field: &str, value: &str, mixed_case: bool| {
+    let label = |errors: &mut ErrorList, field: &str, value: &str, mixed_case: bool| {
         let malformed = rules::dns1035_label(&if mixed_case { value.to_lowercase() } else { value.to_owned() });
-        if !value.is_empty() && !malformed.is_empty() {
+        // Only names in lists may not be empty.
+        if (!value.is_empty() || field.ends_with(']')) && !malformed.is_empty() {
             let prefix = if mixed_case { "may have mixed case, but should otherwise match: " } else { "" };
             errors.invalid(
                 &Path::new(&format!("spec.names.{field}")),
@@ -383,18 +460,18 @@ fn validate_names(names: &Value, errors: &mut ErrorList) {
             );
         }
     };
-    label("plural", text(names, "plural"), false);
-    label("singular", text(names, "singular"), false);
-    label("kind", text(names, "kind"), true);
-    label("listKind", text(names, "listKind"), true);
-    for list in ["shortNames", "categories"] {
-        for (index, name) in names[list].as_array().into_iter().flatten().filter_map(Value::as_str).enumerate() {
-            label(&format!("{list}[{index}]"), name, false);
-        }
-    }
+    label(errors, "plural", text(names, "plural"), false);
+    label(errors, "singular", text(names, "singular"), false);
+    label(errors, "kind", text(names, "kind"), true);
+    label(errors, "listKind", text(names, "listKind"), true);
     let kind = text(names, "kind");
-    if !kind.is_empty() && kind == text(names, "listKind") {
-        errors.invalid(&Path::new("spec.names.listKind"), kind, "kind and listKind may not be the same");
+    for list in ["shortNames", "categories"] {
+        if list == "categories" && !kind.is_empty() && kind == text(names, "listKind") {
+            errors.invalid(&Path::new("spec.names.listKind"), kind, "kind and listKind may not be the same");
+        }
+        for (index, name) in names[list].as_array().into_iter().flatten().filter_map(Value::as_str).enumerate() {
+            label(errors, &format!("{list}[{index}]"), name, false);
+        }
     }
 }
 
@@ -535,12 +612,23 @@ mod tests {
     #[case("/spec/versions/1/schema/openAPIV3Schema/properties/spec/type", json!("foo"), "Unsupported value: \"foo\"")]
     #[case("/spec/versions/1/subresources/scale/specReplicasPath", json!("spec.replicas"), "must be a simple json path starting with .")]
     #[case("/spec/versions/1/additionalPrinterColumns/0/type", json!("bad"), "must be one of boolean,date,integer,number,string")]
+    #[case("/spec/names/shortNames", json!([""]), "spec.names.shortNames[0]: Invalid value: \"\": a DNS-1035 label")]
     #[case("/spec/names/kind", json!("a b"), "may have mixed case, but should otherwise match: ")]
     fn bad_definitions(#[case] pointer: &str, #[case] value: Value, #[case] expected: &str) {
         let mut object = widgets();
         *object.pointer_mut(pointer).unwrap() = value;
         let found = errors(&object);
         assert!(found.iter().any(|error| error.contains(expected)), "{found:?}");
+    }
+
+    #[test]
+    fn formats_that_nobody_checks_are_warned_about_once() {
+        let mut object = widgets();
+        let format = "/spec/versions/1/schema/openAPIV3Schema/properties/spec";
+        object.pointer_mut(format).unwrap()["properties"] =
+            json!({"a": {"type": "string", "format": "bogus"}, "b": {"type": "string", "format": "date-time"}});
+        assert_eq!(Definition.warnings_on_create(&object), ["unrecognized format \"bogus\""]);
+        assert_eq!(Definition.warnings_on_update(&object, &object), Vec::<String>::new());
     }
 
     #[test]

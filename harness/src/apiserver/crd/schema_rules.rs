@@ -10,6 +10,7 @@ use crate::apiserver::kinds::field::{BadValue, ErrorList, Path};
 /// Deepest schema that is looked at.
 const MAX_DEPTH: usize = 100;
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
+const UNSUPPORTED: [&str; 6] = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
@@ -31,6 +32,10 @@ pub(super) fn validate_schema(schema: &Value, path: &str, errors: &mut ErrorList
         errors.forbidden(&Path::new(&format!("{path}.nullable")), "nullable cannot be true at the root");
     }
     let mut structure = ErrorList::new();
+    if !is_readable(schema, 0) {
+        supported(schema, path, 0, errors);
+        return;
+    }
     structural(schema, Level::Root, path, 0, &mut structure);
     complete_all(schema, path, 0, &mut structure);
     if structure.is_empty() {
@@ -45,6 +50,17 @@ pub(super) fn validate_schema(schema: &Value, path: &str, errors: &mut ErrorList
     if sound && errors.len() == before {
         cel::check_schema(schema, path, errors);
     }
+}
+
+/// Whether a schema can be read as a structural one at all: if not, upstream keeps quiet about its structure.
+fn is_readable(schema: &Value, depth: usize) -> bool {
+    let unsupported = UNSUPPORTED.iter().any(|field| is_set(schema, field));
+    let parts = ["items", "not", "additionalProperties"].into_iter().map(|field| &schema[field]);
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|field| items(schema, field).map(|(_, part)| part));
+    let mut all = parts.chain(lists).chain(properties(schema).map(|(_, part)| part));
+    depth > MAX_DEPTH
+        || !schema.is_object()
+        || (!unsupported && !schema["items"].is_array() && all.all(|part| is_readable(part, depth + 1)))
 }
 
 fn flag(schema: &Value, field: &str) -> bool {
@@ -328,7 +344,10 @@ fn supported(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
     if !kind.is_empty() && !TYPES.contains(&kind) {
         errors.not_supported(&Path::new(&at("type")), kind, TYPES);
     }
-    for field in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
+    if schema["items"].is_array() {
+        errors.forbidden(&Path::new(&at("items")), "items must be a schema object and not an array");
+    }
+    for field in UNSUPPORTED {
         if is_set(schema, field) {
             errors.forbidden(&Path::new(&at(field)), format!("{field} is not supported"));
         }
@@ -504,6 +523,8 @@ mod tests {
     #[case(json!({"type": "string", "enum": ["x"], "default": "y"}), "s.properties[a].default: Unsupported value: \"y\": supported values: \"x\"")]
     #[case(json!({"type": "string", "$ref": "#/x"}), "s.properties[a].$ref: Forbidden: $ref is not supported")]
     #[case(json!({"type": "string", "pattern": "["}), "s.properties[a].pattern: Invalid value: \"[\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ]: `[`")]
+    #[case(json!({"$ref": "#/x"}), "s.properties[a].$ref: Forbidden: $ref is not supported")]
+    #[case(json!({"type": "array", "items": [{"type": "string"}]}), "s.properties[a].items: Forbidden: items must be a schema object and not an array")]
     #[case(json!({"type": "array"}), "s.properties[a].items: Required value: must be specified")]
     #[case(json!({"type": "array", "x-kubernetes-list-type": "bad", "items": {"type": "string"}}),
         "s.properties[a].x-kubernetes-list-type: Unsupported value: \"bad\": supported values: \"atomic\", \"set\", \"map\"")]

@@ -140,8 +140,8 @@ impl Strategy for Custom {
         }
         errors.append(meta::validate(object, self.namespaced, NameRule::Subdomain, &Path::new("metadata")));
         errors.append(validate::validate(&self.own.schema, object, ""));
-        self.judge(object, None, &mut errors);
         self.scale_errors(object, true, &mut errors);
+        self.judge(object, None, &mut errors);
         errors
     }
 
@@ -158,9 +158,11 @@ impl Strategy for Custom {
         if !errors.is_empty() {
             return errors;
         }
+        // Upstream looks at the metadata of custom resources a second time.
+        errors.append(meta::validate_update(new, old, &Path::new("metadata")));
         errors.append(validate::validate(&self.own.schema, new, ""));
-        self.judge(new, Some(old), &mut errors);
         self.scale_errors(new, true, &mut errors);
+        self.judge(new, Some(old), &mut errors);
         errors
     }
 
@@ -180,11 +182,12 @@ impl Strategy for Custom {
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.type_errors(new);
+        errors.append(meta::validate_update(new, old, &Path::new("metadata")));
         if let (Some(schema), Some(status)) = (self.own.schema.pointer("/properties/status"), new.get("status")) {
             errors.append(validate::validate(schema, status, "").below("status"));
         }
-        self.judge(new, Some(old), &mut errors);
         self.scale_errors(new, false, &mut errors);
+        self.judge(new, Some(old), &mut errors);
         errors
     }
 

@@ -4,6 +4,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use crate::apiserver::kinds::field::{Error, ErrorList, Path, go_json};
+use crate::apiserver::kinds::names;
 
 /// Deepest value that is looked at; deeper ones are refused by the body's reader.
 const MAX_DEPTH: usize = 200;
@@ -22,11 +23,7 @@ fn embedded(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
     match value {
         Value::Object(fields) => {
             if flag(schema, "x-kubernetes-embedded-resource") {
-                for field in ["apiVersion", "kind"] {
-                    if fields.get(field).is_none_or(|value| value.as_str().is_some_and(str::is_empty)) {
-                        errors.required(&path(&child(name, field)), "");
-                    }
-                }
+                embedded_type(fields, name, errors);
             }
             for (field, value) in fields {
                 let known = schema.get("properties").and_then(|known| known.get(field));
@@ -44,6 +41,33 @@ fn embedded(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
             }
         }
         _ => {}
+    }
+}
+
+/// The version and kind of an object inside of another.
+fn embedded_type(fields: &Map<String, Value>, name: &str, errors: &mut ErrorList) {
+    for field in ["apiVersion", "kind"] {
+        let at = child(name, field);
+        let Some(value) = fields.get(field) else {
+            errors.required(&path(&at), "");
+            continue;
+        };
+        let why = match value.as_str() {
+            None => "must be a string".to_owned(),
+            Some("") => "must not be empty".to_owned(),
+            Some(version) if field == "apiVersion" && version.matches('/').count() > 1 => {
+                format!("unexpected GroupVersion string: {version}")
+            }
+            Some(kind) if field == "kind" => {
+                let malformed = names::dns1035_label(&kind.to_lowercase());
+                if malformed.is_empty() {
+                    continue;
+                }
+                format!("may have mixed case, but should otherwise match: {}", malformed.join(","))
+            }
+            Some(_) => continue,
+        };
+        errors.invalid(&path(&at), value, why);
     }
 }
 
@@ -474,6 +498,8 @@ mod tests {
     #[case(json!({"type": "string", "pattern": "^[a-z]+$"}), json!("A"), &["f: Invalid value: \"A\": f in body should match '^[a-z]+$'"])]
     #[case(json!({"type": "object", "required": ["a"]}), json!({}), &["f.a: Required value"])]
     #[case(json!({"type": "string", "nullable": true}), json!(null), &[])]
+    #[case(json!({"type": "object", "x-kubernetes-embedded-resource": true}), json!({"apiVersion": "a/b/c", "kind": ""}),
+        &["f.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c", "f.kind: Invalid value: \"\": must not be empty"])]
     #[case(json!({"type": "array", "items": {"type": "integer"}}), json!([1, "x"]), &["f[1]: Invalid value: \"string\": f[1] in body must be of type integer: \"string\""])]
     #[case(json!({"type": "object", "additionalProperties": {"type": "string"}}), json!({"k": 1}),
         &["f.k: Invalid value: \"integer\": f.k in body must be of type string: \"integer\""])]
