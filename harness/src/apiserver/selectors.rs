@@ -416,7 +416,10 @@ impl FieldSelector {
                 field => kind.selectable.iter().any(|known| known.label == field),
             };
             if !known {
-                return Err(if has_own_labels(kind) {
+                return Err(if &*kind.group == "batch" && &*kind.plural == "jobs" {
+                    let label = super::status::go_quote(&term.field);
+                    format!("field label {label} not supported for Job")
+                } else if has_own_labels(kind) {
                     format!("field label not supported: {}", term.field)
                 } else {
                     format!(

@@ -20,7 +20,7 @@ use super::workloads::{
     statefulset::StatefulSet,
 };
 use super::{CREATE_ONLY, Kind, NameRule};
-use super::{autoscaler, bounds, claims};
+use super::{autoscaler, batch, bounds, claims};
 
 /// All built-in kinds, groups and versions in discovery's order.
 pub fn kinds() -> Vec<Kind> {
@@ -214,7 +214,10 @@ fn apiregistration_group() -> Vec<Builder> {
         .categories(&["api-extensions"])
         .status()
         .hash("InPBPD7+PqM=")
-        .rules(Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW }),
+        .rules(WithDefaults::new(
+            Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW },
+            stored::api_service,
+        )),
     ]
 }
 
@@ -376,10 +379,13 @@ fn batch_group() -> Vec<Builder> {
             .categories(&["all"])
             .status()
             .hash("sd5LIXh4Fjs=")
-            .rules(WithDefaults::new(
-                Generic { generation: Generation::Spec, status: true, ..Generic::NEW },
-                stored::cron_job,
-            )),
+            .rules(
+                WithDefaults::new(
+                    Generic { generation: Generation::Spec, status: true, ..Generic::NEW },
+                    stored::cron_job,
+                )
+                .checked(batch::cron_job),
+            ),
         resource("batch", "v1", "jobs", "Job", "io.k8s.api.batch.v1.Job")
             .categories(&["all"])
             .status()
@@ -413,7 +419,10 @@ fn networking_group() -> Vec<Builder> {
         resource("networking.k8s.io", "v1", "ingressclasses", "IngressClass", "io.k8s.api.networking.v1.IngressClass")
             .cluster()
             .hash("l/iqIbDgFyQ=")
-            .rules(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }),
+            .rules(WithDefaults::new(
+                Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW },
+                stored::ingress_class,
+            )),
         resource("networking.k8s.io", "v1", "ingresses", "Ingress", "io.k8s.api.networking.v1.Ingress")
             .short(&["ing"])
             .status()
@@ -497,7 +506,10 @@ fn storage_group() -> Vec<Builder> {
         resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", "io.k8s.api.storage.v1.CSIDriver")
             .cluster()
             .hash("hL6j/rwBV5w=")
-            .rules(Generic { unconditional: false, namespaced: false, ..Generic::NEW }),
+            .rules(WithDefaults::new(
+                Generic { unconditional: false, namespaced: false, ..Generic::NEW },
+                stored::csi_driver,
+            )),
         resource("storage.k8s.io", "v1", "csinodes", "CSINode", "io.k8s.api.storage.v1.CSINode")
             .cluster()
             .hash("Pe62DkZtjuo=")
@@ -749,6 +761,9 @@ fn flowcontrol_group() -> Vec<Builder> {
         .cluster()
         .status()
         .hash("Kir5PVfvNeI=")
-        .rules(Generic { generation: Generation::Spec, status: true, namespaced: false, ..Generic::NEW }),
+        .rules(WithDefaults::new(
+            Generic { generation: Generation::Spec, status: true, namespaced: false, ..Generic::NEW },
+            stored::priority_level,
+        )),
     ]
 }

@@ -341,7 +341,7 @@ fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for owner in owners {
         let (api_version, kind) = (text(owner, "apiVersion"), text(owner, "kind"));
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        if version.is_empty() {
+        if version.is_empty() || version.contains('/') {
             errors.invalid(&path.child("apiVersion"), api_version, "version must not be empty");
         }
         for field in ["kind", "name", "uid"] {

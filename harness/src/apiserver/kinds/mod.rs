@@ -15,6 +15,7 @@
 //! Nothing here imports the production controllers.
 
 mod autoscaler;
+mod batch;
 mod bounds;
 mod builder;
 pub mod builtin;

@@ -119,6 +119,11 @@ impl Strategy for Node {
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
         meta::keep_field(new, old, "status");
+        if old.pointer("/spec/configSource").is_none()
+            && let Some(spec) = meta::object_at(new, "spec")
+        {
+            spec.remove("configSource");
+        }
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::field::{ErrorList, Path};
 use super::generic::{Generation, Generic};
 use super::pod::defaults as pod_defaults;
-use super::{Context, NameRule, Strategy, meta};
+use super::{Context, NameRule, Strategy, batch, meta};
 
 const METADATA: Path<'static> = Path::new("metadata");
 
@@ -165,7 +165,7 @@ fn job(map: &mut Map<String, Value>) {
         spec.insert("completions".to_owned(), 1.into());
     }
     value_default(spec, "parallelism", 1);
-    value_default(spec, "backoffLimit", 6);
+    batch::failures(spec);
     value_default(spec, "completionMode", "NonIndexed");
     value_default(spec, "suspend", false);
     value_default(spec, "manualSelector", false);
@@ -234,7 +234,10 @@ impl Strategy for Job {
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
-        JOB.validate(object)
+        let mut errors = JOB.validate(object);
+        errors.append(batch::job(object));
+        errors.append(batch::indexed_name(object));
+        errors
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
@@ -242,7 +245,9 @@ impl Strategy for Job {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        JOB.validate_update(new, old)
+        let mut errors = JOB.validate_update(new, old);
+        errors.append(batch::job_update(new, old));
+        errors
     }
 
     fn orphans_by_default(&self) -> bool {
@@ -276,6 +281,46 @@ pub(super) fn endpoint_slice(map: &mut Map<String, Value>) {
     for port in each(map, "ports") {
         value_default(port, "name", "");
         text_default(port, "protocol", "TCP");
+    }
+}
+
+/// `CSIDriver`.
+pub(super) fn csi_driver(map: &mut Map<String, Value>) {
+    let Some(spec) = at(map, "spec") else { return };
+    value_default(spec, "attachRequired", true);
+    for field in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
+        value_default(spec, field, false);
+    }
+    value_default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+    if meta::is_empty(spec.get("volumeLifecycleModes")) {
+        spec.insert("volumeLifecycleModes".to_owned(), json!(["Persistent"]));
+    }
+}
+
+/// `IngressClass`.
+pub(super) fn ingress_class(map: &mut Map<String, Value>) {
+    if let Some(parameters) = inner(map, "spec").and_then(|spec| inner(spec, "parameters")) {
+        value_default(parameters, "scope", "Cluster");
+    }
+}
+
+/// `PriorityLevelConfiguration`.
+pub(super) fn priority_level(map: &mut Map<String, Value>) {
+    let Some(spec) = inner(map, "spec") else { return };
+    if let Some(limited) = inner(spec, "limited") {
+        value_default(limited, "nominalConcurrencyShares", 30);
+        value_default(limited, "lendablePercent", 0);
+    }
+    if let Some(exempt) = inner(spec, "exempt") {
+        value_default(exempt, "nominalConcurrencyShares", 0);
+        value_default(exempt, "lendablePercent", 0);
+    }
+}
+
+/// `APIService`.
+pub(super) fn api_service(map: &mut Map<String, Value>) {
+    if let Some(service) = inner(map, "spec").and_then(|spec| inner(spec, "service")) {
+        value_default(service, "port", 443);
     }
 }
 

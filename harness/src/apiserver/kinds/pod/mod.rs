@@ -23,6 +23,18 @@ use super::selector::array;
 use super::{Context, Strategy, meta, names, time};
 use crate::apiserver::status::Status;
 
+/// A template as upstream shows it in `Invalid value`.
+pub(super) fn template_text(template: &Value) -> String {
+    let metadata = template.get("metadata").unwrap_or(&Value::Null);
+    let fields = ["name", "generateName", "namespace", "labels", "annotations", "finalizers"];
+    let shown = fields.iter().filter_map(|field| {
+        let value = metadata.get(*field).filter(|value| !meta::is_empty(Some(value)))?;
+        Some(format!("\"{field}\":{},", crate::apiserver::field::go_json(value)))
+    });
+    let spec = dump::compact("PodSpec", template.get("spec").unwrap_or(&Value::Null));
+    format!("{{{}\"Spec\":{spec}}}", shown.collect::<String>())
+}
+
 /// Rules of pods.
 #[derive(Debug, Clone, Copy)]
 pub struct Pod;
