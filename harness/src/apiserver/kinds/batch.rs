@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::field::{BadValue, ErrorList, Path};
-use super::selector::{self, array};
+use super::selector;
 use super::{meta, names, pod};
 
 const SPEC: Path<'static> = Path::new("spec");

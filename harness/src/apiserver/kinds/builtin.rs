@@ -20,7 +20,7 @@ use super::workloads::{
     statefulset::StatefulSet,
 };
 use super::{CREATE_ONLY, Kind, NameRule};
-use super::{autoscaler, batch, bounds, claims};
+use super::{autoscaler, batch, bounds, claims, networking};
 
 /// All built-in kinds, groups and versions in discovery's order.
 pub fn kinds() -> Vec<Kind> {
@@ -419,18 +419,24 @@ fn networking_group() -> Vec<Builder> {
         resource("networking.k8s.io", "v1", "ingressclasses", "IngressClass", "io.k8s.api.networking.v1.IngressClass")
             .cluster()
             .hash("l/iqIbDgFyQ=")
-            .rules(WithDefaults::new(
-                Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW },
-                stored::ingress_class,
-            )),
+            .rules(
+                WithDefaults::new(
+                    Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW },
+                    stored::ingress_class,
+                )
+                .checked(networking::ingress_class),
+            ),
         resource("networking.k8s.io", "v1", "ingresses", "Ingress", "io.k8s.api.networking.v1.Ingress")
             .short(&["ing"])
             .status()
             .hash("39NQlfNR+bo=")
-            .rules(WithDefaults::new(
-                Generic { generation: Generation::Spec, status: true, ..Generic::NEW },
-                stored::ingress,
-            )),
+            .rules(
+                WithDefaults::new(
+                    Generic { generation: Generation::Spec, status: true, ..Generic::NEW },
+                    stored::ingress,
+                )
+                .checked(networking::ingress),
+            ),
         resource("networking.k8s.io", "v1", "ipaddresses", "IPAddress", "io.k8s.api.networking.v1.IPAddress")
             .cluster()
             .short(&["ip"])
@@ -445,7 +451,10 @@ fn networking_group() -> Vec<Builder> {
         )
         .short(&["netpol"])
         .hash("YpfwF18m1G8=")
-        .rules(WithDefaults::new(Generic { generation: Generation::Spec, ..Generic::NEW }, stored::network_policy)),
+        .rules(
+            WithDefaults::new(Generic { generation: Generation::Spec, ..Generic::NEW }, stored::network_policy)
+                .checked(networking::network_policy),
+        ),
         resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", "io.k8s.api.networking.v1.ServiceCIDR")
             .cluster()
             .status()
@@ -538,7 +547,10 @@ fn storage_group() -> Vec<Builder> {
         .cluster()
         .status()
         .hash("tJx/ezt6UDU=")
-        .rules(Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW }),
+        .rules(WithDefaults::new(
+            Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW },
+            stored::volume_attachment,
+        )),
         resource(
             "storage.k8s.io",
             "v1",

@@ -34,6 +34,8 @@ mod limits;
 pub mod meta;
 pub mod names;
 pub mod namespace;
+mod networking;
+
 pub mod node;
 pub mod pdb;
 pub mod pod;

@@ -297,6 +297,13 @@ pub(super) fn csi_driver(map: &mut Map<String, Value>) {
     }
 }
 
+/// `VolumeAttachment`.
+pub(super) fn volume_attachment(map: &mut Map<String, Value>) {
+    if let Some(status) = at(map, "status") {
+        value_default(status, "attached", false);
+    }
+}
+
 /// `IngressClass`.
 pub(super) fn ingress_class(map: &mut Map<String, Value>) {
     if let Some(parameters) = inner(map, "spec").and_then(|spec| inner(spec, "parameters")) {
