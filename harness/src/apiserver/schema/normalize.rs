@@ -42,10 +42,14 @@ impl Schema {
                 }
             }
             (Shape::List(list), Value::Array(items)) => {
-                items.iter_mut().for_each(|item| self.forget_emptiness_at(list.items, item));
+                for item in items {
+                    self.forget_emptiness_at(list.items, item);
+                }
             }
             (Shape::Map(shape), Value::Object(map)) => {
-                map.values_mut().for_each(|value| self.forget_emptiness_at(shape.values, value));
+                for value in map.values_mut() {
+                    self.forget_emptiness_at(shape.values, value);
+                }
             }
             (Shape::Scalar(Scalar::Bytes), value @ Value::Null) => *value = Value::String(String::new()),
             _ => {}

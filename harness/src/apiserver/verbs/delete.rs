@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::body::{Format, Shown, format_of, type_meta, yaml_to_json};
+use super::body::{Shown, type_meta, yaml_to_json};
+use super::media::{Format, format_of};
 use super::options::{DeleteOptions, ListOptions};
 use super::scope::Scope;
 use crate::apiserver::crd;

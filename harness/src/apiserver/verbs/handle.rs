@@ -371,6 +371,8 @@ impl Scope<'_> {
                 let written = self.create()?;
                 self.show(201, Shown::Written(&written), negotiated)
             }
+            // Reviews of a namespace have no route without one.
+            Method::POST if !self.kind.has_verb("list") => Err(Status::unknown_resource()),
             Method::DELETE if !everywhere => {
                 self.allow("deletecollection")?;
                 self.delete_collection()

@@ -13,6 +13,7 @@ mod handle;
 mod impersonation;
 mod log;
 mod manage;
+mod media;
 pub mod options;
 mod patch;
 mod proxy;

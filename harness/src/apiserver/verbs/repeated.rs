@@ -4,7 +4,7 @@
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
 
-use super::body::{Format, format_of};
+use super::media::{Format, format_of};
 use super::scope::Scope;
 
 impl Scope<'_> {
