@@ -23,7 +23,7 @@ pub(crate) const FLOOR: [&str; 18] = [
 ];
 
 /// Sees no first toleration: pods that some toleration keeps for a while or for ever. Those that go at once do so without it too.
-pub(crate) const TOLERATION: [&str; 52] = [
+pub(crate) const TOLERATION: [&str; 57] = [
     "taint-eviction/deadline-stays-when-taints-change[replaced-by-a-longer-one]",
     "taint-eviction/deadline-stays-when-taints-change[replaced-by-a-shorter-one]",
     "taint-eviction/deadline-stays-when-taints-change[shorter-one-added]",
@@ -31,6 +31,8 @@ pub(crate) const TOLERATION: [&str; 52] = [
     "taint-eviction/deadline-stays-when-tolerations-change[shorter]",
     "taint-eviction/default-tolerations-last-five-minutes[not-ready]",
     "taint-eviction/default-tolerations-last-five-minutes[own-20s]",
+    "taint-eviction/deleted-pod-ends-its-countdown[as-it-happens]",
+    "taint-eviction/deleted-pod-ends-its-countdown[while-the-watch-was-broken]",
     "taint-eviction/deletes-carry-the-uid[after-10s]",
     "taint-eviction/failing-eviction-starts-anew-with-a-new-taint",
     "taint-eviction/flapping-taint-kills-nobody",
@@ -53,6 +55,7 @@ pub(crate) const TOLERATION: [&str; 52] = [
     "taint-eviction/several-taints[one-forever]",
     "taint-eviction/several-taints[one-serves-both]",
     "taint-eviction/several-taints[order-does-not-matter]",
+    "taint-eviction/slow-write-leaves-no-timer-behind",
     "taint-eviction/start-on-tainted-nodes",
     "taint-eviction/successor-is-judged-for-itself",
     "taint-eviction/successor-that-tolerates-stays",
@@ -70,6 +73,8 @@ pub(crate) const TOLERATION: [&str; 52] = [
     "taint-eviction/toleration-shapes[exists]",
     "taint-eviction/toleration-shapes[forever-first-counts]",
     "taint-eviction/toleration-shapes[operator-left-out]",
+    "taint-eviction/toleration-that-comes-ends-the-countdown[another-one-in-front]",
+    "taint-eviction/toleration-that-comes-ends-the-countdown[time-taken-away]",
     "taint-eviction/untaint-cancels[at-the-last-moment]",
     "taint-eviction/untaint-cancels[late]",
     "taint-eviction/untaint-cancels[soon]",
@@ -79,7 +84,7 @@ pub(crate) const TOLERATION: [&str; 52] = [
 ];
 
 /// Sets no condition: wherever a pod is evicted that has none yet.
-pub(crate) const CONDITION: [&str; 81] = [
+pub(crate) const CONDITION: [&str; 87] = [
     "taint-eviction/a-held-pod-is-asked-again",
     "taint-eviction/an-identical-mark-is-not-repeated[another-reason]",
     "taint-eviction/an-identical-mark-is-not-repeated[set-back]",
@@ -88,6 +93,7 @@ pub(crate) const CONDITION: [&str; 81] = [
     "taint-eviction/any-pod-is-evicted[pending]",
     "taint-eviction/any-pod-is-evicted[succeeded]",
     "taint-eviction/any-pod-is-evicted[terminating]",
+    "taint-eviction/called-off-between-two-tries",
     "taint-eviction/crash-around-mark-and-delete[after-the-mark]",
     "taint-eviction/crash-around-mark-and-delete[before-the-delete]",
     "taint-eviction/crash-around-mark-and-delete[before-the-mark]",
@@ -101,6 +107,7 @@ pub(crate) const CONDITION: [&str; 81] = [
     "taint-eviction/default-tolerations-last-five-minutes[unreachable]",
     "taint-eviction/deletes-carry-the-uid[after-10s]",
     "taint-eviction/deletes-carry-the-uid[at-once]",
+    "taint-eviction/duplicate-env-and-ports",
     "taint-eviction/eviction-is-dropped-though-another-taint-stays[no-schedule]",
     "taint-eviction/eviction-is-dropped-though-another-taint-stays[prefer-no-schedule]",
     "taint-eviction/eviction-is-dropped-when-no-longer-due",
@@ -139,6 +146,7 @@ pub(crate) const CONDITION: [&str; 81] = [
     "taint-eviction/several-taints[one-serves-both]",
     "taint-eviction/several-taints[order-does-not-matter]",
     "taint-eviction/sixth-try",
+    "taint-eviction/slow-write-leaves-no-timer-behind",
     "taint-eviction/start-marks-each-pod-once",
     "taint-eviction/start-on-tainted-nodes",
     "taint-eviction/successor-is-judged-for-itself",
@@ -157,6 +165,9 @@ pub(crate) const CONDITION: [&str; 81] = [
     "taint-eviction/toleration-shapes[other-key]",
     "taint-eviction/toleration-shapes[other-value]",
     "taint-eviction/toleration-shapes[zero-seconds]",
+    "taint-eviction/unknown-operators-tolerate-nothing[greater]",
+    "taint-eviction/unknown-operators-tolerate-nothing[less]",
+    "taint-eviction/unknown-operators-tolerate-nothing[unknown]",
     "taint-eviction/untaint-too-late[at-the-very-instant]",
     "taint-eviction/untaint-too-late[two-seconds]",
     "taint-eviction/untolerated-is-immediate",
@@ -185,10 +196,13 @@ pub(crate) const QUARANTINE: [&str; 17] = [
 ];
 
 /// Has no hysteresis: where nodes go; growing clusters have no use for it.
-pub(crate) const HYSTERESIS: [&str; 7] = [
+pub(crate) const HYSTERESIS: [&str; 10] = [
     "ttl/between-the-bounds-history-decides[from-above]",
     "ttl/hysteresis-down",
-    "ttl/restart-forgets-the-history",
+    "ttl/restart-forgets-the-history[1900-nodes]",
+    "ttl/restart-forgets-the-history[475-nodes]",
+    "ttl/restart-forgets-the-history[95-nodes]",
+    "ttl/restart-forgets-the-history[950-nodes]",
     "ttl/shrink-under-a-boundary[1800-to-1799]",
     "ttl/shrink-under-a-boundary[450-to-449]",
     "ttl/shrink-under-a-boundary[90-to-89]",
