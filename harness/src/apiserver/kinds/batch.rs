@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::field::{BadValue, ErrorList, Path};
+use super::meta::{given, spec_of};
 use super::selector;
 use super::{meta, names, pod};
 
@@ -10,8 +11,6 @@ const SPEC: Path<'static> = Path::new("spec");
 
 /// Longest name of a cron job.
 const MAX_NAME: usize = 52;
-
-const NULL: Value = Value::Null;
 
 /// Numbers of a job that are not negative, in upstream's order.
 const COUNTS: [&str; 7] = [
@@ -23,14 +22,6 @@ const COUNTS: [&str; 7] = [
     "backoffLimitPerIndex",
     "maxFailedIndexes",
 ];
-
-fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
-    value.get(field).filter(|v| !v.is_null())
-}
-
-fn spec_of(object: &Value) -> &Value {
-    object.get("spec").unwrap_or(&NULL)
-}
 
 /// Defaults of a job's spec that depend on what else it says.
 pub(super) fn failures(spec: &mut Map<String, Value>) {
@@ -81,7 +72,7 @@ pub(super) fn job_update(new: &Value, old: &Value) -> ErrorList {
     }
     keep("selector");
     if before.get("suspend") != Some(&Value::Bool(true)) && now.get("template") != before.get("template") {
-        let shown = BadValue::Raw(pod::template_text(now.get("template").unwrap_or(&NULL)));
+        let shown = BadValue::Raw(pod::template_text(now.get("template").unwrap_or(&Value::Null)));
         errors.invalid(&SPEC.child("template"), shown, meta::IMMUTABLE);
     }
     let mut keep = |field: &str| meta::immutable(now.get(field), before.get(field), &SPEC.child(field), &mut errors);
@@ -118,7 +109,7 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             }
         }
     }
-    let template = spec.get("template").unwrap_or(&NULL);
+    let template = spec.get("template").unwrap_or(&Value::Null);
     let path = path.child("template");
     pod::validation::template(template, &path, errors);
     let policy = template.pointer("/spec/restartPolicy").and_then(Value::as_str).unwrap_or_default();
@@ -160,7 +151,7 @@ pub(super) fn cron_job(object: &Value) -> ErrorList {
     }
     let path = SPEC.child("jobTemplate");
     let path = path.child("spec");
-    let job = spec.pointer("/jobTemplate/spec").unwrap_or(&NULL);
+    let job = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
     job_spec(job, &path, &mut errors);
     if let Some(selector) = given(job, "selector") {
         let shown = BadValue::Raw(meta::selector_json(Some(selector)));

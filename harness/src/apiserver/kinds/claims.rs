@@ -3,15 +3,12 @@
 use serde_json::Value;
 
 use super::field::{ErrorList, Path};
+use super::meta::given;
 use super::quantity::Quantity;
 use super::selector::{self, array};
 use super::{meta, names, pod};
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-
-fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
-    value.get(field).filter(|v| !v.is_null())
-}
 
 /// Errors in a `PersistentVolumeClaim` beyond its metadata.
 pub(super) fn validate(claim: &Value) -> ErrorList {

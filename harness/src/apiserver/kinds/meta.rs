@@ -15,6 +15,16 @@ pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// The member `key`, unless it is missing or null.
+pub fn given<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    value.get(key).filter(|value| !value.is_null())
+}
+
+/// `spec`, null when missing.
+pub fn spec_of(object: &Value) -> &Value {
+    object.get("spec").unwrap_or(&Value::Null)
+}
+
 /// `metadata.name`.
 pub fn name(object: &Value) -> &str {
     object.get("metadata").map_or("", |m| text(m, "name"))

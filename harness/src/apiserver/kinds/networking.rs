@@ -5,18 +5,12 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::field::{BadValue, ErrorList, Path};
+use super::meta::{given, spec_of};
 use super::selector::{self, array};
+use super::service::is_cidr;
 use super::{meta, names};
 
 const SPEC: Path<'static> = Path::new("spec");
-
-fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
-    value.get(field).filter(|v| !v.is_null())
-}
-
-fn spec_of(object: &Value) -> &Value {
-    object.get("spec").unwrap_or(&Value::Null)
-}
 
 /// Errors in an `Ingress` beyond its metadata.
 pub(super) fn ingress(object: &Value) -> ErrorList {
@@ -238,16 +232,6 @@ fn policy_peer(peer: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if count > 0 {
         errors.forbidden(path, "may not specify both ipBlock and another peer");
     }
-}
-
-fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let most = match address.parse::<IpAddr>() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
 #[cfg(test)]

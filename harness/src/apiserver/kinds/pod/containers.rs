@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::volumes::Volumes;
 use crate::apiserver::field::{BadValue, Error, ErrorList, Path};
+use crate::apiserver::kinds::meta::given;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{meta, names};
 
@@ -12,10 +13,6 @@ pub(super) struct Surroundings<'a> {
     pub(super) spec: &'a Value,
     pub(super) volumes: &'a Volumes<'a>,
     pub(super) grace_period: Option<i64>,
-}
-
-fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
-    value.get(field).filter(|v| !v.is_null())
 }
 
 fn number(value: &Value, field: &str) -> i64 {

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::defaults::quantity_text;
 use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::kinds::meta::given;
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{meta, names};
@@ -28,10 +29,6 @@ const RESOURCES: &[&str] = &[
     "requests.ephemeral-storage",
     "requests.memory",
 ];
-
-fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
-    value.get(field).filter(|v| !v.is_null())
-}
 
 /// `env`.
 pub(super) fn variables(variables: &[Value], path: &Path<'_>, errors: &mut ErrorList) {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::apiserver::kinds::meta;
+use crate::apiserver::kinds::meta::given;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::status::go_quote;
 
@@ -26,10 +27,6 @@ fn files(holder: &Value, source: &str) -> Vec<File> {
 
 fn named(what: &str, holder: &Value, field: &str) -> String {
     format!("{what} {}", go_quote(meta::text(holder, field)))
-}
-
-fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
-    value.get(field).filter(|v| !v.is_null())
 }
 
 /// What to say about the volumes of a pod.

@@ -3,12 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::kinds::meta::given;
 use crate::apiserver::kinds::selector::{self, array};
 use crate::apiserver::kinds::{meta, names};
-
-fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
-    value.get(field).filter(|v| !v.is_null())
-}
 
 /// `spec.tolerations`.
 pub(super) fn tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut ErrorList) {

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::validation::{METADATA, SPEC, metadata_and_spec, put_back, spec_of};
+use super::validation::{METADATA, SPEC, metadata_and_spec, put_back};
 use super::{dump, qos};
 use crate::apiserver::field::{ErrorList, NOWHERE, Path};
+use crate::apiserver::kinds::meta::spec_of;
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{Context, meta};

@@ -5,20 +5,13 @@ use serde_json::{Map, Value};
 use super::containers::{self, Surroundings};
 use super::{os, resources, scheduling, volumes};
 use crate::apiserver::field::{BadValue, Error, ErrorList, Path};
+use crate::apiserver::kinds::meta::{given, spec_of};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{NameRule, meta, names};
 
 pub(super) const METADATA: Path<'static> = Path::new("metadata");
 pub(super) const SPEC: Path<'static> = Path::new("spec");
 const MAX_INT32: i64 = i32::MAX as i64;
-
-fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
-    value.get(field).filter(|v| !v.is_null())
-}
-
-pub(super) fn spec_of(pod: &Value) -> &Value {
-    pod.get("spec").unwrap_or(&Value::Null)
-}
 
 /// Errors in a new pod.
 pub(super) fn create(pod: &Value) -> ErrorList {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::kinds::meta::given;
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{claims, meta, names};
@@ -19,10 +20,6 @@ impl<'a> Volumes<'a> {
     pub(super) fn source(&self, name: &str) -> Option<&'a Value> {
         self.0.iter().find(|v| meta::text(v, "name") == name).copied()
     }
-}
-
-fn given<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
-    value.get(field).filter(|v| !v.is_null())
 }
 
 /// Checks `spec.volumes`; gives those without errors. `pod` is its name, if this is a pod.

@@ -7,8 +7,9 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
-use super::{is_headless, kind_of, needs_address, needs_node_port, spec_of};
+use super::{is_headless, kind_of, needs_address, needs_node_port};
 use crate::apiserver::field::{BadValue, Error, ErrorList, Path};
+use crate::apiserver::kinds::meta::spec_of;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{Context, meta};
 use crate::apiserver::status::Status;

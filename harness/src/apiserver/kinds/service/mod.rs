@@ -8,6 +8,7 @@ pub(super) use validation::is_cidr;
 use serde_json::{Map, Value, json};
 
 use super::field::{ErrorList, Path};
+use super::meta::spec_of;
 use super::selector::array;
 use super::{Context, NameRule, Strategy, meta};
 use crate::apiserver::status::Status;
@@ -17,10 +18,6 @@ use crate::apiserver::status::Status;
 pub struct Service;
 
 const METADATA: Path<'static> = Path::new("metadata");
-
-fn spec_of(service: &Value) -> &Value {
-    service.get("spec").unwrap_or(&Value::Null)
-}
 
 fn kind_of(service: &Value) -> &str {
     meta::text(spec_of(service), "type")

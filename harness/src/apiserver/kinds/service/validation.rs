@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::{is_external, is_headless, kind_of, needs_address, needs_health_check, spec_of};
+use super::{is_external, is_headless, kind_of, needs_address, needs_health_check};
 use crate::apiserver::field::{BadValue, ErrorList, Path};
+use crate::apiserver::kinds::meta::spec_of;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{meta, names};
 
