@@ -415,20 +415,10 @@ impl<'a> World<'a> {
     }
 
     async fn act(&mut self, step: usize, actions: &'a [Action]) -> Result<(), String> {
-        let mut left = actions;
-        while let Some((action, rest)) = left.split_first() {
-            left = rest;
-            match action {
-                Action::Request(UserRequest { together: None, .. }) => {
-                    self.ask(step, std::slice::from_ref(action)).await;
-                }
-                Action::Request(_) => {
-                    let together =
-                        |action: &&Action| matches!(action, Action::Request(UserRequest { together: Some(_), .. }));
-                    let count = 1 + rest.iter().take_while(together).count();
-                    self.ask(step, &actions[actions.len() - rest.len() - 1..][..count]).await;
-                    left = &rest[count - 1..];
-                }
+        let together = |action: &Action| matches!(action, Action::Request(UserRequest { together: Some(_), .. }));
+        for group in actions.chunk_by(|one, next| together(one) && together(next)) {
+            match &group[0] {
+                Action::Request(_) => self.ask(step, group).await,
                 Action::Control(control) => self.control(*control).await?,
                 Action::Fault(fault) => self.arm(fault)?,
                 Action::Heal(name) => {
