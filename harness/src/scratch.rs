@@ -35,7 +35,7 @@ impl Scratch {
     ///
     /// When no folder can be made, with what to do.
     pub(crate) fn begin(logs: Option<&Path>) -> Result<Self, String> {
-        let root = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| no_room(&error))?;
+        let root = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| NoRoom(error).to_string())?;
         let todo = Afterwards { folder: Some(root.path().to_owned()), ..Afterwards::default() };
         // Without a helper SIGKILL leaves the folder behind; that is no reason not to run.
         let armed = todo.arm().inspect_err(|error| tracing::warn!(%error, "nobody cleans up after SIGKILL")).ok();
@@ -94,21 +94,28 @@ fn forget(root: &Path) {
 ///
 /// # Errors
 ///
-/// When none can be made, with what to do.
-pub(crate) fn folder() -> Result<TempDir, String> {
+/// When none can be made.
+pub(crate) fn folder() -> Result<TempDir, NoRoom> {
     let root = ROOT.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut builder = tempfile::Builder::new();
     let made = match root {
         Some(root) => builder.prefix("part-").tempdir_in(root),
         None => builder.prefix(PREFIX).tempdir(),
     };
-    made.map_err(|error| no_room(&error))
+    made.map_err(NoRoom)
 }
 
-fn no_room(error: &std::io::Error) -> String {
-    let folder = std::env::temp_dir();
-    format!(
-        "unable to make a folder in {}: {error}\n  next: free some space there, or set TMPDIR to another folder",
-        folder.display()
-    )
+/// No temporary folder can be made. Its text also says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{}\n  next: {}", self.what(), Self::NEXT)]
+pub(crate) struct NoRoom(std::io::Error);
+
+impl NoRoom {
+    /// What to do.
+    pub(crate) const NEXT: &str = "free some space there, or set TMPDIR to another folder";
+
+    /// What happened.
+    pub(crate) fn what(&self) -> String {
+        format!("unable to make a folder in {}: {}", std::env::temp_dir().display(), self.0)
+    }
 }

@@ -49,7 +49,7 @@ impl Cluster for Served {
             server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects))?;
             let listening =
                 listen(server.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
-            let folder = crate::scratch::folder()?;
+            let folder = crate::scratch::folder().map_err(|no_room| no_room.to_string())?;
             let kubeconfig = folder.path().join("kubeconfig");
             listening.write_kubeconfig(&kubeconfig).map_err(|error| error.to_string())?;
             let (stop, door) = (CancellationToken::new(), listening.door());

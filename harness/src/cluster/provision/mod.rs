@@ -29,6 +29,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use crate::fixture::Controller;
+use crate::scratch::{self, NoRoom};
 
 /// Which real API server, and how it is started or found.
 #[derive(Clone, Debug)]
@@ -188,10 +189,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Makes a folder for what lives as long as a server.
 fn temporary_folder() -> Result<tempfile::TempDir, EnvironmentError> {
-    crate::scratch::folder().map_err(|why| {
-        let (what, next) = why.split_once("\n  next: ").unwrap_or((&why, "set TMPDIR to another folder"));
-        EnvironmentError::new(Kind::Failed, what, next)
-    })
+    scratch::folder().map_err(|no_room| EnvironmentError::new(Kind::Failed, no_room.what(), NoRoom::NEXT))
 }
 
 /// Makes the folder for logs, and returns its absolute path: programs have working folders of their own.

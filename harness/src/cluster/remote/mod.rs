@@ -327,7 +327,7 @@ impl RemoteStage {
         let followers = follow::resources(fixture, &resources).into_iter().map(follower).collect();
 
         let listening = listen(proxy.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
-        let folder = crate::scratch::folder()?;
+        let folder = crate::scratch::folder().map_err(|no_room| no_room.to_string())?;
         let own_kubeconfig = folder.path().join("kubeconfig");
         listening.write_kubeconfig(&own_kubeconfig).map_err(|error| error.to_string())?;
         let (stop, door) = (CancellationToken::new(), listening.door());
