@@ -170,17 +170,15 @@ impl Evictor {
                 Ok(tried) => {
                     match tried {
                         Tried::Deleted => self.metrics.taint_eviction(self.latency(&due)),
-                        Tried::Tolerated | Tried::CalledOff => self.event(&due.pod.key, "Cancelling deletion of Pod"),
+                        Tried::Tolerated => self.event(&due.pod.key, "Cancelling deletion of Pod"),
+                        Tried::CalledOff => self.called_off(&due.pod),
                         Tried::Gone => {}
                     }
                     self.schedule().finish(&due);
                     return Outcome::Forget;
                 }
                 Err(_) if number == tries && !self.schedule().fail(&due) => {
-                    // Called off during the try: only now is it certain that the pod stays, unless it went by itself.
-                    if !matches!(self.verdict(&due.pod), Verdict::Gone) {
-                        self.event(&due.pod.key, "Cancelling deletion of Pod");
-                    }
+                    self.called_off(&due.pod);
                     return Outcome::Forget;
                 }
                 Err(error) if number == tries => {
@@ -191,6 +189,13 @@ impl Evictor {
             }
         }
         Outcome::Retry
+    }
+
+    /// Called off during a try: only now is it certain that the pod stays, unless it went by itself.
+    fn called_off(&self, pod: &PodRef) {
+        if !matches!(self.verdict(pod), Verdict::Gone) {
+            self.event(&pod.key, "Cancelling deletion of Pod");
+        }
     }
 
     /// What the caches say of the pod now. A node they do not know changes nothing (N-088).
@@ -237,7 +242,7 @@ impl Evictor {
             self.writer.apply(&action, "NoExecute taint").await?;
         }
         if !self.schedule().runs(due) {
-            return Ok(if matches!(self.verdict(pod), Verdict::Gone) { Tried::Gone } else { Tried::CalledOff });
+            return Ok(Tried::CalledOff);
         }
         let action = Action::DeletePod { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), grace_seconds: None };
         self.writer.apply(&action, "NoExecute taint").await?;
