@@ -5,17 +5,7 @@ use std::process::{Command, Output};
 
 use plumbline::report::{Outcome, RunReport};
 
-const GOOD: &str = "\
-promise: A pod of a missing node is deleted after its quarantine.
-rule: BR-24-03
-level: core
-feature: podgc.orphaned
-given: { nodes: [n1], pods: [a on n1] }
-steps:
-- { at: 5s, delete: nodes/n1 }
-- { by: 80s, eventually: { absent: pods/a } }
-order: [GET nodes/n1 404, PATCH pods/a/status 200, DELETE pods/a 200]
-";
+const GOOD: &str = include_str!("samples/good.yaml");
 
 /// A folder of fixtures of its own for the test of this name.
 fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {

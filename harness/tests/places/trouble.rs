@@ -106,16 +106,7 @@ fn rehearsed() {
     eventually("the namespaces have gone", || namespaces(&serving).is_empty());
 }
 
-const GOOD: &str = "\
-promise: A pod of a missing node is deleted after its quarantine.
-rule: BR-24-03
-level: core
-feature: podgc.orphaned
-given: { nodes: [n1], pods: [a on n1] }
-steps:
-- { at: 5s, delete: nodes/n1 }
-- { by: 80s, eventually: { absent: pods/a } }
-";
+const GOOD: &str = include_str!("../samples/good.yaml");
 const CLAIM: &str = "organization: E\nproject: e\nurl: https://example.org\nversion: v1\ncontacts: [e@example.org]\n";
 
 fn verified() {
