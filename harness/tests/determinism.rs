@@ -21,13 +21,13 @@ fn run(fixtures: &[Fixture], jobs: usize) -> Vec<(String, String, String)> {
 fn transcripts_do_not_depend_on_the_run_or_on_the_number_of_jobs() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures");
     let fixtures = parse::load(&folder).expect("good fixtures");
-    let first = run(&fixtures, 1);
+    // Who runs beside whom differs between the two; both keep two cores busy. `just repeat` does this a thousand times, with 1 to 8 jobs.
+    let first = run(&fixtures, 2);
     assert_eq!(first.len(), fixtures.len());
-    for jobs in [1, 4] {
-        for (one, other) in first.iter().zip(run(&fixtures, jobs)) {
-            similar_asserts(&one.1, &other.1, &one.0, jobs);
-            similar_asserts(&one.2, &other.2, &one.0, jobs);
-        }
+    let jobs = 5;
+    for (one, other) in first.iter().zip(run(&fixtures, jobs)) {
+        similar_asserts(&one.1, &other.1, &one.0, jobs);
+        similar_asserts(&one.2, &other.2, &one.0, jobs);
     }
 }
 
