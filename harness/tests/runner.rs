@@ -32,7 +32,7 @@ impl Subject for StandIn {
     }
 
     fn identity(&self) -> Result<Identity, String> {
-        Ok(Identity { kind: "in-process", what: "a stand-in".to_owned(), digest: None })
+        Ok(Identity { kind: "in-process", what: "a stand-in".to_owned(), ..Identity::default() })
     }
 
     fn lacks(&self) -> BTreeSet<Capability> {

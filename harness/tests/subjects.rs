@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use plumbline::conformance::report::ConformanceReport;
 use rstest::rstest;
 
 const CLAIM: &str =
@@ -151,7 +152,8 @@ fn a_broken_command_fails_what_it_should_over_https() {
     let command = format!("{} --leader-elect=false --secure-port=0 --max-unavailable-rounding=down", ours.display());
     let fixtures = fixtures.display().to_string();
     let words = ["conform", "--implementation", "me.yaml", "--fixtures", &fixtures, "--command", &command];
-    let (code, out, err, folder) = plumbline("rounding", &words);
+    let beside = ["--command-env", "A_TOKEN=not-for-others", "--companion", "disruption=ttl-controller"];
+    let (code, out, err, folder) = plumbline("rounding", &[&words[..], &beside].concat());
     assert_eq!(code, 100, "{out}{err}");
     let failed: Vec<&str> = out.lines().filter_map(|line| line.strip_prefix("FAIL   ")).collect();
     let failed: Vec<&str> = failed.iter().filter_map(|line| line.split(' ').next()).collect();
@@ -162,6 +164,12 @@ fn a_broken_command_fails_what_it_should_over_https() {
     assert_eq!(failed, expected, "{out}");
     assert!(out.contains("disruption       ✗ not conformant: 8 of "), "{out}");
     let report = folder.join("conformance/report.yaml").display().to_string();
+    // What was said about the command beside its line is part of what was tested; what variables hold is nobody's business.
+    let text = fs::read_to_string(&report).expect("a report");
+    let read = ConformanceReport::read(&text).expect("our own document");
+    assert_eq!(read.subject.environment, ["A_TOKEN"], "{text}");
+    assert_eq!(read.subject.companions, ["disruption=ttl-controller"], "{text}");
+    assert!(!text.contains("not-for-others"), "{text}");
     let mut verify = Command::new(env!("CARGO_BIN_EXE_plumbline"));
     let verified = verify.args(["verify", &report, "--fixtures", &fixtures]).output().expect("it starts");
     assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stderr));

@@ -41,6 +41,11 @@ pub trait Cluster: Send + Sync {
     /// Name in reports.
     fn name(&self) -> &str;
 
+    /// The image that it runs from, if it runs from one that was named.
+    fn image(&self) -> Option<&str> {
+        None
+    }
+
     /// The version of Kubernetes that its API server is, or behaves as, such as `v1.36.0`.
     ///
     /// # Errors

@@ -149,6 +149,12 @@ pub struct Tested {
     /// The controllers that it was said to have, in order. Reports of earlier versions say nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controllers: Vec<String>,
+    /// Names of the variables that were added to its environment, in order. Not their values: they may be secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<String>,
+    /// Controllers that ran beside some of its own, `taint-eviction=daemonset-controller`, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub companions: Vec<String>,
 }
 
 /// The fixtures and what ran them.
@@ -167,6 +173,9 @@ pub struct Suite {
 pub struct Place {
     /// Its name.
     pub name: String,
+    /// The image that it ran from, `rancher/k3s:v1.36.1-k3s1`; absent where there was none, or the program chose it itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     /// What cluster and subject could do together, in order.
     pub capabilities: Vec<String>,
 }
@@ -458,10 +467,16 @@ steps:
                 what: text("collector --now"),
                 digest: Some(digest::bytes(b"program")),
                 controllers: crate::fixture::Controller::ALL.map(|controller| controller.to_string()).into(),
+                environment: vec![text("GOGC")],
+                companions: vec![text("taint-eviction=daemonset-controller")],
             },
             suite: Suite { version: text("0.1.0"), digest: digest::bytes(b"suite") },
             kubernetes_version: text("v1.36.0"),
-            cluster: Place { name: text("fake"), capabilities: vec![text("crash"), text("faults")] },
+            cluster: Place {
+                name: text("fake"),
+                image: Some(text("rancher/k3s:v1.36.1-k3s1")),
+                capabilities: vec![text("crash"), text("faults")],
+            },
             mode: Mode::Wall,
             profile: text(profile),
             deviations: Vec::new(),

@@ -118,7 +118,13 @@ impl Subject for Command {
         let program = self.argv.first().map(String::as_str).unwrap_or_default();
         let file = digest::program(program).ok_or_else(|| format!("no program {program}"))?;
         let what = shell_words::join(&self.argv);
-        Ok(Identity { kind: KIND, what, digest: Some(digest::file(&file)?) })
+        Ok(Identity {
+            kind: KIND,
+            what,
+            digest: Some(digest::file(&file)?),
+            environment: self.env.iter().map(|(name, _)| name.clone()).collect(),
+            companions: self.companions.iter().map(|(of, name)| format!("{of}={name}")).collect(),
+        })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {

@@ -43,7 +43,7 @@ impl Subject for External {
     }
 
     fn identity(&self) -> Result<Identity, String> {
-        Ok(Identity { kind: KIND, what: self.name.clone(), digest: None })
+        Ok(Identity { kind: KIND, what: self.name.clone(), ..Identity::default() })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {

@@ -39,7 +39,7 @@ impl Subject for InProcess {
     fn identity(&self) -> Result<Identity, String> {
         let program = std::env::current_exe().map_err(|error| format!("unable to find this program: {error}"))?;
         let what = format!("plumbline-controllers {}", env!("CARGO_PKG_VERSION"));
-        Ok(Identity { kind: "in-process", what, digest: Some(digest::file(&program)?) })
+        Ok(Identity { kind: "in-process", what, digest: Some(digest::file(&program)?), ..Identity::default() })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {

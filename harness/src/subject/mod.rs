@@ -84,7 +84,7 @@ pub trait Subject: Send + Sync {
 }
 
 /// What exactly was tested.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The kind of subject: `in-process`, `command`, …
     pub kind: &'static str,
@@ -92,6 +92,10 @@ pub struct Identity {
     pub what: String,
     /// `sha256:…` of the program's file; `None` where there is none that we can see.
     pub digest: Option<String>,
+    /// Names of variables that were added to its environment.
+    pub environment: BTreeSet<String>,
+    /// Controllers that run beside some of its own: `taint-eviction=daemonset-controller`.
+    pub companions: BTreeSet<String>,
 }
 
 /// A subject that was launched.

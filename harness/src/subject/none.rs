@@ -15,7 +15,7 @@ impl Subject for NoSubject {
     }
 
     fn identity(&self) -> Result<Identity, String> {
-        Ok(Identity { kind: "none", what: "nothing: the API server alone".to_owned(), digest: None })
+        Ok(Identity { kind: "none", what: "nothing: the API server alone".to_owned(), ..Identity::default() })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {

@@ -45,7 +45,7 @@ impl Subject for Lied {
     }
 
     fn identity(&self) -> Result<Identity, String> {
-        Ok(Identity { kind: "in-process", what: format!("{:?}", self.0), digest: None })
+        Ok(Identity { kind: "in-process", what: format!("{:?}", self.0), ..Identity::default() })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {

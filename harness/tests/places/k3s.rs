@@ -155,6 +155,7 @@ async fn lives() {
     let mut server = start(&options(), &logs).await.unwrap_or_else(|error| panic!("{error}"));
     assert!(server.version.starts_with("v1."), "{}", server.version);
     assert!(server.allows_disruption && server.built_in.is_empty());
+    assert_eq!(server.image, Some(format!("{}:{TAG}", *IMAGE)));
     assert_eq!(server.ended().await, None);
     let namespaces = client(&server).await.list_core_api_versions().await.expect("it answers");
     assert_eq!(namespaces.versions, ["v1"]);

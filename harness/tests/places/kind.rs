@@ -16,6 +16,7 @@ use crate::tools::{folder, trial};
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("kind::makes_and_deletes_a_cluster", None, lives),
+        trial("kind::what_a_killed_harness_left_is_deleted_by_the_next", None, leftovers),
         trial("kind::what_kind_complains_about_is_told_and_deleted", None, complains),
         trial("kind::no_kind_no_cluster", None, missing),
     ]
@@ -26,7 +27,7 @@ fn fake(here: &Path, create: &str) -> Options {
     let program = here.join("kind");
     let script = format!(
         "#!/bin/sh\nHERE={}\necho \"$@\" >>$HERE/asked\ncase \"$1 $2\" in\n'create cluster') cp \"$6\" $HERE/config; {create};;\n\
-         'get clusters') echo plumbline-junk; echo other;;\nesac\n",
+         'get clusters') echo plumbline-junk; echo other; cat $HERE/clusters 2>/dev/null; true;;\nesac\n",
         here.display()
     );
     std::fs::write(&program, script).expect("a script");
@@ -58,7 +59,7 @@ async fn lives() {
     let options = fake(&here, "cp $HERE/served \"$8\"");
     let mut server = start(&options, &here.join("logs")).await.unwrap_or_else(|error| panic!("{error}"));
     assert!(server.version.starts_with("v1."), "{}", server.version);
-    assert_eq!(server.ended().await, None);
+    assert_eq!((server.ended().await, server.image.as_deref()), (None, Some("node:x")));
     let (name, lines) = asked(&here);
     assert!(name.starts_with("plumbline-") && name.contains(&format!("-{}-", std::process::id())), "{name}");
     assert_eq!(lines.len(), 2, "clusters that are not a dead harness's are left alone: {lines:?}");
@@ -73,6 +74,24 @@ async fn lives() {
     assert_eq!(lines[3], format!("delete cluster --name {name} --kubeconfig {}", kubeconfig.display()));
     assert!(!kubeconfig.exists());
     stop.cancel();
+}
+
+async fn leftovers() {
+    let here = folder("kind-leftovers");
+    let options = fake(&here, "exit 1");
+    let begun = async || start(&options, &here.join("logs")).await.map(|_| ()).expect_err("it makes none");
+    begun().await;
+    let (mine, _) = asked(&here);
+    // A process with this one's number that started at another time is no more; of another machine's nothing is known.
+    let dead = format!("{mine}0");
+    let elsewhere = "plumbline-0a0b0c0d-1-1";
+    std::fs::write(here.join("clusters"), format!("{mine}\n{elsewhere}\n{dead}\n")).expect("a list");
+    std::fs::remove_file(here.join("asked")).expect("a file");
+    begun().await;
+    let (_, lines) = asked(&here);
+    assert_eq!(lines[..2], ["get clusters".to_owned(), format!("delete cluster --name {dead}")], "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains(elsewhere)), "{lines:?}");
+    assert!(lines[2].starts_with(&format!("create cluster --name {mine} ")), "{lines:?}");
 }
 
 async fn complains() {

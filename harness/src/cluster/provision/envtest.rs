@@ -105,6 +105,7 @@ async fn start_once(options: &Options, assets: &Path, logs: &Path) -> Result<Ser
     match version.await {
         Ok(version) => Ok(Server {
             name: "envtest",
+            image: None,
             version,
             kubeconfig,
             log_folder: logs.to_owned(),

@@ -116,6 +116,7 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
     match started.ready(options).await {
         Ok((version, kubeconfig)) => Ok(Server {
             name: "k3s",
+            image: Some(options.image()),
             version,
             kubeconfig,
             log_folder: logs,

@@ -72,6 +72,7 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
     match started.create(options, &config).await {
         Ok(version) => Ok(Server {
             name: "kind",
+            image: options.kind_image.clone(),
             version,
             kubeconfig,
             log_folder: logs,

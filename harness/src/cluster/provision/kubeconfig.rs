@@ -101,6 +101,7 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
     }
     Ok(Server {
         name: "kubeconfig",
+        image: None,
         version,
         kubeconfig: path,
         log_folder: logs.to_owned(),

@@ -65,6 +65,8 @@ impl Real {
 pub struct Server {
     /// The kind of place, as `--cluster` has it.
     pub name: &'static str,
+    /// The image that it runs from, if it was named.
+    pub image: Option<String>,
     /// What the server calls its version, such as `v1.36.1`.
     pub version: String,
     /// A file with one context that leads to it, readable by its owner alone. It goes with the server.

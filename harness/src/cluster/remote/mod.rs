@@ -61,6 +61,7 @@ const ALWAYS: [&str; 2] = ["default", "kube-system"];
 #[derive(Debug)]
 pub struct Remote {
     name: &'static str,
+    image: Option<String>,
     version: String,
     kubeconfig: PathBuf,
     allows_disruption: bool,
@@ -97,6 +98,7 @@ impl Remote {
         run.truncate(6);
         Ok(Self {
             name: server.name,
+            image: server.image.clone(),
             version: server.version.clone(),
             kubeconfig: server.kubeconfig.clone(),
             allows_disruption: server.allows_disruption,
@@ -125,6 +127,10 @@ impl Remote {
 impl Cluster for Remote {
     fn name(&self) -> &str {
         self.name
+    }
+
+    fn image(&self) -> Option<&str> {
+        self.image.as_deref()
     }
 
     fn kubernetes(&self) -> Result<String, String> {
