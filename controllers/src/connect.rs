@@ -15,8 +15,8 @@ use crate::error::chain;
 use crate::runtime::client::ClientFactory;
 use crate::runtime::clock::Clock;
 
-mod certificate;
 mod client;
+mod credentials;
 
 /// How long to try to connect to the API server.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -63,7 +63,7 @@ pub async fn connect(args: &Args) -> Result<(ClientFactory, String), ConnectErro
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let clock = Clock::wall();
-    let make = move || certificate::client(&config, &clock);
+    let make = move || credentials::client(&config, &clock);
     let first = make()?;
     Ok((Arc::new(move |_| make().unwrap_or_else(|_| first.clone())), host))
 }

@@ -1,4 +1,4 @@
-//! A client whose own certificate may be written anew: kubeconfigs name files that are rotated.
+//! A client whose token or certificate may be written anew: kubeconfigs and pods name files that are rotated.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,11 @@ use crate::runtime::files::Files;
 pub(super) fn client(config: &Config, clock: &Clock) -> Result<Client, ConnectError> {
     let files = files(&config.auth_info);
     let config = config.clone();
-    let make = move || client::client(&config).map_err(|error| ConnectError::Client(chain(&error)));
+    let make = move || {
+        let mut config = config.clone();
+        read_token(&mut config.auth_info)?;
+        client::client(&config).map_err(|error| ConnectError::Client(chain(&error)))
+    };
     if files.is_empty() {
         return make();
     }
@@ -25,14 +29,28 @@ pub(super) fn client(config: &Config, clock: &Clock) -> Result<Client, ConnectEr
     renewed(files, clock.clone(), make)
 }
 
-/// The files of the certificate, where they count: what stands in the kubeconfig itself goes first.
+/// The files that count: a certificate in the kubeconfig itself goes before its file, a file of a token before the token
+/// (client-go's `rest.Config`).
 fn files(auth: &AuthInfo) -> Vec<PathBuf> {
     let certificate = auth.client_certificate.as_ref().filter(|_| auth.client_certificate_data.is_none());
     let key = auth.client_key.as_ref().filter(|_| auth.client_key_data.is_none());
-    certificate.into_iter().chain(key).map(PathBuf::from).collect()
+    certificate.into_iter().chain(key).chain(&auth.token_file).map(PathBuf::from).collect()
 }
 
-/// A client that is made anew when `files` have changed. Not only the certificate: an API server looks at the one that
+/// Puts the token that the file holds now in the file's place, without the white space around it, as client-go does
+/// (`transport/token_source.go`); kube would send a line's end with it, which no header may have.
+fn read_token(auth: &mut AuthInfo) -> Result<(), ConnectError> {
+    let Some(path) = auth.token_file.take() else { return Ok(()) };
+    let read = std::fs::read_to_string(&path);
+    let token = read.map_err(|error| ConnectError::Client(format!("unable to read the token in {path}: {error}")))?;
+    if token.trim().is_empty() {
+        return Err(ConnectError::Client(format!("the token file {path} is empty")));
+    }
+    auth.token = Some(token.trim().to_owned().into());
+    Ok(())
+}
+
+/// A client that is made anew when `files` have changed. Not only its certificate: an API server looks at the one that
 /// its connection began with for every request, so that an old connection would stay without rights when that expires.
 /// client-go closes them all (`transport/cert_rotation.go`); here requests under way come to their end.
 fn renewed(
@@ -50,9 +68,9 @@ fn renewed(
             match make() {
                 Ok(made) => {
                     *client = made;
-                    tracing::info!("the changed client certificate is used");
+                    tracing::info!("the changed token or client certificate is used");
                 }
-                Err(error) => tracing::warn!(%error, "the changed client certificate is not used"),
+                Err(error) => tracing::warn!(%error, "the changed token or client certificate is not used"),
             }
         }
         client.clone()
@@ -67,9 +85,11 @@ fn renewed(
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use rstest::rstest;
     use serde_json::{Value, json};
+    use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
     use super::*;
     use crate::runtime::files::RELOAD_PERIOD;
@@ -78,11 +98,65 @@ mod tests {
     #[rstest]
     #[case::both_in_files(json!({ "client-certificate": "c", "client-key": "k" }), &["c", "k"])]
     #[case::data_goes_first(json!({ "client-certificate": "c", "client-certificate-data": "", "client-key": "k" }), &["k"])]
+    #[case::of_a_pod(json!({ "tokenFile": "t" }), &["t"])]
+    #[case::the_tokens_file_goes_first(json!({ "token": "t", "tokenFile": "f" }), &["f"])]
     #[case::none(json!({ "token": "t" }), &[])]
     fn files_that_count(#[case] auth: Value, #[case] expected: &[&str]) {
         assert_eq!(
             files(&serde_json::from_value(auth).unwrap()),
             expected.iter().map(PathBuf::from).collect::<Vec<_>>()
+        );
+    }
+
+    /// What the server is shown by `client`.
+    async fn told(client: &Client) -> String {
+        client.request_text(Request::get("/").body(Vec::new()).unwrap()).await.unwrap()
+    }
+
+    /// A server that answers with the token that it is shown.
+    async fn echo() -> MockServer {
+        let server = MockServer::start().await;
+        let shown = |request: &wiremock::Request| {
+            ResponseTemplate::new(200).set_body_bytes(request.headers["authorization"].as_bytes())
+        };
+        Mock::given(matchers::any()).respond_with(shown).mount(&server).await;
+        server
+    }
+
+    /// Only while nothing waits for the server: paused time would run away meanwhile.
+    async fn pass(time: Duration) {
+        tokio::time::pause();
+        tokio::time::advance(time).await;
+        tokio::time::resume();
+    }
+
+    #[tokio::test]
+    async fn a_rotated_token_is_shown_from_then_on() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        let server = echo().await;
+        let mut config = Config::new(server.uri().parse().unwrap());
+        config.auth_info.token_file = Some(file.display().to_string());
+        let error = client(&config, &clock).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("unable to read") && error.contains("token"), "{error}");
+        std::fs::write(&file, "\n").unwrap();
+        let error = client(&config, &clock).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("is empty"), "{error}");
+        std::fs::write(&file, "one\n").unwrap();
+        let client = client(&config, &clock).unwrap();
+        assert_eq!(told(&client).await, "Bearer one");
+        for (content, expected) in [("two", "Bearer two"), ("", "Bearer two"), ("three\n", "Bearer three")] {
+            std::fs::write(&file, content).unwrap();
+            pass(RELOAD_PERIOD).await;
+            assert_eq!(told(&client).await, expected, "{content:?}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        pass(RELOAD_PERIOD).await;
+        assert_eq!(
+            told(&client).await,
+            "Bearer three",
+            "client-go keeps what it read last (kubernetes/kubernetes#68164)"
         );
     }
 
