@@ -122,21 +122,21 @@ fn must_fail_beyond(sound: &ConformanceReport, report: &ConformanceReport, expec
 #[test]
 fn floor_instead_of_ceil() {
     let report = conform("floor", Lied(Lie::RoundsDown), DISRUPTION);
-    must_fail(&report, &FLOOR);
+    must_fail(&report, FLOOR);
 }
 
 /// Sees every pod without its first toleration.
 #[test]
 fn first_toleration_ignored() {
     let report = conform("toleration", Lied(Lie::FirstTolerationHidden), TAINT_EVICTION);
-    must_fail(&report, &TOLERATION);
+    must_fail(&report, TOLERATION);
 }
 
 /// Deletes without having set the condition: its patches of pods' statuses never arrive.
 #[test]
 fn no_condition_before_the_delete() {
     let report = conform("condition", Lied(Lie::MarksLost), TAINT_EVICTION);
-    must_fail(&report, &CONDITION);
+    must_fail(&report, CONDITION);
 }
 
 /// Acts 39 s after it first missed a node.
@@ -144,7 +144,7 @@ fn no_condition_before_the_delete() {
 fn quarantine_of_39_seconds() {
     let sound = conform("sound-orphans", Small(What::Orphans { quarantine: 40 }), PODGC);
     let report = conform("quarantine", Small(What::Orphans { quarantine: 39 }), PODGC);
-    must_fail_beyond(&sound, &report, &QUARANTINE);
+    must_fail_beyond(&sound, &report, QUARANTINE);
 }
 
 /// Looks at the number of nodes only, not at where it came from.
@@ -152,7 +152,7 @@ fn quarantine_of_39_seconds() {
 fn no_hysteresis() {
     let sound = conform("sound-nodes", Small(What::Ttl { remembers: true }), TTL);
     let report = conform("hysteresis", Small(What::Ttl { remembers: false }), TTL);
-    must_fail_beyond(&sound, &report, &HYSTERESIS);
+    must_fail_beyond(&sound, &report, HYSTERESIS);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What each flaw must fail, in the whole profile of its controller, and nothing else.
 
 /// Rounds down: where the percentage of a scale in maxUnavailable is no whole number; minAvailable is not concerned.
-pub(crate) const FLOOR: [&str; 18] = [
+pub(crate) const FLOOR: &[&str] = &[
     "disruption/owner-kinds[custom-max-percent]",
     "disruption/owner-kinds[deployment-max-percent]",
     "disruption/owner-kinds[rc-max-percent]",
@@ -23,7 +23,7 @@ pub(crate) const FLOOR: [&str; 18] = [
 ];
 
 /// Sees no first toleration: pods that some toleration keeps for a while or for ever. Those that go at once do so without it too.
-pub(crate) const TOLERATION: [&str; 57] = [
+pub(crate) const TOLERATION: &[&str] = &[
     "taint-eviction/deadline-stays-when-taints-change[replaced-by-a-longer-one]",
     "taint-eviction/deadline-stays-when-taints-change[replaced-by-a-shorter-one]",
     "taint-eviction/deadline-stays-when-taints-change[shorter-one-added]",
@@ -33,6 +33,8 @@ pub(crate) const TOLERATION: [&str; 57] = [
     "taint-eviction/default-tolerations-last-five-minutes[own-20s]",
     "taint-eviction/deleted-pod-ends-its-countdown[as-it-happens]",
     "taint-eviction/deleted-pod-ends-its-countdown[while-the-watch-was-broken]",
+    "taint-eviction/deleted-while-it-is-evicted[before-its-delete]",
+    "taint-eviction/deleted-while-it-is-evicted[before-its-mark]",
     "taint-eviction/deletes-carry-the-uid[after-10s]",
     "taint-eviction/failing-eviction-starts-anew-with-a-new-taint",
     "taint-eviction/flapping-taint-kills-nobody",
@@ -84,7 +86,7 @@ pub(crate) const TOLERATION: [&str; 57] = [
 ];
 
 /// Sets no condition: wherever a pod is evicted that has none yet.
-pub(crate) const CONDITION: [&str; 87] = [
+pub(crate) const CONDITION: &[&str] = &[
     "taint-eviction/a-held-pod-is-asked-again",
     "taint-eviction/an-identical-mark-is-not-repeated[another-reason]",
     "taint-eviction/an-identical-mark-is-not-repeated[set-back]",
@@ -105,6 +107,8 @@ pub(crate) const CONDITION: [&str; 87] = [
     "taint-eviction/default-tolerations-last-five-minutes[not-ready]",
     "taint-eviction/default-tolerations-last-five-minutes[own-20s]",
     "taint-eviction/default-tolerations-last-five-minutes[unreachable]",
+    "taint-eviction/deleted-while-it-is-evicted[before-its-delete]",
+    "taint-eviction/deleted-while-it-is-evicted[before-its-mark]",
     "taint-eviction/deletes-carry-the-uid[after-10s]",
     "taint-eviction/deletes-carry-the-uid[at-once]",
     "taint-eviction/duplicate-env-and-ports",
@@ -175,7 +179,7 @@ pub(crate) const CONDITION: [&str; 87] = [
 ];
 
 /// Acts after 39 s: not where 41 s or 61 s are early enough to look.
-pub(crate) const QUARANTINE: [&str; 17] = [
+pub(crate) const QUARANTINE: &[&str] = &[
     "podgc/grace-of-the-pod-does-not-count[orphaned]",
     "podgc/orphaned-crash-between-patch-and-delete[after-the-patch]",
     "podgc/orphaned-crash-between-patch-and-delete[before-the-patch]",
@@ -196,7 +200,7 @@ pub(crate) const QUARANTINE: [&str; 17] = [
 ];
 
 /// Has no hysteresis: where nodes go; growing clusters have no use for it.
-pub(crate) const HYSTERESIS: [&str; 10] = [
+pub(crate) const HYSTERESIS: &[&str] = &[
     "ttl/between-the-bounds-history-decides[from-above]",
     "ttl/hysteresis-down",
     "ttl/restart-forgets-the-history[1900-nodes]",
