@@ -20,6 +20,7 @@ pub(crate) const FLOOR: &[&str] = &[
     "disruption/status-max-unavailable-percent[30-of-7-one-healthy]",
     "disruption/status-max-unavailable-percent[50-of-5-is-3]",
     "disruption/status-max-unavailable-percent[more-pods-than-scale]",
+    "disruption/trigger-scale-of-unlike-pods",
 ];
 
 /// Sees no first toleration: pods that some toleration keeps for a while or for ever. Those that go at once do so without it too.
