@@ -70,7 +70,7 @@ impl Controller {
         let mut quarantine = Quarantine::default();
         while !stop.is_cancelled() {
             self.sweep(stop, &mut quarantine).await;
-            self.quarantined.store(quarantine.len(), Ordering::Relaxed);
+            self.quarantined.store(quarantine.count(), Ordering::Relaxed);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

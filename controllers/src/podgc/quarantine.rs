@@ -56,12 +56,7 @@ impl Quarantine {
     }
 
     /// How many names wait.
-    pub fn len(&self) -> usize {
-        self.waiting.len() + self.released.len()
-    }
-
-    /// Whether none does.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    pub fn count(&self) -> usize {
+        self.waiting.len()
     }
 }

@@ -41,10 +41,12 @@ pub struct Metrics {
     informer_relists: Family<ResourceLabel, Counter>,
     informer_errors: Family<ResourceLabel, Counter>,
     fail_safes: Family<ReasonLabel, Counter>,
+    kept: Family<NameLabel, Gauge>,
     leader: Family<NameLabel, Gauge>,
     leader_slow_path: Family<NameLabel, Counter>,
     queue_unfinished: Family<NameLabel, FloatGauge>,
     queue_longest: Family<NameLabel, FloatGauge>,
+    queue_delayed: Family<NameLabel, Gauge>,
     informer_synced: Family<ResourceLabel, Gauge>,
     informer_silence: Family<ResourceLabel, FloatGauge>,
     running: Family<ManagerLabels, Gauge>,
@@ -87,6 +89,10 @@ struct ReasonLabel {
     reason: String,
 }
 
+fn gauged(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 fn queue_histogram() -> Histogram {
     Histogram::new(exponential_buckets(10e-9, 10.0, 10))
 }
@@ -123,10 +129,12 @@ impl Metrics {
             informer_relists: Family::default(),
             informer_errors: Family::default(),
             fail_safes: Family::default(),
+            kept: Family::default(),
             leader: Family::default(),
             leader_slow_path: Family::default(),
             queue_unfinished: Family::default(),
             queue_longest: Family::default(),
+            queue_delayed: Family::default(),
             informer_synced: Family::default(),
             informer_silence: Family::default(),
             running: Family::default(),
@@ -192,6 +200,8 @@ impl Metrics {
         );
         own.register("build_info", "1, with the version", self.build.clone());
         own.register("fail_safes", "Fail-safe branches taken, by reason", self.fail_safes.clone());
+        own.register("kept", "What controllers keep for later: countdowns, quarantines", self.kept.clone());
+        own.register("queue_delayed", "Keys that wait for their time", self.queue_delayed.clone());
     }
 
     /// Where clients count their requests.
@@ -210,6 +220,12 @@ impl Metrics {
         let label = NameLabel { name: queue.name.clone() };
         self.queue_unfinished.get_or_create(&label).set(queue.unfinished.as_secs_f64());
         self.queue_longest.get_or_create(&label).set(queue.longest_running.as_secs_f64());
+        self.queue_delayed.get_or_create(&label).set(gauged(queue.delayed));
+    }
+
+    /// How much a controller keeps for later at this moment, under `name`.
+    pub fn kept_now(&self, name: &str, count: usize) {
+        self.kept.get_or_create(&NameLabel { name: name.into() }).set(gauged(count));
     }
 
     /// How an informer is doing at this moment.
@@ -332,7 +348,7 @@ impl QueueMetrics {
     }
 
     pub(super) fn depth(&self, keys: usize) {
-        self.depth.set(i64::try_from(keys).unwrap_or(i64::MAX));
+        self.depth.set(gauged(keys));
     }
 
     pub(super) fn added(&self) {

@@ -141,6 +141,9 @@ impl Observer {
             let silence = informer.last_contact.map_or(Duration::ZERO, |at| self.since(at));
             self.metrics.informer_now(&informer.resource, informer.synced, silence);
         }
+        for kept in self.kept.iter() {
+            self.metrics.kept_now(kept.name, (kept.count)());
+        }
         self.metrics.process_now();
         self.metrics.encode()
     }

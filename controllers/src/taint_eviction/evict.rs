@@ -90,7 +90,7 @@ impl Evictor {
 
     /// How many evictions wait for their time or run.
     pub(super) fn scheduled(&self) -> usize {
-        self.schedule().len()
+        self.schedule().count()
     }
 
     /// Brings the eviction of `pod` in line with `plan`.

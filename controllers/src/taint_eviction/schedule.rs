@@ -190,13 +190,8 @@ impl Schedule {
     }
 
     /// How many evictions wait or run.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.waiting.len() + self.running.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     fn has(&self, uid: &str) -> bool {
