@@ -36,18 +36,13 @@ impl World {
     /// The world before the first entry. `namespace` is that of names without one.
     pub fn new(run: &Run<'_>, namespace: &str) -> Self {
         let resources = kinds(run.initial);
-        let mut world = Self {
-            objects: BTreeMap::new(),
-            uids: BTreeMap::new(),
-            resources,
-            namespace: if namespace.is_empty() { "default".to_owned() } else { namespace.to_owned() },
-        };
-        for object in run.initial {
-            if let Some(key) = world.key_of(object) {
-                world.put(key, Some(Arc::new(object.clone())));
-            }
-        }
-        world
+        // Collected, not put one by one: thousands of nodes come in their order, which a tree is made of at once.
+        let keyed = |object| Some((key_of(&resources, object)?, Arc::new(Value::clone(object))));
+        let objects: BTreeMap<Key, Arc<Value>> = run.initial.iter().filter_map(keyed).collect();
+        let uid = |(key, object): (&Key, &Arc<Value>)| Some((key.clone(), uid_of(object)?));
+        let uids = objects.iter().filter_map(uid).collect();
+        let namespace = if namespace.is_empty() { "default".to_owned() } else { namespace.to_owned() };
+        Self { objects, uids, resources, namespace }
     }
 
     /// The world after `entries`.
@@ -69,8 +64,8 @@ impl World {
     fn put(&mut self, key: Key, object: Option<Arc<Value>>) {
         match object {
             Some(object) => {
-                if let Some(uid) = object["metadata"]["uid"].as_str() {
-                    self.uids.insert(key.clone(), uid.to_owned());
+                if let Some(uid) = uid_of(&object) {
+                    self.uids.insert(key.clone(), uid);
                 }
                 self.objects.insert(key, object);
             }
@@ -78,16 +73,6 @@ impl World {
                 self.objects.remove(&key);
             }
         }
-    }
-
-    fn key_of(&self, object: &Value) -> Option<Key> {
-        let resource = self.resources.of_kind(object["apiVersion"].as_str()?, object["kind"].as_str()?).ok()?;
-        Some(Key {
-            group: resource.group.into_owned(),
-            resource: resource.plural.into_owned(),
-            namespace: object["metadata"]["namespace"].as_str().filter(|ns| !ns.is_empty()).map(str::to_owned),
-            name: object["metadata"]["name"].as_str()?.to_owned(),
-        })
     }
 
     /// The objects `target` means.
@@ -135,6 +120,20 @@ impl World {
         };
         self.uids.get(&key).cloned()
     }
+}
+
+fn key_of(resources: &Resources, object: &Value) -> Option<Key> {
+    let resource = resources.of_kind(object["apiVersion"].as_str()?, object["kind"].as_str()?).ok()?;
+    Some(Key {
+        group: resource.group.into_owned(),
+        resource: resource.plural.into_owned(),
+        namespace: object["metadata"]["namespace"].as_str().filter(|ns| !ns.is_empty()).map(str::to_owned),
+        name: object["metadata"]["name"].as_str()?.to_owned(),
+    })
+}
+
+fn uid_of(object: &Value) -> Option<String> {
+    object["metadata"]["uid"].as_str().map(str::to_owned)
 }
 
 /// Events are served in two groups and are the same objects.
