@@ -214,7 +214,8 @@ pub struct Summary {
     pub reasons: Vec<String>,
     /// Numbers of fixtures by level.
     pub levels: BTreeMap<String, Counts>,
-    /// Features of level `extended` of which every fixture passed.
+    /// Features of level `extended` of which every fixture passed; as everywhere, what only virtual time can show does not count
+    /// where time is real.
     pub supported_features: Vec<String>,
     /// Features of level `extended` that were declared, and of which some fixture did not pass.
     pub failed_features: Vec<String>,
@@ -366,11 +367,12 @@ fn summary<'a>(name: &str, fixtures: impl Iterator<Item = &'a FixtureResult>) ->
     let mut out_of_reach = 0;
     let mut features: BTreeMap<&str, Vec<Outcome>> = BTreeMap::new();
     for fixture in fixtures {
-        if fixture.level == "core" && fixture.virtual_time && fixture.outcome == Outcome::Skip {
+        let is_out_of_reach = fixture.virtual_time && fixture.outcome == Outcome::Skip;
+        if fixture.level == "core" && is_out_of_reach {
             out_of_reach += 1;
         }
         levels.entry(fixture.level.clone()).or_default().push(fixture.outcome);
-        if fixture.level == "extended" {
+        if fixture.level == "extended" && !is_out_of_reach {
             features.entry(&fixture.feature).or_default().push(fixture.outcome);
         }
     }
@@ -599,10 +601,14 @@ steps:
             feature("podgc.b", Outcome::Pass),
             feature("podgc.b", Outcome::Flaky),
             feature("podgc.c", Outcome::Unsupported),
+            feature("podgc.d", Outcome::Pass),
+            FixtureResult { virtual_time: true, ..feature("podgc.d", Outcome::Skip) },
+            FixtureResult { virtual_time: true, ..feature("podgc.e", Outcome::Skip) },
+            feature("podgc.f", Outcome::Skip),
         ];
         let summary = &report("podgc", list).profiles[0];
-        assert_eq!(summary.supported_features, ["podgc.a"]);
-        assert_eq!(summary.failed_features, ["podgc.b"]);
+        assert_eq!(summary.supported_features, ["podgc.a", "podgc.d"]);
+        assert_eq!(summary.failed_features, ["podgc.b", "podgc.f"]);
         assert_eq!(summary.unsupported_features, ["podgc.c"]);
     }
 
