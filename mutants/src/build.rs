@@ -52,7 +52,7 @@ struct Survivors {
 /// A mutant that no fixture can catch.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Survivor {
-    /// Its name without the line.
+    /// Its name without the line; `*` stands for anything.
     pub name: String,
     /// Why.
     pub reason: String,
@@ -69,7 +69,7 @@ impl Config {
 
     /// Why a mutant of that name may survive.
     pub fn reason(&self, name: &str) -> Option<&str> {
-        self.survivors.iter().find(|known| known.name == name).map(|known| known.reason.as_str())
+        self.survivors.iter().find(|known| matches(&known.name, name)).map(|known| known.reason.as_str())
     }
 
     fn examines(&self, path: &str) -> bool {
