@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use libtest_mimic::Trial;
 use plumbline::cluster::Access;
 use plumbline::fixture::Controller;
@@ -16,6 +18,7 @@ use plumbline::report::{Outcome, RunReport};
 use plumbline::subject::in_process::InProcess;
 use plumbline::subject::{Launch, Subject as _};
 use plumbline::time::{Clock, run_wall};
+use serde_json::json;
 
 use crate::tools::{eventually, folder, trial};
 use crate::trouble::LONG;
@@ -36,6 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("remote::fixtures_run_on_a_cluster_that_is_there", None, || async { found() }),
         trial("remote::without_leave_the_cluster_is_not_changed", None, || async { careful() }),
         trial("remote::a_server_that_dies_is_told_and_nothing_passes", None, || async { dies() }),
+        trial("remote::a_definition_on_its_way_out_is_waited_for", None, || async { waits() }),
         trial("remote::external_subjects_go_with_real_clusters", None, || async { usage() }),
         trial("remote::what_runs_in_the_cluster_is_tested", None, || async { external() }),
         trial("remote::fixtures_run_on_envtest", envtest, || async { envtest_runs() }),
@@ -96,6 +100,10 @@ impl Serving {
         ["--cluster", "kubeconfig", "--kubeconfig", &self.kubeconfig, "--no-bystanders"]
     }
 
+    fn client(&self) -> kube::Client {
+        plumbline::cluster::client::from_file(Path::new(&self.kubeconfig)).expect("a client")
+    }
+
     /// The names of all nodes.
     pub(crate) fn nodes(&self) -> Vec<String> {
         self.names::<k8s_openapi::api::core::v1::Node>()
@@ -112,12 +120,48 @@ impl Serving {
         K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
         let list = async {
-            let client = plumbline::cluster::client::from_file(Path::new(&self.kubeconfig)).expect("a client");
-            let list = kube::Api::<K>::all(client).list(&kube::api::ListParams::default()).await.expect("a list");
+            let list =
+                kube::Api::<K>::all(self.client()).list(&kube::api::ListParams::default()).await.expect("a list");
             list.items.into_iter().map(|object| kube::ResourceExt::name_any(&object)).collect()
         };
         std::thread::scope(|scope| scope.spawn(|| crate::tools::runtime().block_on(list)).join().expect("a list"))
     }
+}
+
+/// A definition that an earlier fixture left takes a while to go.
+fn waits() {
+    let serving = Serving::start("remote-waits");
+    let definition = json!({
+        "metadata": { "name": "testworkloads.apps.test.io", "finalizers": ["example.com/hold"] },
+        "spec": {
+            "group": "apps.test.io",
+            "names": { "kind": "TestWorkload", "plural": "testworkloads" },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+            }],
+        },
+    });
+    let definition: CustomResourceDefinition = serde_json::from_value(definition).expect("a definition");
+    let name = definition.metadata.name.clone().expect("a name");
+    let definitions = || kube::Api::<CustomResourceDefinition>::all(serving.client());
+    let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    std::thread::scope(|scope| {
+        let leave = async {
+            definitions().create(&PostParams::default(), &definition).await.expect("it is made");
+            definitions().delete(&name, &DeleteParams::default()).await.expect("it goes");
+        };
+        scope.spawn(|| crate::tools::runtime().block_on(leave)).join().expect("it is left behind");
+        let words = [&serving.words()[..], &["--allow-disruptive", "disruption/owner-scale-asked-once"]].concat();
+        let running = run(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let end = async {
+            Clock::wall().sleep(Duration::from_secs(2)).await;
+            definitions().patch(&name, &PatchParams::default(), &free).await.expect("it ends");
+        };
+        scope.spawn(|| crate::tools::runtime().block_on(end));
+        all_well(&running.wait_with_output().expect("it ends"), 1);
+    });
 }
 
 impl Drop for Serving {

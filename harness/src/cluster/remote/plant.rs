@@ -19,6 +19,8 @@ use std::time::Duration;
 const AT_ONCE: usize = 16;
 /// How long something may take that the server makes by itself: a definition comes into force, a service account appears.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a namesake may take to go: a definition waits until the server has found all objects of its kind, for which it may try again and again.
+const GOING: Duration = Duration::from_mins(1);
 /// How often an object is written again that another changed meanwhile.
 const CONFLICTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(50);
@@ -132,7 +134,7 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
     Ok(())
 }
 
-/// POST; what the object needs may still be on its way.
+/// POST; what the object needs may still be on its way, and a namesake of an earlier fixture on its way out.
 async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<Value, Unplanted> {
     let clock = Clock::wall();
     loop {
@@ -140,10 +142,12 @@ async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<V
         let text = String::from_utf8_lossy(&answered.body);
         let too_early = (answered.code == 403 && text.contains("serviceaccount"))
             || (answered.code == 404 && text.contains("page not found"));
+        let too_late = answered.code == 409 && text.contains("object is being deleted");
         if answered.is_success() {
             return Ok(answered.value());
         }
-        if !too_early || clock.elapsed() > PATIENCE {
+        let patience = if too_late { GOING } else { PATIENCE };
+        if !(too_early || too_late) || clock.elapsed() > patience {
             return Err(unplanted(proxy, what, &answered));
         }
         clock.sleep(PAUSE).await;
