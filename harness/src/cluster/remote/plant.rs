@@ -21,6 +21,8 @@ const AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a namesake may take to go: a definition waits until the server has found all objects of its kind, for which it may try again and again.
 const GOING: Duration = Duration::from_mins(1);
+/// How long a namesake may seem to be there that has just gone.
+const GONE: Duration = Duration::from_millis(500);
 /// How often an object is written again that another changed meanwhile.
 const CONFLICTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(50);
@@ -137,17 +139,27 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
 /// POST; what the object needs may still be on its way, and a namesake of an earlier fixture on its way out.
 async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<Value, Unplanted> {
     let clock = Clock::wall();
+    // How long the present trouble may last, and since when it does.
+    let mut trouble = (Duration::ZERO, Duration::ZERO);
     loop {
         let answered = proxy.ask(Method::POST, to, Some(object)).await?;
         let text = String::from_utf8_lossy(&answered.body);
         let too_early = (answered.code == 403 && text.contains("serviceaccount"))
             || (answered.code == 404 && text.contains("page not found"));
-        let too_late = answered.code == 409 && text.contains("object is being deleted");
         if answered.is_success() {
             return Ok(answered.value());
         }
-        let patience = if too_late { GOING } else { PATIENCE };
-        if !(too_early || too_late) || clock.elapsed() > patience {
+        let patience = match answered.code {
+            _ if too_early => PATIENCE,
+            409 if text.contains("object is being deleted") => GOING,
+            // The server saw a namesake and then looked whether it is on its way out; it may have gone between the two.
+            409 if text.contains("already exists") => GONE,
+            _ => Duration::ZERO,
+        };
+        if trouble.0 != patience {
+            trouble = (patience, clock.elapsed());
+        }
+        if clock.elapsed() >= trouble.1 + patience {
             return Err(unplanted(proxy, what, &answered));
         }
         clock.sleep(PAUSE).await;
