@@ -144,13 +144,12 @@ async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<V
     loop {
         let answered = proxy.ask(Method::POST, to, Some(object)).await?;
         let text = String::from_utf8_lossy(&answered.body);
-        let too_early = (answered.code == 403 && text.contains("serviceaccount"))
-            || (answered.code == 404 && text.contains("page not found"));
         if answered.is_success() {
             return Ok(answered.value());
         }
         let patience = match answered.code {
-            _ if too_early => PATIENCE,
+            403 if text.contains("serviceaccount") => PATIENCE,
+            404 if text.contains("page not found") => PATIENCE,
             409 if text.contains("object is being deleted") => GOING,
             // The server saw a namesake and then looked whether it is on its way out; it may have gone between the two.
             409 if text.contains("already exists") => GONE,
