@@ -201,7 +201,7 @@ fn required_up_to_128(event: &Value, field: &str, errors: &mut ErrorList) {
 }
 
 fn validate_series(event: &Value, errors: &mut ErrorList) {
-    let Some(series) = event.get("series").filter(|s| !s.is_null()) else { return };
+    let Some(series) = meta::given(event, "series") else { return };
     if series.get("count").and_then(Value::as_i64).unwrap_or(0) < 2 {
         errors.invalid(&Path::new("series.count"), "", "should be at least 2");
     }

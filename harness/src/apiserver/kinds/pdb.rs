@@ -70,7 +70,7 @@ fn validate_spec(object: &Value, lenient: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     let Some(spec) = object.get("spec") else { return errors };
     let path = Path::new("spec");
-    let given = |field: &str| spec.get(field).filter(|v| !v.is_null());
+    let given = |field: &str| meta::given(spec, field);
     if given("minAvailable").is_some() && given("maxUnavailable").is_some() {
         errors.invalid(&path, BadValue::Raw(spec_json(spec)), "minAvailable and maxUnavailable cannot be both set");
     }

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::kinds::meta;
-use crate::apiserver::kinds::meta::given;
+use crate::apiserver::kinds::meta::{self, given};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::status::go_quote;
 

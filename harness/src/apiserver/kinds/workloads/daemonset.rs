@@ -119,7 +119,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
 }
 
 fn validate_spec(spec: &Value, lenient: bool, errors: &mut ErrorList) {
-    let given = spec.get("selector").filter(|s| !s.is_null());
+    let given = meta::given(spec, "selector");
     errors.append(selector::validate(given, lenient, &SPEC.child("selector")));
     super::template_is_selected(spec, &SPEC, errors);
     if let Some(given) = given {
@@ -134,7 +134,7 @@ fn validate_spec(spec: &Value, lenient: bool, errors: &mut ErrorList) {
 
 fn validate_update_strategy(strategy: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("updateStrategy");
-    let rolling = strategy.get("rollingUpdate").filter(|r| !r.is_null());
+    let rolling = meta::given(strategy, "rollingUpdate");
     match (meta::text(strategy, "type"), rolling) {
         ("OnDelete", _) => {}
         ("RollingUpdate", None) => errors.required(&path.child("rollingUpdate"), ""),

@@ -109,7 +109,7 @@ fn validate_spec(spec: &Value, errors: &mut ErrorList) {
 }
 
 fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let rolling = strategy.get("rollingUpdate").filter(|r| !r.is_null());
+    let rolling = meta::given(strategy, "rollingUpdate");
     match meta::text(strategy, "type") {
         "Recreate" => {
             if rolling.is_some() {

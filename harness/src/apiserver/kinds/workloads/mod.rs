@@ -92,7 +92,7 @@ fn non_negative(value: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorL
 
 /// The selector must be there, well formed and not empty; `what` names the kind in the message.
 fn required_selector(spec: &Value, what: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let Some(given) = spec.get("selector").filter(|s| !s.is_null()) else {
+    let Some(given) = meta::given(spec, "selector") else {
         errors.required(&path.child("selector"), "");
         return;
     };

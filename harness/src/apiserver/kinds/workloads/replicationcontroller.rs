@@ -84,7 +84,7 @@ fn validate_spec(spec: &Value, errors: &mut ErrorList) {
         errors.required(&SPEC.child("selector"), "");
     }
     non_negative(spec, "replicas", &SPEC, errors);
-    let Some(template) = spec.get("template").filter(|t| !t.is_null()) else {
+    let Some(template) = meta::given(spec, "template") else {
         errors.required(&SPEC.child("template"), "");
         return;
     };

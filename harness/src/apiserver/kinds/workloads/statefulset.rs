@@ -239,7 +239,7 @@ fn template_metadata(template: &Value, path: &Path<'_>, errors: &mut ErrorList) 
 
 fn validate_update_strategy(strategy: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("updateStrategy");
-    let rolling = strategy.get("rollingUpdate").filter(|r| !r.is_null());
+    let rolling = meta::given(strategy, "rollingUpdate");
     match (meta::text(strategy, "type"), rolling) {
         ("OnDelete", Some(rolling)) => {
             let shown = BadValue::Raw(rolling_json(rolling));
@@ -263,7 +263,7 @@ fn rolling_json(rolling: &Value) -> String {
 
 fn validate_rolling(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     non_negative(rolling, "partition", path, errors);
-    if let Some(unavailable) = rolling.get("maxUnavailable").filter(|v| !v.is_null()) {
+    if let Some(unavailable) = meta::given(rolling, "maxUnavailable") {
         let path = path.child("maxUnavailable");
         int_or_percent::validate_positive(unavailable, &path, errors);
         if int_or_percent::value(Some(unavailable)) == 0 {
