@@ -31,6 +31,8 @@ use crate::views::pod::PodView;
 pub(super) const EVICTION_WORKERS: usize = 256;
 
 const REASON: &str = "TaintManagerEviction";
+const MARKED: &str = "Marking for deletion Pod";
+const CALLED_OFF: &str = "Cancelling deletion of Pod";
 
 /// Waits for deadlines and evicts.
 pub(super) struct Evictor {
@@ -114,7 +116,7 @@ impl Evictor {
 
     fn cancelled(&self, pod: &PodRef, step: Step) {
         if step.cancelled {
-            self.event(&pod.key, "Cancelling deletion of Pod");
+            self.event(&pod.key, CALLED_OFF);
             // Only a deadline that came or went is news to the timers.
             self.changed.notify_one();
         }
@@ -156,13 +158,13 @@ impl Evictor {
                 self.schedule().finish(&due);
                 // A pod that went between two tries went as announced: nothing was called off.
                 if first || matches!(verdict, Verdict::Tolerated) {
-                    self.event(&due.pod.key, "Cancelling deletion of Pod");
+                    self.event(&due.pod.key, CALLED_OFF);
                 }
                 return Outcome::Forget;
             }
         };
         if first {
-            self.event(&due.pod.key, "Marking for deletion Pod");
+            self.event(&due.pod.key, MARKED);
         }
         let tries = if first { DELETE_RETRIES } else { 1 };
         for number in 1..=tries {
@@ -170,7 +172,7 @@ impl Evictor {
                 Ok(tried) => {
                     match tried {
                         Tried::Deleted => self.metrics.taint_eviction(self.latency(&due)),
-                        Tried::Tolerated => self.event(&due.pod.key, "Cancelling deletion of Pod"),
+                        Tried::Tolerated => self.event(&due.pod.key, CALLED_OFF),
                         Tried::CalledOff => self.called_off(&due.pod),
                         Tried::Gone => {}
                     }
@@ -194,7 +196,7 @@ impl Evictor {
     /// Called off during a try: only now is it certain that the pod stays, unless it went by itself.
     fn called_off(&self, pod: &PodRef) {
         if !matches!(self.verdict(pod), Verdict::Gone) {
-            self.event(&pod.key, "Cancelling deletion of Pod");
+            self.event(&pod.key, CALLED_OFF);
         }
     }
 
@@ -216,8 +218,8 @@ impl Evictor {
     /// grace period is the pod's own.
     ///
     /// A pod that came to a node whose taint was known is asked for twice: whoever bound it may have seen the taint go before the
-    /// watch of nodes told us (kubernetes/kubernetes#119862). And whatever it takes to mark a pod, it is not deleted if the eviction
-    /// was called off meanwhile.
+    /// watch of nodes told us (kubernetes/kubernetes#119862). And whatever it takes to read and to mark a pod, nothing is written
+    /// after the eviction was called off.
     async fn try_once(&self, due: &Due, cached: Option<Arc<PodView>>, known: Known) -> Result<Tried, ApiError> {
         let pod = &due.pod;
         let read = match cached {
@@ -238,6 +240,9 @@ impl Evictor {
         if update_pod_condition(&mut new.conditions, target, self.clock.now())
             && let Some(status) = status_patch(&json!(old), &json!(new))
         {
+            if !self.schedule().runs(due) {
+                return Ok(Tried::CalledOff);
+            }
             let action = Action::PatchPodStatus { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), status };
             self.writer.apply(&action, "NoExecute taint").await?;
         }

@@ -8,6 +8,7 @@
 //!
 //! [`judge`] puts them together, with the always-on [`crate::invariants`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -33,7 +34,7 @@ pub struct Run<'a> {
     /// The time on the clock at `t=+0s`.
     pub start: Timestamp,
     /// The objects as the server had stored them before the controllers started.
-    pub initial: &'a [Value],
+    pub initial: &'a [Arc<Value>],
     /// What happened, in order.
     pub entries: &'a [Entry],
     /// For every step that was reached, in order: the length of the transcript when it was over and the world had come to

@@ -35,9 +35,9 @@ pub struct World {
 impl World {
     /// The world before the first entry. `namespace` is that of names without one.
     pub fn new(run: &Run<'_>, namespace: &str) -> Self {
-        let resources = kinds(run.initial);
+        let resources = kinds(run.initial.iter().map(|object| &**object));
         // Collected, not put one by one: thousands of nodes come in their order, which a tree is made of at once.
-        let keyed = |object| Some((key_of(&resources, object)?, Arc::new(Value::clone(object))));
+        let keyed = |object: &Arc<Value>| Some((key_of(&resources, object)?, Arc::clone(object)));
         let objects: BTreeMap<Key, Arc<Value>> = run.initial.iter().filter_map(keyed).collect();
         let uid = |(key, object): (&Key, &Arc<Value>)| Some((key.clone(), uid_of(object)?));
         let uids = objects.iter().filter_map(uid).collect();
@@ -152,9 +152,9 @@ pub fn key_of_change(change: &Change) -> Key {
 }
 
 /// The kinds that can be named: built-in ones, and those of the CRDs among `objects`.
-pub(crate) fn kinds(objects: &[Value]) -> Resources {
+pub(crate) fn kinds<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Resources {
     let mut resources = Resources::default();
-    for crd in objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
+    for crd in objects.into_iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
         let spec = &crd["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         resources.declare(Resource {

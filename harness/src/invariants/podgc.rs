@@ -1,5 +1,6 @@
 //! What concerns the pod garbage collector.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -87,7 +88,7 @@ pub(super) fn orphans_are_confirmed(scene: &Scene<'_>) -> Vec<Breach> {
 /// When a node of that name was first not there, and how much earlier a subject may have begun to count. That the node went
 /// the server saw before the subject; when the subject started is only as exact as the run's times are.
 fn first_missing(scene: &Scene<'_>, node: &str) -> Option<(Duration, Duration)> {
-    let there = |object: &Value| object["kind"] == "Node" && object["metadata"]["name"] == node;
+    let there = |object: &Arc<Value>| object["kind"] == "Node" && object["metadata"]["name"] == node;
     if !scene.run.initial.iter().any(there) {
         return Some((Duration::ZERO, scene.run.tolerance));
     }

@@ -187,7 +187,7 @@ impl<'a> World<'a> {
     async fn set_up(&mut self) -> Result<(), String> {
         let given = &self.fixture.given;
         if let Pace::Virtual = self.pace {
-            self.plant(given.objects.clone()).await?;
+            self.plant(given.objects.to_vec()).await?;
             if !given.stopped {
                 self.start()?;
             }
@@ -206,7 +206,7 @@ impl<'a> World<'a> {
             self.stage.let_readers_in();
             self.clock.elapsed()
         } else {
-            self.plant(given.objects.clone()).await?;
+            self.plant(given.objects.to_vec()).await?;
             if !given.stopped {
                 self.start()?;
             }
@@ -236,7 +236,7 @@ impl<'a> World<'a> {
         for object in &mut objects {
             time_text::resolve(object, now, now);
         }
-        let initial = self.seed(objects).await?;
+        let initial = self.seed(objects).await?.into_iter().map(Arc::new).collect();
         self.evidence.update(|gathered| gathered.initial = initial);
         given.faults.iter().try_for_each(|fault| self.arm(fault))?;
         given.watches.iter().try_for_each(|fault| self.watch_fault(fault))

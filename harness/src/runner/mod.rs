@@ -41,7 +41,7 @@ pub struct Gathered {
     /// The record of the server.
     pub transcript: Transcript,
     /// All objects before the controllers started.
-    pub initial: Vec<Value>,
+    pub initial: Arc<[Arc<Value>]>,
     /// Answers to the steps' requests.
     pub replies: Vec<StepReply>,
     /// Length of the transcript when the world had come to rest after each step.

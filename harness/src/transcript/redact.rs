@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -26,7 +27,7 @@ impl Redactions {
     /// Gathers the names from `entries` in order, then from the objects that were there before (`initial`), so that the same
     /// history gets the same names.
     #[must_use]
-    pub fn collect(epoch: Timestamp, initial: &[Value], entries: &[Entry]) -> Self {
+    pub fn collect(epoch: Timestamp, initial: &[Arc<Value>], entries: &[Entry]) -> Self {
         let mut all = Self { epoch, ..Self::default() };
         let mut versions: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
         let mut learn = |object: &Value| {
@@ -49,7 +50,9 @@ impl Redactions {
                 Happening::Note(_) => {}
             }
         }
-        initial.iter().for_each(&mut learn);
+        for object in initial {
+            learn(object);
+        }
         for (uid, versions) in versions {
             for (index, version) in versions.into_iter().enumerate() {
                 let label = format!("{}@{}", all.uids[&uid], index + 1);
@@ -94,10 +97,16 @@ impl Redactions {
     /// `text` with every known uid replaced, for messages of Status bodies.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
-        let mut out = text.to_owned();
-        for uid in self.uids.keys() {
-            if out.contains(uid.as_str()) {
-                out = out.replace(uid.as_str(), &self.uid(uid));
+        let ends_word = |character: char| !(character.is_ascii_alphanumeric() || character == '-');
+        let mut out = String::with_capacity(text.len());
+        // Word by word, because there may be thousands of uids.
+        for piece in text.split_inclusive(ends_word) {
+            let word = piece.strip_suffix(ends_word).unwrap_or(piece);
+            if self.uids.contains_key(word) {
+                out.push_str(&self.uid(word));
+                out.push_str(&piece[word.len()..]);
+            } else {
+                out.push_str(piece);
             }
         }
         out

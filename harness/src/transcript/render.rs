@@ -4,6 +4,7 @@
 //! Left out: lists, watches and discovery that went well. Runs of the same write to many objects become one line.
 //! A line begins as a fixture's request patterns are written, so that it can be copied into one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -28,7 +29,7 @@ pub struct Paragraph {
 
 /// Renders `entries`; the same history gives the same bytes. `initial` are the objects that were there before.
 #[must_use]
-pub fn render(epoch: Timestamp, initial: &[Value], entries: &[Entry]) -> Vec<Paragraph> {
+pub fn render(epoch: Timestamp, initial: &[Arc<Value>], entries: &[Entry]) -> Vec<Paragraph> {
     let names = Redactions::collect(epoch, initial, entries);
     let changes = changes_of_requests(entries);
     let lines = entries.iter().filter_map(|entry| line(entry, &changes[entry.seq], &names)).collect();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub(crate) struct Script {
     pub(crate) fixture: Fixture,
     pub(crate) transcript: Transcript,
-    pub(crate) initial: Vec<Value>,
+    pub(crate) initial: Vec<Arc<Value>>,
     pub(crate) marks: Vec<usize>,
     pub(crate) replies: Vec<StepReply>,
     pub(crate) scrapes: Vec<(Duration, String)>,
@@ -31,10 +31,12 @@ impl Script {
         let (fixtures, problems) = parse::read(Path::new("case.yaml"), suite, &text);
         assert_eq!(problems, []);
         let fixture = fixtures.into_iter().next().expect("one fixture");
-        let mut initial = fixture.given.objects.clone();
-        for object in &mut initial {
-            time_text::resolve(object, start(), start());
-        }
+        let resolved = |object: &Value| {
+            let mut object = object.clone();
+            time_text::resolve(&mut object, start(), start());
+            Arc::new(object)
+        };
+        let initial = fixture.given.objects.iter().map(resolved).collect();
         let (transcript, version, tolerance) = (Transcript::new(), 100, Duration::ZERO);
         Self { fixture, transcript, initial, marks: vec![], replies: vec![], scrapes: vec![], version, tolerance }
     }
@@ -78,7 +80,8 @@ impl Script {
             }
             _ => None,
         });
-        changed.unwrap_or_else(|| self.initial.iter().find(|object| object["metadata"]["name"] == name).cloned())
+        let named = |object: &&Arc<Value>| object["metadata"]["name"] == name;
+        changed.unwrap_or_else(|| self.initial.iter().find(named).map(|object| Value::clone(object)))
     }
 
     /// A change of an object by a function; `None` from it: the object goes.

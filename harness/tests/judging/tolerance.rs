@@ -21,7 +21,7 @@ fn tolerant(suite: &str, tolerance: f64, rest: &str) -> Script {
 
 /// Pod `a` goes or comes back.
 fn user(script: &mut Script, at: f64, gone: bool) {
-    let pod = script.initial.iter().find(|object| object["metadata"]["name"] == "a").cloned();
+    let pod = script.object("pods", "a");
     script.change(at, &Actor::User, None, "pods/a", |_| pod.filter(|_| !gone));
 }
 

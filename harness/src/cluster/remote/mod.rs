@@ -310,7 +310,7 @@ impl RemoteStage {
         suffix: String,
         is_seen: bool,
     ) -> Result<Self, String> {
-        let resources = kinds(&fixture.given.objects);
+        let resources = kinds(&*fixture.given.objects);
         let (made, namespaces) = namespaces(fixture);
         let visible: Vec<&String> = namespaces.iter().filter(|name| *name != "kube-system").collect();
         let speaks_of_system = speaks_of(fixture).any(|name| name == "kube-system" || name == "*");
