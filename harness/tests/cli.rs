@@ -1,7 +1,8 @@
 //! The program as its users meet it: exit codes, data on standard output, talk on standard error.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use plumbline::report::{Outcome, RunReport};
 
@@ -20,9 +21,13 @@ fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
 }
 
 fn plumbline(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().expect("the program starts")
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
     command.current_dir(folder).env_remove("PLUMBLINE_FIXTURES").args(arguments);
-    command.output().expect("the program starts")
+    command
 }
 
 fn code(output: &Output) -> i32 {
@@ -180,6 +185,28 @@ fn what_is_repeated_stays_the_same() {
         out(&output)
     );
     assert_eq!(code(&plumbline(&root, &["repeat", "--jobs=3..1"])), 2);
+}
+
+#[test]
+fn what_was_repeated_until_a_signal_is_told() {
+    let root = folder("repeat-until", &two());
+    let mut child = command(&root, &["repeat", "--runs=4000000000"]);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("plumbline starts");
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    // Told after the first fifty runs.
+    said.read_line(&mut line).expect("text");
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
+    let output = child.wait_with_output().expect("an end");
+    said.read_to_string(&mut line).expect("text");
+    assert_eq!(code(&output), 96, "{line}");
+    assert!(line.contains("broken off by SIGTERM after "), "{line}");
+    assert!(
+        out(&output).starts_with("2 fixtures, ") && out(&output).ends_with(": no difference\n"),
+        "{}",
+        out(&output)
+    );
 }
 
 #[test]

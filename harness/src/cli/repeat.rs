@@ -9,6 +9,7 @@ use super::select::Select;
 use super::{Error, duration, talk};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
+use crate::interrupt;
 use crate::runner::repeat::{self, Rounds, Same};
 use crate::runner::suite::Arena;
 
@@ -44,6 +45,7 @@ fn jobs(text: &str) -> Result<RangeInclusive<usize>, String> {
 
 /// Runs the verb.
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+    interrupt::heed();
     let arena = Arena::embedded();
     let fixtures = args.select.load()?;
     let plan = args.select.plan(&fixtures, &arena.place())?;
@@ -64,7 +66,9 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
                 io::stdout(),
                 "{count} fixtures, {runs} runs of each, shuffled (seed {seed}), {from} to {to} jobs, {seconds} s: no difference"
             )?;
-            Ok(Exit::Ok)
+            let Some(signal) = interrupt::requested() else { return Ok(Exit::Ok) };
+            talk(&format!("plumbline: broken off by {signal} after {runs} of {} runs", rounds.runs));
+            Ok(Exit::Environment)
         }
         Err(flake) => {
             writeln!(io::stdout(), "{flake}")?;

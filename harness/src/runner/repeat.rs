@@ -13,6 +13,7 @@ use super::suite::{self, Arena, Options};
 use super::verdict::Judged;
 use crate::apiserver::lifecycle::Ids;
 use crate::fixture::Fixture;
+use crate::interrupt;
 use crate::report::Outcome;
 use crate::time::Stopwatch;
 
@@ -114,7 +115,7 @@ fn digest(judged: &Judged) -> [u8; 32] {
     digest.0.finish().as_ref().try_into().unwrap_or_default()
 }
 
-/// Runs `fixtures` as `rounds` says; `told` hears of each round that has ended.
+/// Runs `fixtures` as `rounds` says, until a signal asks for an end; `told` hears of each round that has ended.
 ///
 /// # Errors
 ///
@@ -136,7 +137,7 @@ pub fn run(
     let mut ids = Ids::new(rounds.seed);
     let mut order: Vec<usize> = (0..fixtures.len()).collect();
     for (run, jobs) in (2..=rounds.runs).zip(rounds.jobs.clone().cycle()) {
-        if rounds.at_most.is_some_and(|limit| same.wall >= limit) {
+        if rounds.at_most.is_some_and(|limit| same.wall >= limit) || interrupt::requested().is_some() {
             break;
         }
         shuffle(&mut order, &mut ids);
@@ -147,10 +148,14 @@ pub fn run(
             if let Some(what) = what {
                 flake.get_or_insert_with(|| Flake { id: judged.report.id.clone(), run, jobs, what });
             }
-            flake.is_none()
+            flake.is_none() && interrupt::requested().is_none()
         });
         if let Some(flake) = flake {
             return Err(Box::new(flake));
+        }
+        if interrupt::requested().is_some() {
+            // Only whole rounds count.
+            break;
         }
         same = Same { runs: run, wall: stopwatch.elapsed() };
         told(same);
