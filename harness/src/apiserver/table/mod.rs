@@ -14,6 +14,7 @@ mod cell;
 mod column;
 mod core;
 pub mod custom;
+mod drivers;
 mod others;
 mod pod;
 mod quota;
@@ -117,6 +118,13 @@ fn built_in(group: &str, plural: &str) -> &'static [Column] {
         ("rbac.authorization.k8s.io", "clusterrolebindings") => others::CLUSTER_ROLE_BINDINGS,
         ("scheduling.k8s.io", "priorityclasses") => others::PRIORITY_CLASSES,
         ("storage.k8s.io", "storageclasses") => others::STORAGE_CLASSES,
+        ("storage.k8s.io", "csidrivers") => drivers::CSI_DRIVERS,
+        ("storage.k8s.io", "volumeattributesclasses") => drivers::VOLUME_ATTRIBUTES_CLASSES,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings" | "validatingadmissionpolicybindings") => {
+            drivers::ADMISSION_POLICY_BINDINGS
+        }
+        ("resource.k8s.io", "resourceclaims") => drivers::RESOURCE_CLAIMS,
+        ("resource.k8s.io", "resourceslices") => drivers::RESOURCE_SLICES,
         ("storage.k8s.io", "csinodes") => others::CSI_NODES,
         ("storage.k8s.io", "volumeattachments") => others::VOLUME_ATTACHMENTS,
         ("node.k8s.io", "runtimeclasses") => others::RUNTIME_CLASSES,
