@@ -63,8 +63,8 @@ fn tokens_are_asked_for() {
     assert_eq!(open.json()["major"], "1");
 }
 
-/// Tokens of service accounts let in, too, and say who holds them, until the account is gone: kube-controller-manager with
-/// `--use-service-account-credentials` lives on them.
+/// Tokens of service accounts let in, too, and say who holds them, until the account is gone. What they may do is in roles;
+/// the cluster's own may do everything: kube-controller-manager with `--use-service-account-credentials` lives on them.
 #[test]
 fn tokens_of_service_accounts_let_in() {
     let server = Server::start(&["--http"]);
@@ -89,8 +89,17 @@ fn tokens_of_service_accounts_let_in() {
     let groups =
         serde_json::json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
     assert_eq!(user["groups"], groups);
+    let refused = send("GET", "/api/v1/nodes", &token, "");
+    assert_eq!(refused.status, 403);
+    let why = r#"nodes is forbidden: User "system:serviceaccount:default:robot" cannot list resource "nodes" in API group "" at the cluster scope"#;
+    assert_eq!(refused.json()["message"], why);
     assert_eq!(send("DELETE", &format!("{accounts}/robot"), TOKEN, "").status, 200);
     assert_eq!(send("GET", "/api", &token, "").status, 401);
+    let own = "/api/v1/namespaces/kube-system/serviceaccounts";
+    assert_eq!(send("POST", own, TOKEN, account).status, 201);
+    let given = send("POST", &format!("{own}/robot/token"), TOKEN, wanted).json();
+    let token = given["status"]["token"].as_str().expect("a token").to_owned();
+    assert_eq!(send("GET", "/api/v1/nodes", &token, "").status, 200);
 }
 
 #[test]

@@ -42,7 +42,10 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
         ["apis", group] => Some(negotiated(request, group_reply(registry, group))),
         ["apis", group, version] => Some(routed(request, &MEDIA_TYPES, || resources(registry, group, version))),
         ["api" | "apis" | "openapi", ..] => None,
-        ["version"] => Some(routed(request, &["application/json"], || json_reply(&document::Version::current()))),
+        ["version"] => Some(routed(request, &["application/json"], || {
+            // Always for people.
+            Reply::json(200, encoding::indented(&encode(&document::Version::current())))
+        })),
         ["healthz" | "livez", ..] if request.path.ends_with('/') => Some(page_not_found()),
         [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
             Some(health::respond(endpoint, &check.join("/"), &request.query))

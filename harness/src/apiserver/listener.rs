@@ -50,8 +50,10 @@ pub struct Limits {
     pub bodies_bytes: usize,
     /// A client that takes nothing of its answer for so long loses its connection (watches that nobody reads).
     pub write_time: Duration,
-    /// Time for the head of a request, for a TLS handshake, and for the first request of a connection.
+    /// Time for a TLS handshake, and for the head of a connection's first request.
     pub head_time: Duration,
+    /// An HTTP/1.1 connection that brings no whole head of a request for so long after the last answer is closed.
+    pub idle_time: Duration,
     /// Largest head of a request.
     pub head_bytes: usize,
     /// Most header lines of a request.
@@ -71,7 +73,8 @@ impl Default for Limits {
             body_time: Duration::from_mins(1),
             bodies_bytes: 256 * 1024 * 1024,
             write_time: Duration::from_mins(1),
-            head_time: Duration::from_secs(15),
+            head_time: Duration::from_secs(32),
+            idle_time: Duration::from_secs(90),
             head_bytes: 1024 * 1024,
             headers: 1000,
             streams: 1000,
@@ -486,7 +489,7 @@ impl<H: Handler> Connections<H> {
         builder
             .http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.limits.head_time)
+            .header_read_timeout(self.limits.idle_time)
             .max_headers(self.limits.headers)
             .max_buf_size(self.limits.head_bytes)
             .http2()

@@ -11,7 +11,20 @@ use crate::apiserver::store::ResourceId;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 /// Members may do everything, without a look at any role.
-const MASTERS: &str = "system:masters";
+pub(super) const MASTERS: &str = "system:masters";
+
+/// A binding that means a user.
+struct Bound {
+    /// `ClusterRoleBinding` or `RoleBinding`.
+    kind: &'static str,
+    /// The namespace that it is about; empty for all of them.
+    scope: String,
+    binding: Value,
+    /// The user, as the binding names it.
+    subject: Value,
+    /// What the role allows.
+    rules: Vec<Value>,
+}
 
 /// The status of an access review with this spec.
 pub(super) fn decide(server: &ApiServer, spec: &Value) -> Value {
@@ -19,26 +32,52 @@ pub(super) fn decide(server: &ApiServer, spec: &Value) -> Value {
     if groups.contains(&MASTERS) {
         return json!({"allowed": true});
     }
-    let user = meta::text(spec, "user");
     let namespace = spec.pointer("/resourceAttributes/namespace").and_then(Value::as_str).unwrap_or_default();
-    let mut scopes = vec![("clusterrolebindings", "ClusterRoleBinding", "")];
-    if !namespace.is_empty() {
-        scopes.push(("rolebindings", "RoleBinding", namespace));
+    let mut all = bound(server, (meta::text(spec, "user"), &groups), namespace);
+    match all.find(|one| one.rules.iter().any(|rule| allows(rule, spec))) {
+        Some(one) => json!({"allowed": true, "reason": explain(one.kind, &one.scope, &one.binding, &one.subject)}),
+        None => json!({"allowed": false}),
     }
-    for (resource, kind, scope) in scopes {
-        let within = Some(scope).filter(|scope| !scope.is_empty());
-        for binding in server.list(&ResourceId::new(GROUP, resource), within) {
-            let binding = binding.value();
-            let Some(subject) = array(&binding, "subjects").iter().find(|one| is_meant(one, user, &groups)) else {
-                continue;
-            };
-            if rules(server, &binding["roleRef"], scope).iter().any(|rule| allows(rule, spec)) {
-                let reason = explain(kind, scope, &binding, subject);
-                return json!({"allowed": true, "reason": reason});
+}
+
+/// The rules that hold for a user in a namespace: those about resources, and those about paths.
+pub(super) fn rules_of(server: &ApiServer, user: (&str, &[&str]), namespace: &str) -> (Vec<Value>, Vec<Value>) {
+    let part = |rule: &Value, fields: &[&str]| {
+        let given = |field: &&&str| !array(rule, field).is_empty();
+        fields.iter().filter(given).map(|field| ((*field).to_owned(), rule[*field].clone())).collect::<Value>()
+    };
+    let (mut resources, mut paths) = (Vec::new(), Vec::new());
+    for one in bound(server, user, namespace) {
+        for rule in &one.rules {
+            if !array(rule, "resources").is_empty() {
+                resources.push(part(rule, &["verbs", "apiGroups", "resources", "resourceNames"]));
+            }
+            if one.scope.is_empty() && !array(rule, "nonResourceURLs").is_empty() {
+                paths.push(part(rule, &["verbs", "nonResourceURLs"]));
             }
         }
     }
-    json!({"allowed": false})
+    (resources, paths)
+}
+
+/// The bindings that mean a user (its name and groups) in a namespace, those of the whole cluster first.
+fn bound<'s>(
+    server: &'s ApiServer,
+    (user, groups): (&'s str, &'s [&'s str]),
+    namespace: &'s str,
+) -> impl Iterator<Item = Bound> + 's {
+    let own = Some(("rolebindings", "RoleBinding", namespace)).filter(|_| !namespace.is_empty());
+    let scopes = std::iter::once(("clusterrolebindings", "ClusterRoleBinding", "")).chain(own);
+    scopes.flat_map(move |(resource, kind, scope)| {
+        let within = Some(scope).filter(|scope| !scope.is_empty());
+        let bindings = server.list(&ResourceId::new(GROUP, resource), within).into_iter();
+        bindings.filter_map(move |binding| {
+            let binding = binding.value();
+            let subject = array(&binding, "subjects").iter().find(|one| is_meant(one, user, groups))?.clone();
+            let rules = rules(server, &binding["roleRef"], scope);
+            Some(Bound { kind, scope: scope.to_owned(), binding, subject, rules })
+        })
+    })
 }
 
 fn is_meant(subject: &Value, user: &str, groups: &[&str]) -> bool {

@@ -146,7 +146,7 @@ async fn serve(
         Target::Resource(path) => verb_of(request, path, &Query::parse(&request.query)),
         Target::Other(_) => String::new(),
     };
-    if let Some(reply) = impersonation::refusal(server, request, target, verb) {
+    if let Some(reply) = impersonation::refusal(server, request, target, &caller.user, verb) {
         return reply;
     }
     let registry = server.registry();
@@ -312,7 +312,10 @@ fn transcript_reply(server: &ApiServer) -> Reply {
 impl Scope<'_> {
     /// Finds the handler by method and path, as upstream's routes do.
     async fn dispatch(&self, break_after: Option<Duration>) -> Result<Reply, Status> {
-        self.check_scope()?;
+        if !self.fits_scope() {
+            // Nothing below a definition's group is routed that the definition does not say.
+            return if self.is_custom() { Ok(discovery::page_not_found()) } else { Err(Status::unknown_resource()) };
+        }
         if self.path.watch {
             return self.old_watch(break_after);
         }
@@ -331,10 +334,9 @@ impl Scope<'_> {
     }
 
     /// Whether the path has a namespace where, and only where, the kind wants one.
-    fn check_scope(&self) -> Result<(), Status> {
+    fn fits_scope(&self) -> bool {
         let (namespace, name) = (&self.path.namespace, &self.path.name);
-        let fits = if self.kind.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() };
-        if fits { Ok(()) } else { Err(Status::unknown_resource()) }
+        if self.kind.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() }
     }
 
     fn allow(&self, verb: &str) -> Result<(), Status> {

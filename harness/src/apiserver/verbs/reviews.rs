@@ -1,7 +1,7 @@
 //! Kinds that answer a question and are not kept: access reviews, token reviews, bindings.
 //!
-//! Whoever gets in may do everything: the server has no authorization of its own. Questions about others, and in the name of
-//! others (`kubectl auth can-i --as`), are answered by the roles and bindings that are stored.
+//! The administrator may do everything. Questions about others, and of others (service accounts; `kubectl auth can-i --as`), are
+//! answered by the roles and bindings that are stored.
 
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::lifecycle;
 use crate::apiserver::request::Reply;
+use crate::apiserver::server::ApiServer;
 use crate::apiserver::status::Status;
 
 impl Scope<'_> {
@@ -34,7 +35,7 @@ impl Scope<'_> {
         if self.kind.kind.ends_with("AccessReview") {
             check_access(&review, self)?;
         }
-        let other = User::of(self.request)?;
+        let other = User::of(self.request)?.or_else(|| User::limited(&self.caller.user));
         let status = match &*self.kind.kind {
             "SelfSubjectAccessReview" => match &other {
                 None => json!({"allowed": true}),
@@ -42,11 +43,13 @@ impl Scope<'_> {
             },
             "SubjectAccessReview" | "LocalSubjectAccessReview" => authorization::decide(self.server, &review["spec"]),
             "SelfSubjectRulesReview" => {
-                if meta::text(&review["spec"], "namespace").is_empty() {
+                let namespace = meta::text(&review["spec"], "namespace");
+                if namespace.is_empty() {
                     return Err(Status::bad_request("no namespace on request"));
                 }
+                let rules = rules(self.server, other.as_ref(), namespace);
                 review["spec"] = json!({});
-                rules(other.as_ref())
+                rules
             }
             "SelfSubjectReview" => {
                 let now = lifecycle::rfc3339(self.server.clock().now());
@@ -161,8 +164,8 @@ fn check_access(review: &Value, scope: &Scope<'_>) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&scope.kind.group, "", "", &errors)) }
 }
 
-/// What may be done: by the caller everything; by others what everybody may. Roles of their own are not listed.
-fn rules(other: Option<&User>) -> Value {
+/// What may be done in a namespace: by the administrator everything; by others what everybody may, and what their roles say.
+fn rules(server: &ApiServer, other: Option<&User>, namespace: &str) -> Value {
     let create =
         |group: &str, resources: &[&str]| json!({"verbs": ["create"], "apiGroups": [group], "resources": resources});
     let get = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
@@ -172,10 +175,17 @@ fn rules(other: Option<&User>) -> Value {
     ];
     let mut paths =
         vec![get(&impersonation::PUBLIC), get(&impersonation::SERVICE_ACCOUNT_ISSUER), get(&impersonation::DISCOVERY)];
-    let masters = |user: &User| user.groups.iter().any(|group| group == "system:masters");
-    if other.is_none_or(masters) {
-        resources.insert(0, json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
-        paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+    match other.filter(|user| !user.groups.iter().any(|group| group == authorization::MASTERS)) {
+        None => {
+            resources.insert(0, json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+            paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+        }
+        Some(user) => {
+            let groups: Vec<&str> = user.groups.iter().map(String::as_str).collect();
+            let (own, own_paths) = authorization::rules_of(server, (&user.name, &groups), namespace);
+            resources.extend(own);
+            paths.extend(own_paths);
+        }
     }
     json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
 }
