@@ -14,11 +14,12 @@ use plumbline::time::Clock;
 use script::{Answer, Line};
 
 /// The scripts; each begins on a server of its own.
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 5] = [
     ("requests", include_str!("apiserver/requests.txt")),
     ("objects", include_str!("apiserver/objects.txt")),
     ("workloads", include_str!("apiserver/workloads.txt")),
     ("merging", include_str!("apiserver/merging.txt")),
+    ("corners", include_str!("apiserver/corners.txt")),
 ];
 
 async fn ask_fake(server: &ApiServer, line: &Line) -> Answer {

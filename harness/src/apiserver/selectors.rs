@@ -412,7 +412,7 @@ impl FieldSelector {
             }
             let known = match term.field.as_str() {
                 "metadata.name" => true,
-                "metadata.namespace" => kind.namespaced || kind.selectable.is_empty(),
+                "metadata.namespace" => kind.namespaced || !has_own_labels(kind),
                 field => kind.selectable.iter().any(|known| known.label == field),
             };
             if !known {

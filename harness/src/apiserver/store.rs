@@ -261,9 +261,10 @@ impl Store {
             }
             return Ok(Page { objects: page, revision: at, left });
         };
-        let mut selected = objects.filter(|stored| select(stored));
-        let page = selected.by_ref().take(limit).cloned().collect();
-        Ok(Page { objects: page, revision: at, left: usize::from(selected.next().is_some()) })
+        let page: Vec<_> = objects.by_ref().filter(|stored| select(stored)).take(limit).cloned().collect();
+        // Whether what follows is selected is only found out by the next page.
+        let left = if page.len() == limit { usize::from(objects.next().is_some()) } else { 0 };
+        Ok(Page { objects: page, revision: at, left })
     }
 
     /// Objects of `range` as they were at `revision`.

@@ -116,9 +116,19 @@ impl Answer {
 fn plain(value: Value, field: &str) -> Value {
     match value {
         Value::Object(map) => map.into_iter().map(|(key, value)| (key.clone(), plain(value, &key))).collect(),
-        Value::Array(items) => items.into_iter().map(|item| plain(item, "")).collect(),
+        Value::Array(items) => {
+            let mut items: Vec<Value> =
+                items.into_iter().map(|item| plain(item, if field == "clusterIPs" { field } else { "" })).collect();
+            if field == "managedFields" {
+                // By time, of which the two arms do not see the same seconds pass.
+                items.sort_by_cached_key(Value::to_string);
+            }
+            items.into()
+        }
         Value::String(text) => match field {
             "resourceVersion" | "uid" | "continue" if !text.is_empty() => format!("<{field}>").into(),
+            "clusterIP" | "clusterIPs" if text.starts_with("10.0.0.") => "<address>".into(),
+            "name" if text.len() == 9 && text.starts_with("gen-") => "gen-<random>".into(),
             "creationTimestamp" | "deletionTimestamp" | "time" | "lastTransitionTime" => "<time>".into(),
             _ if is_age(&text) => "<age>".into(),
             _ => words(&text).into(),
@@ -143,7 +153,7 @@ fn words(text: &str) -> String {
         let time = word.len() == 20 && word.ends_with('Z') && word.contains('T');
         let number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
         let version = number
-            && ["record (", "current: ", "resourceVersion\\\":\\\"", "version: "]
+            && ["record (", "current: ", "resourceVersion\\\":\\\"", "version: ", "resourceVersion: \""]
                 .iter()
                 .any(|before| out.ends_with(before));
         match (uid, time, version) {

@@ -119,7 +119,8 @@ fn core_group() -> Vec<Builder> {
         .hash("QWTyNDq0dC4=")
         .rules(WithDefaults {
             finalizer: stored::CLAIM_FINALIZER,
-            ..WithDefaults::new(Generic { status: true, ..Generic::NEW }, stored::claim).checked(claims::validate)
+            ..WithDefaults::new(Generic { status: true, revalidates: true, ..Generic::NEW }, stored::claim)
+                .checked(claims::validate)
         }),
         resource("", "v1", "persistentvolumes", "PersistentVolume", "io.k8s.api.core.v1.PersistentVolume")
             .cluster()
@@ -225,7 +226,7 @@ fn apps_group() -> Vec<Builder> {
     vec![
         resource("apps", "v1", "controllerrevisions", "ControllerRevision", "io.k8s.api.apps.v1.ControllerRevision")
             .hash("85nkx63pcBU=")
-            .rules(Generic::NEW),
+            .rules(Generic { revalidates: true, ..Generic::NEW }),
         resource("apps", "v1", "daemonsets", "DaemonSet", "io.k8s.api.apps.v1.DaemonSet")
             .short(&["ds"])
             .categories(&["all"])
@@ -432,7 +433,7 @@ fn networking_group() -> Vec<Builder> {
             .hash("39NQlfNR+bo=")
             .rules(
                 WithDefaults::new(
-                    Generic { generation: Generation::Spec, status: true, ..Generic::NEW },
+                    Generic { generation: Generation::Spec, status: true, revalidates: true, ..Generic::NEW },
                     stored::ingress,
                 )
                 .checked(networking::ingress),
@@ -490,25 +491,23 @@ fn rbac_group() -> Vec<Builder> {
         )
         .cluster()
         .hash("48tpQ8gZHFc=")
-        .rules(WithDefaults::new(
-            Generic { create_on_update: true, names: NameRule::PathSegment, namespaced: false, ..Generic::NEW },
-            stored::role_binding,
-        )),
+        .rules(WithDefaults::new(Generic { namespaced: false, ..ACCESS }, stored::role_binding)),
         resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", "io.k8s.api.rbac.v1.ClusterRole")
             .cluster()
             .hash("bYE5ZWDrJ44=")
-            .rules(Generic { create_on_update: true, names: NameRule::PathSegment, namespaced: false, ..Generic::NEW }),
+            .rules(Generic { namespaced: false, ..ACCESS }),
         resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", "io.k8s.api.rbac.v1.RoleBinding")
             .hash("eGsCzGH6b1g=")
-            .rules(WithDefaults::new(
-                Generic { create_on_update: true, names: NameRule::PathSegment, ..Generic::NEW },
-                stored::role_binding,
-            )),
+            .rules(WithDefaults::new(ACCESS, stored::role_binding)),
         resource("rbac.authorization.k8s.io", "v1", "roles", "Role", "io.k8s.api.rbac.v1.Role")
             .hash("7FuwZcIIItM=")
-            .rules(Generic { create_on_update: true, names: NameRule::PathSegment, ..Generic::NEW }),
+            .rules(ACCESS),
     ]
 }
+
+/// Roles and their bindings.
+const ACCESS: Generic =
+    Generic { create_on_update: true, names: NameRule::PathSegment, revalidates: true, ..Generic::NEW };
 
 fn storage_group() -> Vec<Builder> {
     vec![

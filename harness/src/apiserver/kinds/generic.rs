@@ -112,7 +112,7 @@ pub fn drop_status(object: &mut Value) {
 fn changed(generation: Generation, new: &Value, old: &Value) -> bool {
     match generation {
         Generation::None | Generation::Fixed => false,
-        Generation::Spec => !meta::equal(new.get("spec"), old.get("spec")),
+        Generation::Spec => !meta::same_spec(new, old),
         Generation::Content => {
             let outside = |k: &&String| !matches!(k.as_str(), "metadata" | "status" | "kind" | "apiVersion");
             let keys = |v: &Value| -> Vec<String> {

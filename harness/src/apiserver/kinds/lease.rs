@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::field::{ErrorList, Path};
-use super::{NameRule, Strategy, meta, time};
+use super::{Context, NameRule, Strategy, meta, time};
 
 /// Rules of leases.
 #[derive(Debug, Clone, Copy)]
@@ -13,10 +13,15 @@ impl Strategy for Lease {
     fn default(&self, object: &mut Value) {
         if let Some(spec) = meta::object_at(object, "spec") {
             time::normalize_micros(spec, &["acquireTime", "renewTime"]);
-            // Behind a feature gate that is off by default.
-            spec.remove("strategy");
-            spec.remove("preferredHolder");
         }
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, _: &Context<'_>) {
+        forget_candidates(object);
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, _: &Value, _: &Context<'_>) {
+        forget_candidates(new);
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
@@ -37,6 +42,14 @@ impl Strategy for Lease {
 
     fn allow_unconditional_update(&self) -> bool {
         false
+    }
+}
+
+/// Behind a feature gate that is off by default.
+fn forget_candidates(object: &mut Value) {
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.remove("strategy");
+        spec.remove("preferredHolder");
     }
 }
 

@@ -5,6 +5,8 @@ use std::fmt::Write;
 
 use super::field::{BadValue, ErrorList, Path};
 use super::{NameRule, names};
+use crate::apiserver::encoding;
+use crate::apiserver::schema::{Schema, Shape, TypeRef};
 use crate::apiserver::status::go_quote;
 
 /// Bytes of all annotations together.
@@ -143,9 +145,36 @@ pub fn drop_zero(map: &mut Map<String, Value>, fields: &[&str]) {
     }
 }
 
-/// Whether the specs of two objects mean the same.
+/// Whether the specs of two objects mean the same: no list and an empty one do, no struct behind a pointer and an empty one
+/// do not.
 pub fn same_spec(new: &Value, old: &Value) -> bool {
-    equal(new.get("spec"), old.get("spec"))
+    let (new_spec, old_spec) = (new.get("spec"), old.get("spec"));
+    let pointers = || {
+        let Some(schema) = encoding::schema_for(new) else { return true };
+        let Some(ty) = schema.field_type(schema.root(), "spec") else { return true };
+        same_pointers(&schema, ty, new_spec.unwrap_or(&Value::Null), old_spec.unwrap_or(&Value::Null))
+    };
+    equal(new_spec, old_spec) && pointers()
+}
+
+/// Whether two values that are [`equal`] have the same structs behind pointers.
+fn same_pointers(schema: &Schema, ty: TypeRef, new: &Value, old: &Value) -> bool {
+    match (schema.shape(ty), new, old) {
+        (Shape::Struct(shape), Value::Object(new), Value::Object(old)) => {
+            new.keys().chain(old.keys().filter(|key| !new.contains_key(*key))).all(|key| {
+                let Some(field) = shape.field(key) else { return true };
+                match (new.get(key).filter(|v| !v.is_null()), old.get(key).filter(|v| !v.is_null())) {
+                    (Some(new), Some(old)) => same_pointers(schema, field.ty, new, old),
+                    (None, None) => true,
+                    _ => !(field.pointer && matches!(schema.shape(field.ty), Shape::Struct(_))),
+                }
+            })
+        }
+        (Shape::List(list), Value::Array(new), Value::Array(old)) => {
+            new.iter().zip(old).all(|(new, old)| same_pointers(schema, list.items, new, old))
+        }
+        _ => true,
+    }
 }
 
 /// The number must not be negative.

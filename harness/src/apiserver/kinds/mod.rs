@@ -450,10 +450,17 @@ pub fn validate_create(kind: &Kind, object: &Value) -> ErrorList {
     fitting(kind, meta::validate(object, kind.namespaced, NameRule::PathSegment, &Path::new("metadata")))
 }
 
-/// Without the rule for finalizers where the server's library for extensions checks the metadata.
+/// Without the rule for finalizers where the core's own validation of metadata is not asked: for what extensions serve, and
+/// for a few kinds.
 fn fitting(kind: &Kind, errors: ErrorList) -> ErrorList {
-    let extension = matches!(&*kind.group, "apiextensions.k8s.io" | "apiregistration.k8s.io");
-    if kind.custom.is_none() && !extension {
+    let unasked = matches!(
+        (&*kind.group, &*kind.plural),
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", _)
+            | ("policy", "poddisruptionbudgets")
+            | ("", "events")
+            | ("coordination.k8s.io", "leases")
+    );
+    if kind.custom.is_none() && !unasked {
         return errors;
     }
     let mut fitting = ErrorList::new();
@@ -463,17 +470,18 @@ fn fitting(kind: &Kind, errors: ErrorList) -> ErrorList {
 
 /// Everything that is wrong with an update: generic metadata rules first, then the kind's.
 pub fn validate_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
-    merged(common_update_errors(kind, new, old), kind.strategy.validate_update(new, old))
+    merged(common_update_errors(kind, new, old), fitting(kind, kind.strategy.validate_update(new, old)))
 }
 
 /// Everything that is wrong with a write to `/status`.
 pub fn validate_status_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
-    merged(common_update_errors(kind, new, old), kind.strategy.validate_status_update(new, old))
+    merged(common_update_errors(kind, new, old), fitting(kind, kind.strategy.validate_status_update(new, old)))
 }
 
 /// Everything that is wrong with a write through a subresource of a kind's own.
 pub fn validate_subresource_update(kind: &Kind, subresource: &str, new: &Value, old: &Value) -> ErrorList {
-    merged(common_update_errors(kind, new, old), kind.strategy.validate_subresource_update(subresource, new, old))
+    let own = kind.strategy.validate_subresource_update(subresource, new, old);
+    merged(common_update_errors(kind, new, old), fitting(kind, own))
 }
 
 /// Everything that is wrong with a write to a namespace's `/finalize`.

@@ -90,7 +90,7 @@ fn walk(
     };
     if !granular {
         out.leaf(left, right);
-        if !matches!(schema.shape(ty), Shape::Any) {
+        if !matches!(schema.shape(ty), Shape::Any) || schema.is_raw(ty) {
             return Ok(());
         }
         // Free-form values may turn from an object into something else: what was in the object goes, too.

@@ -185,6 +185,13 @@ impl Entries {
         self.0.is_empty()
     }
 
+    /// Forgets entries of versions that `write`'s group does not have: those of an Event's other face.
+    pub(crate) fn keep_group(&mut self, write: &Write<'_>) {
+        let group = |api_version: &str| api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
+        let own = group(write.api_version);
+        self.0.retain(|entry| group(&entry.api_version) == own);
+    }
+
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Entry> {
         self.0.iter()
     }

@@ -72,6 +72,7 @@ pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &Wr
     if entries.is_empty() && exists {
         return;
     }
+    entries.keep_group(write);
     if track(schema, live, new, &mut entries, write).is_ok() {
         entries.write(new);
     }

@@ -49,6 +49,7 @@ pub fn apply(schema: &Schema, live: Option<&Value>, config: Value, request: &App
         track(schema, None, &live, &mut entries, &write)
             .map_err(|e| failed(format!("failed to create manager for existing fields: {e}")))?;
     }
+    entries.keep_group(&request.write);
     let (mut object, entries) = match merge_config(schema, &live, &config, entries.clone(), request, request.force)? {
         Outcome::Done(object, entries) => (object, entries),
         Outcome::Conflicts(conflicts) => {
@@ -97,14 +98,19 @@ fn check(schema: &Schema, config: Value, request: &Apply<'_>) -> Result<Value, S
     if errors.is_empty() {
         return Ok(config);
     }
-    let meta = |name: &str| config.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default();
-    Err(failed(format!(
-        "failed to create typed patch object ({}/{}; {}): {}",
-        meta("namespace"),
-        meta("name"),
-        show_kind(&api_version, &kind),
-        validate::message(&errors)
-    )))
+    let whose = describe(&config, &show_kind(&api_version, &kind));
+    Err(failed(format!("failed to create typed patch object ({whose}): {}", validate::message(&errors))))
+}
+
+/// Whether an object has the type that its schema says.
+pub(crate) fn fits(schema: &Schema, object: &Value) -> bool {
+    validate::validate(schema, object).is_empty()
+}
+
+/// Namespace, name and kind of an object in messages.
+fn describe(object: &Value, kind: &str) -> String {
+    let meta = |name: &str| object.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default();
+    format!("{}/{}; {kind}", meta("namespace"), meta("name"))
 }
 
 /// Group, version and kind as Go prints them: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`.
@@ -166,11 +172,13 @@ fn merge_config(
     if !changed {
         return Ok(Outcome::Done(merged, entries));
     }
-    let object = schema
-        .convert_unstructured(merged)
-        .map_err(|e| failed(format!("failed to convert new object to proper version: {e}")))?
-        .value;
-    Ok(Outcome::Done(object, entries))
+    let kind = show_kind(write.api_version, request.kind);
+    let whose = describe(&merged, &kind);
+    let object = schema.convert_unstructured(merged).map_err(|error| {
+        let why = format!("unable to convert unstructured object to {kind}: {error}");
+        failed(format!("failed to convert new object ({whose}) to proper version: {why}"))
+    })?;
+    Ok(Outcome::Done(object.value, entries))
 }
 
 /// The other managers lose what changed; what they lose without having removed it themselves is a conflict.

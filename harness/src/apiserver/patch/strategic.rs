@@ -290,8 +290,8 @@ fn merge_lists(
             return Ok(current.into_iter().filter(|v| !patch.contains(v)).collect());
         }
         let before = current.clone();
-        let mut merged = current;
-        for value in &patch {
+        let mut merged: Vec<Value> = Vec::with_capacity(current.len() + patch.len());
+        for value in current.iter().chain(&patch) {
             if !merged.contains(value) {
                 merged.push(value.clone());
             }

@@ -320,11 +320,7 @@ impl Scope<'_> {
         let (mut object, mut strict) = (decoded.value, decoded.strict);
         if self.is_custom() && wanted == self.kind.kind {
             strict.sort_by_cached_key(|what| (order_of_complaint(what), what.clone()));
-            if let Some(metadata) = object.get("metadata").filter(|metadata| metadata.is_object())
-                && let Some(schema) = schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
-            {
-                schema.decode(metadata.to_string().as_bytes()).map_err(|error| wrong(&error.message))?;
-            }
+            unfit_metadata(&object).map_or(Ok(()), |why| Err(wrong(&why)))?;
             self.check_custom_type(&object, &kind, &api_version)?;
         }
         if kind != wanted {
@@ -631,6 +627,13 @@ impl ListPieces {
         self.over = true;
         piece.into()
     }
+}
+
+/// Why the metadata of a custom resource cannot be read.
+pub(crate) fn unfit_metadata(object: &Value) -> Option<String> {
+    let metadata = object.get("metadata").filter(|metadata| metadata.is_object())?;
+    let schema = schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")?;
+    schema.decode(metadata.to_string().as_bytes()).err().map(|error| error.message)
 }
 
 /// The order in which the reader of custom resources complains: of what stands twice, then of the metadata, then of what

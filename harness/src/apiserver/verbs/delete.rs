@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::body::{Shown, type_meta, yaml_to_json};
 use super::media::{Format, format_of};
-use super::options::{DeleteOptions, ListOptions};
+use super::options::{DeleteOptions, ListOptions, VersionMatch};
 use super::scope::Scope;
 use crate::apiserver::crd;
 use crate::apiserver::kinds;
@@ -49,7 +49,11 @@ impl Scope<'_> {
     /// DELETE of a collection: each object by itself, in the order of their keys.
     pub(crate) fn delete_collection(&self) -> Result<Reply, Status> {
         let negotiated = self.negotiate()?;
-        let list = ListOptions::parse(&self.query, &self.kind, "", false)?;
+        let mut list = ListOptions::parse(&self.query, &self.kind, "", false)?;
+        // Upstream reads it in pages, and pages from a version are those of that very version.
+        if list.version_match.is_none() && !matches!(list.resource_version.as_str(), "" | "0") {
+            list.version_match = Some(VersionMatch::Exact);
+        }
         let options = self.delete_options()?;
         let listed = self.find(&list)?;
         for stored in &listed.items {

@@ -42,6 +42,11 @@ impl Scope<'_> {
 
     /// Brings managedFields up to date with what `manager` changes.
     pub(crate) fn manage(&self, old: Option<&Value>, mut new: Value, manager: &str) -> Value {
+        if self.is_custom() && !patch::apply::fits(&self.schema(), &new) {
+            // Upstream cannot tell who owns what of an object that has another type than it should, and forgets all owners.
+            managedfields::take_managed_fields(&mut new);
+            return new;
+        }
         let api_version = self.kind.api_version();
         managedfields::update(&self.schema(), old, &mut new, &self.ownership(manager, &api_version));
         new

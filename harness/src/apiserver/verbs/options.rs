@@ -36,8 +36,6 @@ impl ListOptions {
     /// Reads and checks the parameters of a list or watch of `kind`; a `name` from the path selects that object.
     pub(crate) fn parse(query: &Query, kind: &Kind, name: &str, force_watch: bool) -> Result<Self, Status> {
         let text = |name: &str| query.get(name).unwrap_or_default().to_owned();
-        let labels = LabelSelector::parse(&text("labelSelector")).map_err(Status::bad_request)?;
-        let mut fields = FieldSelector::parse(&text("fieldSelector")).map_err(Status::bad_request)?;
         let mut options = Self {
             watch: query.flag("watch").unwrap_or(false) || force_watch,
             bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
@@ -49,6 +47,8 @@ impl ListOptions {
             send_initial_events: query.flag("sendInitialEvents"),
             selection: Selection::default(),
         };
+        let labels = LabelSelector::parse(&text("labelSelector")).map_err(Status::bad_request)?;
+        let mut fields = FieldSelector::parse(&text("fieldSelector")).map_err(Status::bad_request)?;
         let version_match = text("resourceVersionMatch");
         let errors = options.check(&version_match);
         if !errors.is_empty() {
@@ -226,11 +226,14 @@ pub struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// From the query of a deletion without body.
+    /// From the query of a deletion without body; preconditions may stand there, too.
     pub(crate) fn from_query(query: &Query) -> Result<Self, Status> {
+        let given = |name: &str| query.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
         let mut options = Self {
             grace_period_seconds: query.number("gracePeriodSeconds")?,
             orphan_dependents: query.flag("orphanDependents"),
+            uid: given("uid"),
+            resource_version: given("resourceVersion"),
             ..Self::default()
         };
         let dry_run: Vec<_> = query.all("dryRun").collect();

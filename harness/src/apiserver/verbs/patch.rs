@@ -3,6 +3,7 @@
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
 
+use super::body::unfit_metadata;
 use super::options::WriteOptions;
 use super::scope::Scope;
 use super::write::{Part, UpdateRules, Written};
@@ -81,13 +82,16 @@ impl Scope<'_> {
         Err(Status::invalid(&self.kind.group, kind, &self.path.name, &errors))
     }
 
-    /// Why a patched object is none of the path's built-in kind any more.
+    /// Why a patched object is none of the path's kind any more; of custom ones only the metadata is looked at.
     fn foreign(&self, value: &Value) -> Option<String> {
+        if self.is_custom() {
+            return unfit_metadata(value);
+        }
         let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
         let (kind, api_version) = (text("kind"), text("apiVersion"));
         // A version without a kind is taken for one of the path's kind.
         let own = (kind == self.kind.kind || kind.is_empty()) && api_version == self.kind.api_version();
-        if own || self.is_custom() || is_untyped(value) {
+        if own || is_untyped(value) {
             return None;
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

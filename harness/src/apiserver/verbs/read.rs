@@ -14,7 +14,8 @@ use crate::apiserver::lifecycle::parse_version;
 use crate::apiserver::request::{Reply, ReplyBody};
 use crate::apiserver::status::{Status, StatusMeta};
 use crate::apiserver::store::{Range, Stored};
-use crate::apiserver::table::accept::MediaType;
+use crate::apiserver::table::accept::{MediaType, Transform};
+use crate::apiserver::table::{IncludeObject, Rendering};
 use crate::apiserver::watch::{self, Opening, View, Watch};
 
 /// Shortest life of a watch that names no timeout; the longest is twice that.
@@ -104,7 +105,10 @@ impl Scope<'_> {
         let version = options.resource_version.as_str();
         if !options.continue_token.is_empty() {
             let page = self.read_token(&options.continue_token)?;
-            if !version.is_empty() && version != "0" {
+            if version == "0" {
+                return Ok(Page { unlimited: true, ..page });
+            }
+            if !version.is_empty() {
                 return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
             }
             return Ok(page);
@@ -119,8 +123,7 @@ impl Scope<'_> {
         let exact = options.version_match == Some(VersionMatch::Exact)
             || (options.limit > 0 && options.version_match.is_none() && wanted > 0);
         if wanted > current {
-            let status = Status::too_large_resource_version(wanted, current);
-            return Err(if exact { status.with_retry_after(0) } else { status });
+            return Err(Status::too_large_resource_version(wanted, current));
         }
         if exact {
             return Ok(Page { revision: Some(wanted), ..Page::default() });
@@ -188,7 +191,11 @@ impl Scope<'_> {
         }
         let transform = match negotiated.transform {
             None => None,
-            Some((how, version)) => Some((how, self.rendering(version)?)),
+            Some((Transform::Table, version)) => Some((Transform::Table, self.rendering(version)?)),
+            // Only tables know of objects that they include.
+            Some((how, version)) => {
+                Some((how, Rendering { include: IncludeObject::None, version, now: self.server.clock().now() }))
+            }
         };
         let view = View {
             kind: self.kind.clone(),
@@ -232,12 +239,13 @@ impl Scope<'_> {
                     (items, revision, cursor) = (page.objects, stale, from);
                 }
             }
-            let asked_for = options.send_initial_events == Some(true) && options.bookmarks;
+            // A watch from no or any version is taken for one that asked for the objects there are (`SetListOptionsDefaults`).
+            let told = initial && options.bookmarks;
             return Ok(Ok(Opening {
                 initial: if initial { items } else { Vec::new() },
                 cursor,
                 after: revision,
-                initial_end: asked_for.then_some(revision),
+                initial_end: told.then_some(revision),
             }));
         }
         Ok(match store.watch_from(&self.resource, wanted) {

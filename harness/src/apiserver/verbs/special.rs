@@ -111,6 +111,9 @@ impl Scope<'_> {
         binding::check(&body, name)?;
         binding::admit(&mut body, self.server);
         let pod_name = lifecycle::metadata_text(&body, "name").to_owned();
+        if pod_name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
         let pods = self.on("", "v1", "pods", &self.path.namespace, &pod_name)?;
         let now = lifecycle::rfc3339(self.server.clock().now());
         let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
@@ -151,7 +154,13 @@ impl Scope<'_> {
             let uid = lifecycle::metadata_text(&wanted, "uid");
             let present = lifecycle::metadata_text(old, "uid");
             if !uid.is_empty() && uid != present {
-                return Err(self.uid_mismatch(uid, present));
+                if verb == "update" {
+                    return Err(self.uid_mismatch(uid, present));
+                }
+                let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {present}");
+                let scales = format!("{}/scale", self.kind.plural);
+                let resource = GroupResource::new(&self.kind.group, &scales);
+                return Err(Status::conflict(resource, &self.path.name, &why));
             }
             let mut new = old.clone();
             self.set_scale(&mut new, &wanted)?;
@@ -189,7 +198,9 @@ impl Scope<'_> {
             let why = format!("invalid object type: {slash}{version}, Kind={kind}");
             return Err(Status::bad_request(why));
         }
-        lifecycle::check_name(&scale, &self.path.name)?;
+        if !lifecycle::metadata_text(&scale, "name").is_empty() {
+            lifecycle::check_name(&scale, &self.path.name)?;
+        }
         self.judge_repetitions(again)?;
         let paths = self.scale_paths().unwrap_or_default();
         let mut config = json!({

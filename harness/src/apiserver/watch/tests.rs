@@ -265,6 +265,23 @@ fn initial_events_end_with_a_bookmark() {
     });
 }
 
+/// From no version or any one upstream takes a watch for one that asked for the objects there are.
+#[rstest]
+#[case::any("resourceVersion=0&allowWatchBookmarks=true", &["ADDED", "BOOKMARK"])]
+#[case::none("allowWatchBookmarks=true", &["ADDED", "BOOKMARK"])]
+#[case::without_bookmarks("resourceVersion=0", &["ADDED"])]
+#[case::later("resourceVersion=1&allowWatchBookmarks=true", &["ADDED"])]
+fn a_watch_from_the_beginning_tells_where_that_ends(#[case] query: &str, #[case] expected: &[&str]) {
+    let path = format!("/api/v1/configmaps?watch=1&timeoutSeconds=1&{query}");
+    let expected: Vec<String> = expected.iter().map(|&text| text.to_owned()).collect();
+    virtually(|server| async move {
+        create(&server, "a", "1").await;
+        let types: Vec<_> =
+            lines(&server, &path).await.iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(types, expected);
+    });
+}
+
 #[test]
 fn bookmarks_come_by_the_minute_and_before_the_end() {
     virtually(|server| async move {

@@ -497,14 +497,17 @@ pub(super) fn profile(context: &Value, field: &str, path: &Path<'_>, errors: &mu
     let what = if field == "appArmorProfile" { "AppArmor" } else { "seccomp" };
     match kind {
         "Localhost" | "RuntimeDefault" | "Unconfined" => {}
-        "" => errors.required(&path.child("type"), "type is required when seccompProfile is set"),
+        "" => errors.required(&path.child("type"), format!("type is required when {field} is set")),
         other => {
             errors.not_supported(&path.child("type"), other, &["Localhost", "RuntimeDefault", "Unconfined"]);
         }
     }
+    if what == "AppArmor" && !matches!(kind, "Localhost" | "RuntimeDefault" | "Unconfined") {
+        return;
+    }
     let file_path = path.child("localhostProfile");
     match file {
-        None if kind == "Localhost" => {
+        file if kind == "Localhost" && (file.is_none() || (what == "AppArmor" && meta::is_empty(file))) => {
             errors.required(&file_path, format!("must be set when {what} type is Localhost"));
         }
         Some(file) if kind == "Localhost" && what == "seccomp" => {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::field::{BadValue, ErrorList, Path};
 use crate::apiserver::kinds::meta::given;
 use crate::apiserver::kinds::selector::{self, array};
 use crate::apiserver::kinds::{meta, names};
@@ -335,4 +335,53 @@ pub(super) fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut ErrorL
         label_keys(constraint, &path, errors);
         errors.append(selector::validate(given(constraint, "labelSelector"), false, &path.child("labelSelector")));
     }
+}
+
+/// A gated pod may only narrow which nodes it can go to.
+pub(super) fn only_narrower(now: &Value, before: &Value, spec: &Path<'_>, errors: &mut ErrorList) {
+    let field = |spec: &Value| spec.get("nodeSelector").and_then(Value::as_object).cloned().unwrap_or_default();
+    let (new, old) = (field(now), field(before));
+    if old.iter().any(|(key, value)| new.get(key) != Some(value)) {
+        let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        let shown = if new.is_empty() { BadValue::Raw("null".to_owned()) } else { BadValue::from(Value::Object(new)) };
+        errors.invalid(&spec.child("nodeSelector"), shown, why);
+    }
+    let terms = |spec: &Value| {
+        let terms =
+            spec.pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms");
+        terms.and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let (new, old) = (terms(now), terms(before));
+    let (affinity, shown) = (spec.child("affinity"), |term| super::dump::compact("NodeSelectorTerm", term));
+    let node = affinity.child("nodeAffinity");
+    let required = node.child("requiredDuringSchedulingIgnoredDuringExecution");
+    let path = required.child("nodeSelectorTerms");
+    if !old.is_empty() && old.len() != new.len() {
+        let all: Vec<_> = new.iter().map(shown).collect();
+        let all = if all.is_empty() { "null".to_owned() } else { format!("[{}]", all.join(",")) };
+        errors.invalid(
+            &path,
+            BadValue::Raw(all),
+            "no additions/deletions to non-empty NodeSelectorTerms list are allowed",
+        );
+        return;
+    }
+    for (index, (new, old)) in new.iter().zip(&old).enumerate() {
+        if !adds_only(new, old) {
+            let why = "only additions are allowed (no mutations or deletions)";
+            errors.invalid(&path.index(index), BadValue::Raw(shown(new)), why);
+        }
+    }
+}
+
+/// Whether a term says what it said before, and perhaps more. An empty one selects nothing, and must go on to.
+fn adds_only(new: &Value, old: &Value) -> bool {
+    let fields = ["matchExpressions", "matchFields"];
+    if fields.iter().all(|field| array(old, field).is_empty()) {
+        return fields.iter().all(|field| array(new, field).is_empty());
+    }
+    fields.iter().all(|field| {
+        let (new, old) = (array(new, field), array(old, field));
+        new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| meta::equal(Some(new), Some(old)))
+    })
 }

@@ -1,6 +1,6 @@
 //! Validation of pods and pod templates, in upstream's order.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::containers::{self, Surroundings};
 use super::{os, resources, scheduling, volumes};
@@ -441,6 +441,9 @@ pub(super) fn update(new: &Value, old: &Value) -> ErrorList {
     if meta::equal(Some(now), Some(before)) {
         return errors;
     }
+    if !array(before, "schedulingGates").is_empty() {
+        scheduling::only_narrower(now, before, &SPEC, &mut errors);
+    }
     let munged = munge(now, before);
     if !meta::equal(Some(&munged), Some(before)) {
         let difference = super::dump::difference(before, &munged);
@@ -490,11 +493,34 @@ fn munge(now: &Value, before: &Value) -> Value {
         put_back(map, before, "terminationGracePeriodSeconds");
     }
     if !array(before, "schedulingGates").is_empty() {
-        // A gated pod may narrow where it can go.
+        // A gated pod may narrow where it can go; whether it does is judged by itself.
         put_back(map, before, "nodeSelector");
-        put_back(map, before, "affinity");
+        put_back_node_affinity(map, before);
     }
     munged
+}
+
+/// Puts back which nodes a pod wants; which pods it wants near it, or not, stays.
+fn put_back_node_affinity(map: &mut Map<String, Value>, before: &Value) {
+    let old = given(before, "affinity");
+    let Some(affinity) = map.get_mut("affinity").and_then(Value::as_object_mut) else {
+        if let Some(wanted) = old.and_then(|old| given(old, "nodeAffinity")) {
+            map.insert("affinity".to_owned(), json!({ "nodeAffinity": wanted }));
+        }
+        return;
+    };
+    match old {
+        Some(old) => put_back(affinity, old, "nodeAffinity"),
+        None if ["podAffinity", "podAntiAffinity"]
+            .iter()
+            .any(|field| !affinity.get(*field).is_none_or(Value::is_null)) =>
+        {
+            affinity.remove("nodeAffinity");
+        }
+        None => {
+            map.remove("affinity");
+        }
+    }
 }
 
 pub(super) fn put_back(map: &mut Map<String, Value>, before: &Value, field: &str) {
