@@ -102,9 +102,9 @@ fn check(schema: &Schema, config: Value, request: &Apply<'_>) -> Result<Value, S
     Err(failed(format!("failed to create typed patch object ({whose}): {}", validate::message(&errors))))
 }
 
-/// Whether an object has the type that its schema says.
+/// Whether an object has the type that its schema says; other than in what is applied, items may come twice.
 pub(crate) fn fits(schema: &Schema, object: &Value) -> bool {
-    validate::validate(schema, object).is_empty()
+    validate::validate(schema, object).iter().all(|complaint| complaint.contains(validate::DUPLICATE))
 }
 
 /// Namespace, name and kind of an object in messages.

@@ -7,6 +7,9 @@ use super::super::super::schema::{List, ListTopology, Scalar, Schema, Shape, Typ
 use super::super::super::status::go_quote;
 use super::super::go_text;
 
+/// What is said of items that come twice.
+pub(super) const DUPLICATE: &str = "duplicate entries for key";
+
 /// Complaints, each with its path.
 pub(super) fn validate(schema: &Schema, value: &Value) -> Vec<String> {
     let mut validator = Validator { schema, path: String::new(), errors: Vec::new() };
@@ -76,7 +79,7 @@ impl Validator<'_> {
                     Ok(key) => {
                         let shown = show(&key);
                         if seen.contains(&key) {
-                            self.error(&format!("duplicate entries for key {shown}"));
+                            self.error(&format!("{DUPLICATE} {shown}"));
                         }
                         seen.push(key);
                         shown
