@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use churn::{Churn, FINISHED, Size};
 use fleet::Dice;
+use plumbline::apiserver::expiry::expire_events;
 use plumbline::apiserver::server::Record;
 use plumbline::apiserver::{ApiServer, ApiServerConfig, ResourceId};
 use plumbline::time::{Clock, Stopwatch, epoch, run_virtual, settle};
@@ -156,6 +157,7 @@ async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
     let clock = Clock::virtual_from(epoch());
     let server = ApiServer::new(ApiServerConfig { record: Record::Nothing, ..ApiServerConfig::new(clock.clone()) });
     server.seed([occupied(&server)]).unwrap();
+    let expiry = tokio::spawn(expire_events(server.clone()));
     let mut churn = Churn::start(server.clone(), size, Dice::new(seed)).await;
     let (observer, task) = subject(&server, None);
     let mut peaks = Peaks::default();
@@ -187,6 +189,7 @@ async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
     let left: BTreeMap<String, u64> = kept(&observer).into_iter().filter(|(_, count)| *count > 0).collect();
     assert!(left.is_empty(), "kept for ever: {left:?}");
     task.abort();
+    expiry.abort();
     (peaks, churn)
 }
 

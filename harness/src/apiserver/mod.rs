@@ -8,13 +8,14 @@
 //! | kinds | [`kinds`], [`schema`], [`crd`] |
 //! | about itself | [`discovery`], [`openapi`], [`table`], `counters` |
 //! | transports | [`service`] (in process, virtual time), [`listener`] (sockets, wall time) |
-//! | optional loops | [`gc`], [`kubelet`] |
+//! | optional loops | [`gc`], [`kubelet`], [`workloads`], [`expiry`] |
 //! | trouble on demand | [`faults`] |
 
 pub(crate) mod counters;
 pub mod crd;
 pub mod discovery;
 mod encoding;
+pub mod expiry;
 pub mod faults;
 pub mod gc;
 pub mod identity;

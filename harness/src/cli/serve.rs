@@ -14,7 +14,7 @@ use super::{baseline, duration};
 use crate::apiserver::kinds::Plugin;
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
 use crate::apiserver::server::Record;
-use crate::apiserver::{ApiServer, ApiServerConfig, faults, gc, kubelet, schema, workloads};
+use crate::apiserver::{ApiServer, ApiServerConfig, expiry, faults, gc, kubelet, schema, workloads};
 use crate::exit::Exit;
 use crate::time::Clock;
 
@@ -225,6 +225,8 @@ fn arm(server: &ApiServer, args: &Args) -> Result<(), String> {
 
 async fn run_loops(server: ApiServer, args: &Args) {
     let mut running = tokio::task::JoinSet::new();
+    // Not the controller manager's but the server's own.
+    running.spawn(expiry::expire_events(server.clone()));
     for wanted in &args.loops {
         match wanted {
             Loop::Gc => running.spawn(gc::collect_garbage(server.clone(), args.loop_delay)),
