@@ -93,6 +93,19 @@ fn tokens_of_service_accounts_let_in() {
     assert_eq!(refused.status, 403);
     let why = r#"nodes is forbidden: User "system:serviceaccount:default:robot" cannot list resource "nodes" in API group "" at the cluster scope"#;
     assert_eq!(refused.json()["message"], why);
+    // Nor may it become somebody who may.
+    let disguised = format!("{token}\r\nimpersonate-user: x\r\nimpersonate-group: system:masters");
+    let refused = send("GET", "/api/v1/nodes", &disguised, "");
+    assert_eq!(refused.status, 403);
+    let why = r#"users "x" is forbidden: User "system:serviceaccount:default:robot" cannot impersonate resource "users" in API group "" at the cluster scope"#;
+    assert_eq!(refused.json()["message"], why);
+    assert_eq!(send("GET", "/metrics", &token, "").status, 403);
+    let role = r#"{"metadata":{"name":"r"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["list"]}]}"#;
+    let binding = r#"{"metadata":{"name":"b"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},"subjects":[{"kind":"ServiceAccount","name":"robot"}]}"#;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    assert_eq!(send("POST", &format!("{rbac}/roles"), TOKEN, role).status, 201);
+    assert_eq!(send("POST", &format!("{rbac}/rolebindings"), TOKEN, binding).status, 201);
+    assert_eq!(send("GET", "/api/v1/namespaces/default/pods", &token, "").status, 200);
     assert_eq!(send("DELETE", &format!("{accounts}/robot"), TOKEN, "").status, 200);
     assert_eq!(send("GET", "/api", &token, "").status, 401);
     let own = "/api/v1/namespaces/kube-system/serviceaccounts";

@@ -130,8 +130,11 @@ pub fn run(
     let mut first: Vec<Option<First>> = vec![None; fixtures.len()];
     suite::run_all(fixtures, arena, Options::one_by_one(), |index, judged| {
         first[index] = Some(First::of(judged));
-        true
+        interrupt::requested().is_none()
     });
+    if interrupt::requested().is_some() {
+        return Ok(Same { runs: 0, wall: stopwatch.elapsed() });
+    }
     let mut same = Same { runs: 1, wall: stopwatch.elapsed() };
     told(same);
     let mut ids = Ids::new(rounds.seed);

@@ -23,6 +23,9 @@ pub struct Redactions {
     uses: BTreeMap<String, usize>,
 }
 
+/// Characters of a uid that a server made.
+const UID_LENGTH: usize = 36;
+
 impl Redactions {
     /// Gathers the names from `entries` in order, then from the objects that were there before (`initial`), so that the same
     /// history gets the same names.
@@ -102,8 +105,12 @@ impl Redactions {
         // Word by word, because there may be thousands of uids.
         for piece in text.split_inclusive(ends_word) {
             let word = piece.strip_suffix(ends_word).unwrap_or(piece);
-            if self.uids.contains_key(word) {
-                out.push_str(&self.uid(word));
+            // Names may end with a uid.
+            let at = word.len().saturating_sub(UID_LENGTH);
+            let known = [0, at].into_iter().find(|at| self.uids.contains_key(&word[*at..]));
+            if let Some(at) = known {
+                out.push_str(&word[..at]);
+                out.push_str(&self.uid(&word[at..]));
                 out.push_str(&piece[word.len()..]);
             } else {
                 out.push_str(piece);

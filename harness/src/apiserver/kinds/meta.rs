@@ -148,13 +148,17 @@ pub fn drop_zero(map: &mut Map<String, Value>, fields: &[&str]) {
 /// Whether the specs of two objects mean the same: no list and an empty one do, no struct behind a pointer and an empty one
 /// do not.
 pub fn same_spec(new: &Value, old: &Value) -> bool {
-    let (new_spec, old_spec) = (new.get("spec"), old.get("spec"));
+    are_same_specs(new, spec_of(new), spec_of(old))
+}
+
+/// The same of two specs of `object`'s kind.
+pub fn are_same_specs(object: &Value, new: &Value, old: &Value) -> bool {
     let pointers = || {
-        let Some(schema) = encoding::schema_for(new) else { return true };
+        let Some(schema) = encoding::schema_for(object) else { return true };
         let Some(ty) = schema.field_type(schema.root(), "spec") else { return true };
-        same_pointers(&schema, ty, new_spec.unwrap_or(&Value::Null), old_spec.unwrap_or(&Value::Null))
+        same_pointers(&schema, ty, new, old)
     };
-    equal(new_spec, old_spec) && pointers()
+    new == old || (equal(Some(new), Some(old)) && pointers())
 }
 
 /// Whether two values that are [`equal`] have the same structs behind pointers.

@@ -455,7 +455,7 @@ pub fn validate_create(kind: &Kind, object: &Value) -> ErrorList {
 fn fitting(kind: &Kind, errors: ErrorList) -> ErrorList {
     let unasked = matches!(
         (&*kind.group, &*kind.plural),
-        ("apiextensions.k8s.io" | "apiregistration.k8s.io", _)
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io" | "admissionregistration.k8s.io", _)
             | ("policy", "poddisruptionbudgets")
             | ("", "events")
             | ("coordination.k8s.io", "leases")

@@ -104,7 +104,7 @@ fn check(schema: &Schema, config: Value, request: &Apply<'_>) -> Result<Value, S
 
 /// Whether an object has the type that its schema says; other than in what is applied, items may come twice.
 pub(crate) fn fits(schema: &Schema, object: &Value) -> bool {
-    validate::validate(schema, object).iter().all(|complaint| complaint.contains(validate::DUPLICATE))
+    validate::fits(schema, object)
 }
 
 /// Namespace, name and kind of an object in messages.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cell::{NONE, flag, items, selector, text};
+use super::cell::{NONE, flag, items, text};
 use super::column::{AGE, About, Cell, Column, NAME};
 
 const UNSET: &str = "<unset>";
@@ -101,11 +101,30 @@ fn parameters(binding: &Value) -> String {
     let given = |pointer: &str| binding.pointer(pointer).is_some_and(Value::is_object);
     let (name, namespace) = (text(binding, "/spec/paramRef/name"), text(binding, "/spec/paramRef/namespace"));
     match (name, namespace) {
-        ("", _) if given("/spec/paramRef/selector") => selector(binding, "/spec/paramRef/selector"),
+        ("", _) if given("/spec/paramRef/selector") => go_text(&binding["spec"]["paramRef"]["selector"]),
         ("", _) => UNSET.to_owned(),
         (name, "") => format!("*/{name}"),
         (name, namespace) => format!("{namespace}/{name}"),
     }
+}
+
+/// A label selector as Go prints it.
+fn go_text(selector: &Value) -> String {
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let label = |(key, value): (&String, &Value)| format!("{key}: {},", value.as_str().unwrap_or_default());
+    let labels = labels.map(label).collect::<Vec<_>>().concat();
+    let requirement = |one: &Value| {
+        let values = items(one, "/values").iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
+        format!(
+            "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{values}],}},",
+            text(one, "/key"),
+            text(one, "/operator")
+        )
+    };
+    let expressions = items(selector, "/matchExpressions").iter().map(requirement).collect::<Vec<_>>().concat();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
 }
 
 fn state(claim: &Value) -> String {
@@ -138,6 +157,10 @@ mod tests {
     #[case(json!({"name": "p"}), "*/p")]
     #[case(json!({"name": "p", "namespace": "n"}), "n/p")]
     #[case(json!({"namespace": "n"}), "<unset>")]
+    #[case(
+        json!({"selector": {"matchLabels": {"a": "b"}}}),
+        "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{},}"
+    )]
     fn parameters_are_named(#[case] reference: Value, #[case] expected: &str) {
         assert_eq!(parameters(&json!({"spec": {"paramRef": reference}})), expected);
     }

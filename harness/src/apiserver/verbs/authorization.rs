@@ -52,7 +52,7 @@ pub(super) fn rules_of(server: &ApiServer, user: (&str, &[&str]), namespace: &st
             if !array(rule, "resources").is_empty() {
                 resources.push(part(rule, &["verbs", "apiGroups", "resources", "resourceNames"]));
             }
-            if one.scope.is_empty() && !array(rule, "nonResourceURLs").is_empty() {
+            if !array(rule, "nonResourceURLs").is_empty() {
                 paths.push(part(rule, &["verbs", "nonResourceURLs"]));
             }
         }
@@ -73,20 +73,31 @@ fn bound<'s>(
         let bindings = server.list(&ResourceId::new(GROUP, resource), within).into_iter();
         bindings.filter_map(move |binding| {
             let binding = binding.value();
-            let subject = array(&binding, "subjects").iter().find(|one| is_meant(one, user, groups))?.clone();
+            let subject = array(&binding, "subjects").iter().find(|one| is_meant(one, user, groups, scope))?.clone();
             let rules = rules(server, &binding["roleRef"], scope);
             Some(Bound { kind, scope: scope.to_owned(), binding, subject, rules })
         })
     })
 }
 
-fn is_meant(subject: &Value, user: &str, groups: &[&str]) -> bool {
+/// Whether a subject of a binding in `scope` is the user. Accounts without a namespace are of the binding's.
+fn is_meant(subject: &Value, user: &str, groups: &[&str], scope: &str) -> bool {
     let name = meta::text(subject, "name");
     match meta::text(subject, "kind") {
         "User" => name == user,
         "Group" => groups.contains(&name),
-        "ServiceAccount" => user == format!("system:serviceaccount:{}:{name}", meta::text(subject, "namespace")),
+        "ServiceAccount" => match account_namespace(subject, scope) {
+            "" => false,
+            namespace => user == format!("system:serviceaccount:{namespace}:{name}"),
+        },
         _ => false,
+    }
+}
+
+fn account_namespace<'a>(subject: &'a Value, scope: &'a str) -> &'a str {
+    match meta::text(subject, "namespace") {
+        "" => scope,
+        namespace => namespace,
     }
 }
 
@@ -123,7 +134,7 @@ fn explain(kind: &str, namespace: &str, binding: &Value, subject: &Value) -> Str
     let role = &binding["roleRef"];
     let who = match meta::text(subject, "kind") {
         "ServiceAccount" => {
-            format!("ServiceAccount \"{}/{}\"", meta::text(subject, "name"), meta::text(subject, "namespace"))
+            format!("ServiceAccount \"{}/{}\"", meta::text(subject, "name"), account_namespace(subject, namespace))
         }
         kind => format!("{kind} {:?}", meta::text(subject, "name")),
     };

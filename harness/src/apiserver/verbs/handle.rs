@@ -139,14 +139,14 @@ async fn serve(
     if request.body.len() > BODY_MAX {
         return Status::too_large(BODY_MAX).into();
     }
-    if let Some(reply) = own_paths(server, request) {
-        return reply;
-    }
     let verb = || match target {
         Target::Resource(path) => verb_of(request, path, &Query::parse(&request.query)),
         Target::Other(_) => String::new(),
     };
     if let Some(reply) = impersonation::refusal(server, request, target, &caller.user, verb) {
+        return reply;
+    }
+    if let Some(reply) = own_paths(server, request) {
         return reply;
     }
     let registry = server.registry();

@@ -1,7 +1,7 @@
 //! Requests that are not the administrator's: in somebody else's name (`kubectl --as`), or with a service account's token.
 //!
-//! Whoever gets in may take any name; what the request may then do is answered by the stored roles and bindings, and by what
-//! every authenticated user may.
+//! The administrator may take any name, others those that their roles let them; what the request may then do is answered by the
+//! stored roles and bindings, and by what every authenticated user may.
 //! Source: `apiserver/pkg/endpoints/filters/{impersonation,authorization}` of Kubernetes 1.36.
 
 use http::HeaderValue;
@@ -161,7 +161,12 @@ pub(super) fn refusal(
 ) -> Option<Reply> {
     let user = match User::of(request) {
         Ok(None) => User::confined(server, request).or_else(|| User::limited(caller))?,
-        Ok(Some(user)) => user,
+        Ok(Some(user)) => {
+            if let Some(refused) = User::limited(caller).and_then(|limited| unallowed(server, &limited, &user)) {
+                return Some(unsniffed(refused));
+            }
+            user
+        }
         Err(status) => return Some(unsniffed(status)),
     };
     let (mut spec, verb) = (user.spec(), verb());
@@ -182,6 +187,31 @@ pub(super) fn refusal(
     }
     let why = format!("User {:?} cannot {why}", user.name);
     Some(unsniffed(Status::forbidden(resource, name, &why)))
+}
+
+/// The refusal of a user who may not act as another one: for the name, and for each of the groups.
+fn unallowed(server: &ApiServer, user: &User, wanted: &User) -> Option<Status> {
+    let account = wanted.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+    let name = match account {
+        Some((namespace, name)) => ("serviceaccounts", namespace, name),
+        None => ("users", "", wanted.name.as_str()),
+    };
+    let groups = wanted.groups.iter().filter(|group| account.is_none() && *group != AUTHENTICATED);
+    let groups = groups.map(|group| ("groups", "", group.as_str()));
+    std::iter::once(name).chain(groups).find_map(|(resource, namespace, name)| {
+        let path = ResourcePath {
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            version: "v1".to_owned(),
+            ..ResourcePath::default()
+        };
+        let mut spec = user.spec();
+        spec["resourceAttributes"] = attributes(&path, "impersonate");
+        let why = || format!("User {:?} cannot {}", user.name, resource_why(&path, "impersonate"));
+        let refused = || Status::forbidden(GroupResource::new("", resource), name, &why());
+        (!allowed(server, user, &spec)).then(refused)
+    })
 }
 
 /// Whether the user may do what the access review asks.

@@ -42,7 +42,8 @@ impl Scope<'_> {
 
     /// Brings managedFields up to date with what `manager` changes.
     pub(crate) fn manage(&self, old: Option<&Value>, mut new: Value, manager: &str) -> Value {
-        if self.is_custom() && !patch::apply::fits(&self.schema(), &new) {
+        let fits = |object: &Value| patch::apply::fits(&self.schema(), object);
+        if self.is_custom() && !(fits(&new) && old.is_none_or(fits)) {
             // Upstream cannot tell who owns what of an object that has another type than it should, and forgets all owners.
             managedfields::take_managed_fields(&mut new);
             return new;

@@ -239,8 +239,10 @@ impl Scope<'_> {
                     (items, revision, cursor) = (page.objects, stale, from);
                 }
             }
-            // A watch from no or any version is taken for one that asked for the objects there are (`SetListOptionsDefaults`).
-            let told = initial && options.bookmarks;
+            // A watch from no or any version is taken for one that asked for the objects there are (`SetListOptionsDefaults`), but
+            // for one that only its path makes a watch.
+            let asked = options.send_initial_events == Some(true) || self.query.flag("watch") == Some(true);
+            let told = initial && asked && options.bookmarks;
             return Ok(Ok(Opening {
                 initial: if initial { items } else { Vec::new() },
                 cursor,

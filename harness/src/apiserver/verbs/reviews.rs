@@ -183,8 +183,14 @@ fn rules(server: &ApiServer, other: Option<&User>, namespace: &str) -> Value {
         Some(user) => {
             let groups: Vec<&str> = user.groups.iter().map(String::as_str).collect();
             let (own, own_paths) = authorization::rules_of(server, (&user.name, &groups), namespace);
-            resources.extend(own);
-            paths.extend(own_paths);
+            // What everybody may stands in stored roles, too, where there are some.
+            for (all, own) in [(&mut resources, own), (&mut paths, own_paths)] {
+                for rule in own {
+                    if !all.contains(&rule) {
+                        all.push(rule);
+                    }
+                }
+            }
         }
     }
     json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})

@@ -438,14 +438,14 @@ pub(super) fn update(new: &Value, old: &Value) -> ErrorList {
     scheduling::only_added_tolerations(array(now, "tolerations"), array(before, "tolerations"), &path, &mut errors);
     let path = SPEC.child("schedulingGates");
     scheduling::only_deleted_gates(array(now, "schedulingGates"), array(before, "schedulingGates"), &path, &mut errors);
-    if meta::equal(Some(now), Some(before)) {
+    if meta::same_spec(new, old) {
         return errors;
     }
     if !array(before, "schedulingGates").is_empty() {
         scheduling::only_narrower(now, before, &SPEC, &mut errors);
     }
     let munged = munge(now, before);
-    if !meta::equal(Some(&munged), Some(before)) {
+    if !meta::are_same_specs(new, &munged, before) {
         let difference = super::dump::difference(before, &munged);
         errors.forbidden(&SPEC, format!("pod updates may not change fields other than {UPDATABLE}\n{difference}"));
     }
@@ -503,6 +503,10 @@ fn munge(now: &Value, before: &Value) -> Value {
 /// Puts back which nodes a pod wants; which pods it wants near it, or not, stays.
 fn put_back_node_affinity(map: &mut Map<String, Value>, before: &Value) {
     let old = given(before, "affinity");
+    let wanted = |affinity: Option<&Value>| affinity.and_then(|affinity| given(affinity, "nodeAffinity")).cloned();
+    if wanted(map.get("affinity")) == wanted(old) {
+        return;
+    }
     let Some(affinity) = map.get_mut("affinity").and_then(Value::as_object_mut) else {
         if let Some(wanted) = old.and_then(|old| given(old, "nodeAffinity")) {
             map.insert("affinity".to_owned(), json!({ "nodeAffinity": wanted }));

@@ -1,5 +1,7 @@
 //! Whether an applied object fits its type, with the complaints of the real server.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::super::super::managedfields::{list_key, show};
@@ -7,12 +9,18 @@ use super::super::super::schema::{List, ListTopology, Scalar, Schema, Shape, Typ
 use super::super::super::status::go_quote;
 use super::super::go_text;
 
-/// What is said of items that come twice.
-pub(super) const DUPLICATE: &str = "duplicate entries for key";
-
 /// Complaints, each with its path.
 pub(super) fn validate(schema: &Schema, value: &Value) -> Vec<String> {
-    let mut validator = Validator { schema, path: String::new(), errors: Vec::new() };
+    complaints(schema, value, false)
+}
+
+/// Whether there are none but of items that come twice.
+pub(super) fn fits(schema: &Schema, value: &Value) -> bool {
+    complaints(schema, value, true).is_empty()
+}
+
+fn complaints(schema: &Schema, value: &Value, duplicates: bool) -> Vec<String> {
+    let mut validator = Validator { schema, path: String::new(), errors: Vec::new(), duplicates };
     validator.value(schema.root(), value);
     validator.errors
 }
@@ -29,6 +37,8 @@ struct Validator<'a> {
     schema: &'a Schema,
     path: String,
     errors: Vec<String>,
+    /// Items may come twice.
+    duplicates: bool,
 }
 
 impl Validator<'_> {
@@ -70,7 +80,7 @@ impl Validator<'_> {
     }
 
     fn list(&mut self, list: &List, items: &[Value]) {
-        let mut seen: Vec<String> = Vec::new();
+        let mut seen: BTreeSet<String> = BTreeSet::new();
         for (i, item) in items.iter().enumerate() {
             let step = if list.topology == ListTopology::Atomic {
                 format!("[{i}]")
@@ -78,10 +88,9 @@ impl Validator<'_> {
                 match list_key(self.schema, list, item) {
                     Ok(key) => {
                         let shown = show(&key);
-                        if seen.contains(&key) {
-                            self.error(&format!("{DUPLICATE} {shown}"));
+                        if !seen.insert(key) && !self.duplicates {
+                            self.error(&format!("duplicate entries for key {shown}"));
                         }
-                        seen.push(key);
                         shown
                     }
                     Err(error) => {
