@@ -21,7 +21,8 @@ fn tolerant(suite: &str, tolerance: f64, rest: &str) -> Script {
 
 /// Pod `a` goes or comes back.
 fn user(script: &mut Script, at: f64, gone: bool) {
-    let pod = script.object("pods", "a");
+    let given = script.initial.iter().find(|object| object["metadata"]["name"] == "a");
+    let pod = given.map(|object| Value::clone(object));
     script.change(at, &Actor::User, None, "pods/a", |_| pod.filter(|_| !gone));
 }
 
