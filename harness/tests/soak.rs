@@ -18,6 +18,7 @@ use churn::{Churn, FINISHED, Size};
 use fleet::Dice;
 use plumbline::apiserver::expiry::expire_events;
 use plumbline::apiserver::server::Record;
+use plumbline::apiserver::store::HistoryLimits;
 use plumbline::apiserver::{ApiServer, ApiServerConfig, ResourceId};
 use plumbline::time::{Clock, Stopwatch, epoch, run_virtual, settle};
 use plumbline_controllers::app::{App, Config};
@@ -155,7 +156,10 @@ impl Peaks {
 
 async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
     let clock = Clock::virtual_from(epoch());
-    let server = ApiServer::new(ApiServerConfig { record: Record::Nothing, ..ApiServerConfig::new(clock.clone()) });
+    // Each resource has a history of its own, and those of slow ones would fill up for days: that is no leak, but looks like one.
+    let history = HistoryLimits { entries: 8192, bytes: 8 << 20 };
+    let config = ApiServerConfig { record: Record::Nothing, history, ..ApiServerConfig::new(clock.clone()) };
+    let server = ApiServer::new(config);
     server.seed([occupied(&server)]).unwrap();
     let expiry = tokio::spawn(expire_events(server.clone()));
     let mut churn = Churn::start(server.clone(), size, Dice::new(seed)).await;
