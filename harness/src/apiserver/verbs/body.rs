@@ -6,7 +6,6 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::{Map, Value, json};
-use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::media::{Format, format_of};
 use super::options::{WriteOptions, go_type};
@@ -69,132 +68,6 @@ fn summary(body: &[u8]) -> String {
             }
             hex + more
         }
-    }
-}
-
-/// What a YAML document says.
-pub(crate) struct FromYaml {
-    /// The same as JSON text.
-    pub(crate) json: Vec<u8>,
-    /// Keys that stand in a mapping again, as Go's parser complains about them; the last one counts.
-    pub(crate) again: Vec<String>,
-}
-
-/// A YAML document as JSON text; the error is worded as Go's parser words it. Of several documents the first counts.
-pub(crate) fn yaml_to_json(text: &[u8]) -> Result<FromYaml, String> {
-    let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
-    if text.contains(is_control) {
-        return Err("yaml: control characters are not allowed".to_owned());
-    }
-    if text.trim_start_matches('\n').starts_with('\t') {
-        return Err("yaml: found character that cannot start any token".to_owned());
-    }
-    let read = match read_yaml(text, YAML_DEPTH_USUAL) {
-        Err(complaint) if complaint == TOO_DEEP => on_a_large_stack(|| read_yaml(text, YAML_DEPTH))?,
-        read => read,
-    };
-    let (value, again) = read.map_err(|complaint| format!("yaml: {complaint}"))?;
-    let json = serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))?;
-    Ok(FromYaml { json, again })
-}
-
-/// Several complaints of Go's YAML parser as one.
-pub(crate) fn yaml_complaints(again: &[String]) -> String {
-    format!("yaml: unmarshal errors:\n  {}", again.join("\n  "))
-}
-
-/// Deepest nesting of YAML: what is stored is not deeper either.
-const YAML_DEPTH: usize = 120;
-/// Depth up to which a usual stack suffices for the parser.
-const YAML_DEPTH_USUAL: usize = 48;
-/// Upstream's complaint about what nests deeper than it reads.
-const TOO_DEEP: &str = "exceeded max depth of 10000";
-
-/// The first document of a text, with the keys that stand again in it; the error is worded as Go's parser words it.
-fn read_yaml(text: &str, depth: usize) -> Result<(Value, Vec<String>), String> {
-    // Nothing that is written out has more nodes than bytes: the rest comes from aliases, which upstream limits, too.
-    let nodes = text.len().max(10_000);
-    let options = |duplicates| {
-        serde_saphyr::options! {
-            duplicate_keys: duplicates,
-            budget: serde_saphyr::budget! {
-                max_depth: depth,
-                flow_nesting_limit: depth,
-                max_nodes: nodes,
-                max_events: nodes.saturating_mul(3),
-            },
-        }
-    };
-    let once = || options(DuplicateKeyPolicy::Error);
-    let read = match serde_saphyr::from_str_with_options::<Value>(text, once()) {
-        Err(error) if error.to_string().contains("multiple YAML documents") => {
-            let mut bytes = text.as_bytes();
-            serde_saphyr::read_with_options(&mut bytes, once()).next().unwrap_or(Ok(Value::Null))
-        }
-        read => read,
-    };
-    let complain = |error: String| go_complaint(text, &error);
-    match read.map_err(|error| error.to_string()) {
-        Ok(value) => Ok((value, Vec::new())),
-        Err(error) if error.contains("duplicate mapping key") => {
-            yaml::last_wins(text, options(DuplicateKeyPolicy::LastWins)).map_err(complain)
-        }
-        Err(error) => Err(complain(error)),
-    }
-}
-
-/// Runs `read` where its depth does no harm.
-fn on_a_large_stack<T: Send>(read: impl FnOnce() -> T + Send) -> Result<T, String> {
-    const STACK: usize = 16 * 1024 * 1024;
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, read);
-        thread.ok()?.join().ok()
-    })
-    .ok_or_else(|| format!("yaml: {TOO_DEEP}"))
-}
-
-/// Characters that Go's YAML reader refuses wherever they stand.
-fn is_control(letter: char) -> bool {
-    !matches!(letter, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
-}
-
-/// What Go's YAML parser says where ours says `error`: it tells lines from the second on.
-fn go_complaint(text: &str, error: &str) -> String {
-    let first = error.lines().next().unwrap_or_default();
-    if first.contains("recursion limit") || first.contains("Depth {") {
-        return TOO_DEEP.to_owned();
-    }
-    if first.contains("alias") || first.contains("budget breached") {
-        return "document contains excessive aliasing".to_owned();
-    }
-    let rest = first.strip_prefix("error: ").unwrap_or(first);
-    let line = rest.strip_prefix("line ").and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok()).unwrap_or(1);
-    let message = rest.split_once(": ").map_or(rest, |(_, message)| message);
-    let (line, message) = if message.contains("unclosed bracket") {
-        let opened = text.trim_end().ends_with(['[', '{', ',']);
-        let brace = text.rfind('{') > text.rfind('[');
-        let what = match (opened, brace) {
-            (true, _) => "node content",
-            (false, true) => "',' or '}'",
-            (false, false) => "',' or ']'",
-        };
-        (text.lines().count() + 1, format!("did not find expected {what}"))
-    } else if message.contains("tabs disallowed") {
-        (line, "found character that cannot start any token".to_owned())
-    } else if message.contains("invalid !!binary base64") {
-        (line, "!!binary value contains invalid base64 data".to_owned())
-    } else if message.contains("mismatched bracket") {
-        (line, "did not find expected node content".to_owned())
-    } else {
-        // What was being parsed is not told.
-        let found = message.split_once(", did not find").map(|(_, rest)| format!("did not find{rest}"));
-        (line, found.unwrap_or_else(|| message.to_owned()))
-    };
-    match line {
-        0 | 1 => message,
-        // The parser's own marks begin at zero, the scanner's at one.
-        line if message.starts_with("did not") => format!("line {}: {message}", line - 1),
-        line => format!("line {line}: {message}"),
     }
 }
 
@@ -286,7 +159,7 @@ impl Scope<'_> {
         let (text, again): (Bytes, Vec<String>) = match format_of(self.request.header(CONTENT_TYPE), body, wanted)? {
             Format::Json => (body.clone(), Vec::new()),
             Format::Yaml => {
-                let read = yaml_to_json(body).map_err(|why| unrecognized(wanted, &why, body))?;
+                let read = yaml::to_json(body).map_err(|why| unrecognized(wanted, &why, body))?;
                 (read.json.into(), read.again)
             }
         };
@@ -348,7 +221,7 @@ impl Scope<'_> {
             FieldValidation::Warn => again.into_iter().chain(strict).for_each(|warning| self.warn(warning)),
             FieldValidation::Strict => {
                 if !again.is_empty() {
-                    strict.insert(0, yaml_complaints(&again));
+                    strict.insert(0, yaml::complaints(&again));
                 }
                 if !strict.is_empty() {
                     return Err(format!("strict decoding error: {}", strict.join(", ")));

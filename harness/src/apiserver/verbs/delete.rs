@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::body::{Shown, type_meta, yaml_to_json};
+use super::body::{Shown, type_meta};
 use super::media::{Format, format_of};
 use super::options::{DeleteOptions, ListOptions, VersionMatch};
 use super::scope::Scope;
+use super::yaml;
 use crate::apiserver::crd;
 use crate::apiserver::kinds;
 use crate::apiserver::lifecycle::{self, Deletion};
@@ -72,7 +73,7 @@ impl Scope<'_> {
         }
         let text = match format_of(self.request.header(http::header::CONTENT_TYPE), body, "DeleteOptions")? {
             Format::Json => body.to_vec(),
-            Format::Yaml => yaml_to_json(body).map_err(Status::bad_request)?.json,
+            Format::Yaml => yaml::to_json(body).map_err(Status::bad_request)?.json,
         };
         let (kind, api_version) = type_meta(&text).map_err(Status::bad_request)?;
         if !kind.is_empty() && kind != "DeleteOptions" {

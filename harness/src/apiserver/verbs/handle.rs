@@ -9,12 +9,13 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
 
-use super::body::{BODY_MAX, Shown, yaml_to_json};
+use super::body::{BODY_MAX, Shown};
 use super::impersonation;
 use super::options::ListOptions;
 use super::patch::PATCH_TYPES;
 use super::scope::{Caller, Scope};
 use super::write::{Part, Written};
+use super::yaml;
 use crate::apiserver::crd;
 use crate::apiserver::discovery;
 use crate::apiserver::encoding;
@@ -524,7 +525,7 @@ fn decode_body(request: &ApiRequest) -> Option<Value> {
         return None;
     }
     if request.header(CONTENT_TYPE).contains("yaml") {
-        return yaml_to_json(&request.body).ok().and_then(|read| serde_json::from_slice(&read.json).ok());
+        return yaml::to_json(&request.body).ok().and_then(|read| serde_json::from_slice(&read.json).ok());
     }
     serde_json::from_slice(&request.body).ok()
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::body::{yaml_complaints, yaml_to_json};
 use super::options::go_type;
 use super::scope::Scope;
+use super::yaml;
 use crate::apiserver::managedfields::{self, Write};
 use crate::apiserver::patch::{self, apply::Apply};
 use crate::apiserver::schema::{self, Schema};
@@ -77,7 +77,7 @@ impl Scope<'_> {
         match self.query.get("fieldValidation").unwrap_or_default() {
             "Ignore" => {}
             "Strict" if !again.is_empty() => {
-                let why = yaml_complaints(&again);
+                let why = yaml::complaints(&again);
                 let why = format!("error strict decoding YAML: error converting YAML to JSON: {why}");
                 return Err(Status::bad_request(why));
             }
@@ -90,7 +90,7 @@ impl Scope<'_> {
     pub(crate) fn applied_config(&self) -> Result<(Value, Vec<String>), Status> {
         let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
         let read =
-            yaml_to_json(&self.request.body).map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
+            yaml::to_json(&self.request.body).map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
         let config: Value = serde_json::from_slice(&read.json).map_err(|error| refuse(error.to_string()))?;
         if config.is_null() {
             return Err(Status::bad_request("invalid object type: /, Kind="));

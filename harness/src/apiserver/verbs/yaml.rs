@@ -1,13 +1,15 @@
 //! YAML as Go's library writes it: sorted keys, the same quoting, the same folding of long lines. PURE.
 
+mod read;
+
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use serde_saphyr::Spanned;
+
+pub(crate) use read::{complaints, to_json};
 
 /// Lines are folded at the first space behind this many characters.
 const WIDTH: usize = 80;
@@ -230,96 +232,6 @@ fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// A document in which keys stand again: the last one counts, and every repetition is told with its line.
-pub(crate) fn last_wins(text: &str, options: serde_saphyr::Options) -> Result<(Value, Vec<String>), String> {
-    let read: Node = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
-    Ok((read.value, read.again.into_iter().map(|(_, complaint)| complaint).collect()))
-}
-
-/// A value with the repetitions in it, by their lines.
-struct Node {
-    value: Value,
-    again: Vec<(u64, String)>,
-}
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor)
-    }
-}
-
-struct NodeVisitor;
-
-impl NodeVisitor {
-    fn plain(value: impl Into<Value>) -> Node {
-        Node { value: value.into(), again: Vec::new() }
-    }
-}
-
-impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a YAML value")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-        Ok(Self::plain(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-        Ok(Self::plain(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-        Ok(Self::plain(value))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-        Ok(Self::plain(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Ok(Self::plain(value))
-    }
-
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Self::plain(Value::Null))
-    }
-
-    fn visit_none<E>(self) -> Result<Node, E> {
-        Ok(Self::plain(Value::Null))
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        Node::deserialize(deserializer)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
-        let (mut items, mut again) = (Vec::new(), Vec::new());
-        while let Some(item) = list.next_element::<Node>()? {
-            items.push(item.value);
-            again.extend(item.again);
-        }
-        Ok(Node { value: items.into(), again })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
-        let (mut map, mut again) = (serde_json::Map::new(), Vec::new());
-        while let Some(key) = entries.next_key::<Spanned<String>>()? {
-            let line = key.referenced.line();
-            if map.contains_key(&key.value) {
-                again.push((line, format!("line {line}: key {:?} already set in map", key.value)));
-            }
-            let item: Node = entries.next_value()?;
-            again.extend(item.again);
-            map.insert(key.value, item.value);
-        }
-        again.sort_by_key(|(line, _)| *line);
-        Ok(Node { value: map.into(), again })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -343,15 +255,6 @@ mod tests {
     #[case::nothing(json!({"n": null, "k": null}), "k: null\n\"n\": null")]
     fn written(#[case] value: Value, #[case] text: &str) {
         assert_eq!(to_string(&value), format!("{text}\n"));
-    }
-
-    #[test]
-    fn the_last_of_equal_keys_counts() {
-        let text = "metadata:\n  name: a\n  name: b\ndata: {a: b, a: c}\nlist:\n- {x: 1}\n";
-        let last = serde_saphyr::options::DuplicateKeyPolicy::LastWins;
-        let (value, again) = last_wins(text, serde_saphyr::options! { duplicate_keys: last }).unwrap();
-        assert_eq!(value, json!({"metadata": {"name": "b"}, "data": {"a": "c"}, "list": [{"x": 1}]}));
-        assert_eq!(again, ["line 3: key \"name\" already set in map", "line 4: key \"a\" already set in map"]);
     }
 
     #[test]
