@@ -1,7 +1,8 @@
 //! Who asks: the administrator whose token the kubeconfig holds, or a service account with a token that this server gave out.
 //!
-//! The administrator may do everything, service accounts what stored roles say (`verbs/impersonation.rs`). Tokens of service accounts are JSON Web Tokens with
-//! upstream's claims, signed (HS256) with a key of the server's own; they end with their time, their account or their pod.
+//! The administrator may do everything, and so may the accounts of kube-system; others what stored roles say
+//! (`verbs/impersonation.rs`). Tokens of service accounts are JSON Web Tokens with upstream's claims, signed (HS256) with a key of
+//! the server's own; they end with their time, their account or their pod.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -140,7 +140,7 @@ pub fn run(
     let mut ids = Ids::new(rounds.seed);
     let mut order: Vec<usize> = (0..fixtures.len()).collect();
     for (run, jobs) in (2..=rounds.runs).zip(rounds.jobs.clone().cycle()) {
-        if rounds.at_most.is_some_and(|limit| same.wall >= limit) || interrupt::requested().is_some() {
+        if rounds.at_most.is_some_and(|limit| same.wall >= limit) {
             break;
         }
         shuffle(&mut order, &mut ids);

@@ -470,18 +470,17 @@ fn fitting(kind: &Kind, errors: ErrorList) -> ErrorList {
 
 /// Everything that is wrong with an update: generic metadata rules first, then the kind's.
 pub fn validate_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
-    merged(common_update_errors(kind, new, old), fitting(kind, kind.strategy.validate_update(new, old)))
+    update_errors(kind, new, old, kind.strategy.validate_update(new, old))
 }
 
 /// Everything that is wrong with a write to `/status`.
 pub fn validate_status_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
-    merged(common_update_errors(kind, new, old), fitting(kind, kind.strategy.validate_status_update(new, old)))
+    update_errors(kind, new, old, kind.strategy.validate_status_update(new, old))
 }
 
 /// Everything that is wrong with a write through a subresource of a kind's own.
 pub fn validate_subresource_update(kind: &Kind, subresource: &str, new: &Value, old: &Value) -> ErrorList {
-    let own = kind.strategy.validate_subresource_update(subresource, new, old);
-    merged(common_update_errors(kind, new, old), fitting(kind, own))
+    update_errors(kind, new, old, kind.strategy.validate_subresource_update(subresource, new, old))
 }
 
 /// Everything that is wrong with a write to a namespace's `/finalize`.
@@ -502,11 +501,12 @@ fn merged(common: ErrorList, own: ErrorList) -> ErrorList {
     errors
 }
 
-fn common_update_errors(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
+/// The rules for all metadata, then the kind's `own` errors.
+fn update_errors(kind: &Kind, new: &Value, old: &Value, own: ErrorList) -> ErrorList {
     let path = Path::new("metadata");
-    let mut errors = meta::validate(new, kind.namespaced, NameRule::PathSegment, &path);
-    errors.append(meta::validate_update(new, old, &path));
-    fitting(kind, errors)
+    let mut common = meta::validate(new, kind.namespaced, NameRule::PathSegment, &path);
+    common.append(meta::validate_update(new, old, &path));
+    fitting(kind, merged(common, own))
 }
 
 #[cfg(test)]

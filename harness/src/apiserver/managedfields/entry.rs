@@ -150,6 +150,10 @@ impl Entry {
     }
 }
 
+fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
 fn manager_name<'a>(write: &Write<'a>) -> &'a str {
     if write.manager.is_empty() { "unknown" } else { write.manager }
 }
@@ -187,9 +191,7 @@ impl Entries {
 
     /// Forgets entries of versions that `write`'s group does not have: those of an Event's other face.
     pub(crate) fn keep_group(&mut self, write: &Write<'_>) {
-        let group = |api_version: &str| api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
-        let own = group(write.api_version);
-        self.0.retain(|entry| group(&entry.api_version) == own);
+        self.0.retain(|entry| group_of(&entry.api_version) == group_of(write.api_version));
     }
 
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Entry> {

@@ -10,6 +10,8 @@ mod validate;
 
 use serde_json::{Map, Value};
 
+pub(crate) use validate::fits;
+
 use super::super::managedfields::{
     BEFORE_FIRST_APPLY, Comparison, Entries, Entry, FieldSet, Operation, Write, compare, stamp, take_managed_fields,
     track,
@@ -100,11 +102,6 @@ fn check(schema: &Schema, config: Value, request: &Apply<'_>) -> Result<Value, S
     }
     let whose = describe(&config, &show_kind(&api_version, &kind));
     Err(failed(format!("failed to create typed patch object ({whose}): {}", validate::message(&errors))))
-}
-
-/// Whether an object has the type that its schema says; other than in what is applied, items may come twice.
-pub(crate) fn fits(schema: &Schema, object: &Value) -> bool {
-    validate::fits(schema, object)
 }
 
 /// Namespace, name and kind of an object in messages.

@@ -4,6 +4,8 @@ use serde_json::Value;
 
 /// What an empty cell shows.
 pub(super) const NONE: &str = "<none>";
+/// What the cell of a field shows that is not set.
+pub(super) const UNSET: &str = "<unset>";
 
 /// The string at a JSON pointer, or `""`.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {

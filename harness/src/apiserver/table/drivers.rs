@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::cell::{NONE, flag, items, text};
+use super::cell::{NONE, UNSET, flag, items, text};
 use super::column::{AGE, About, Cell, Column, NAME};
-
-const UNSET: &str = "<unset>";
 
 const fn about_driver(field: &'static str) -> About {
     About::Field("api.storage.v1.CSIDriverSpec", field)

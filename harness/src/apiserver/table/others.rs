@@ -2,11 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::cell::{NONE, count, flag, items, text, text_or};
+use super::cell::{NONE, UNSET, count, flag, items, text, text_or};
 use super::column::{AGE, About, Cell, Column, NAME};
 use super::core::ingress_addresses;
-
-const UNSET: &str = "<unset>";
 
 /// The columns of `persistentvolumes`.
 pub(super) const PERSISTENT_VOLUMES: &[Column] = &[

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cell::{NONE, items, number, text, text_or};
+use super::cell::{NONE, UNSET, items, number, text, text_or};
 use super::column::{AGE, About, Cell, Column, NAME};
 
 const LEVEL: &str = "api.flowcontrol.v1.LimitedPriorityLevelConfiguration";
@@ -112,7 +112,7 @@ const PARAM_KIND: Column = Column::string(
     About::Text("ParamKind specifies the kind of resources used to parameterize this policy"),
     Cell::Custom(|policy, _| match policy.pointer("/spec/paramKind").filter(|kind| kind.is_object()) {
         Some(kind) => json!(format!("{}/{}", text(kind, "/apiVersion"), text(kind, "/kind"))),
-        None => json!("<unset>"),
+        None => json!(UNSET),
     }),
 );
 

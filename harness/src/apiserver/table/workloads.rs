@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::age;
-use super::cell::{NONE, condition_is_true, items, labels, number, selector, text};
+use super::cell::{NONE, UNSET, condition_is_true, items, labels, number, selector, text};
 use super::column::{AGE, About, Cell, Column, NAME, containers, images};
 
 const CONTAINERS: &str = "/spec/template/spec/containers";
@@ -226,7 +226,7 @@ fn suspended(job: &Value) -> &'static str {
     match job.pointer("/spec/suspend").and_then(Value::as_bool) {
         Some(true) => "True",
         Some(false) => "False",
-        None => "<unset>",
+        None => UNSET,
     }
 }
 

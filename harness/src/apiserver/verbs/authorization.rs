@@ -14,11 +14,11 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 pub(super) const MASTERS: &str = "system:masters";
 
 /// A binding that means a user.
-struct Bound {
+struct Bound<'s> {
     /// `ClusterRoleBinding` or `RoleBinding`.
     kind: &'static str,
     /// The namespace that it is about; empty for all of them.
-    scope: String,
+    scope: &'s str,
     binding: Value,
     /// The user, as the binding names it.
     subject: Value,
@@ -35,7 +35,7 @@ pub(super) fn decide(server: &ApiServer, spec: &Value) -> Value {
     let namespace = spec.pointer("/resourceAttributes/namespace").and_then(Value::as_str).unwrap_or_default();
     let mut all = bound(server, (meta::text(spec, "user"), &groups), namespace);
     match all.find(|one| one.rules.iter().any(|rule| allows(rule, spec))) {
-        Some(one) => json!({"allowed": true, "reason": explain(one.kind, &one.scope, &one.binding, &one.subject)}),
+        Some(one) => json!({"allowed": true, "reason": explain(one.kind, one.scope, &one.binding, &one.subject)}),
         None => json!({"allowed": false}),
     }
 }
@@ -65,7 +65,7 @@ fn bound<'s>(
     server: &'s ApiServer,
     (user, groups): (&'s str, &'s [&'s str]),
     namespace: &'s str,
-) -> impl Iterator<Item = Bound> + 's {
+) -> impl Iterator<Item = Bound<'s>> + 's {
     let own = Some(("rolebindings", "RoleBinding", namespace)).filter(|_| !namespace.is_empty());
     let scopes = std::iter::once(("clusterrolebindings", "ClusterRoleBinding", "")).chain(own);
     scopes.flat_map(move |(resource, kind, scope)| {
@@ -75,7 +75,7 @@ fn bound<'s>(
             let binding = binding.value();
             let subject = array(&binding, "subjects").iter().find(|one| is_meant(one, user, groups, scope))?.clone();
             let rules = rules(server, &binding["roleRef"], scope);
-            Some(Bound { kind, scope: scope.to_owned(), binding, subject, rules })
+            Some(Bound { kind, scope, binding, subject, rules })
         })
     })
 }

@@ -42,14 +42,15 @@ impl Scope<'_> {
 
     /// Brings managedFields up to date with what `manager` changes.
     pub(crate) fn manage(&self, old: Option<&Value>, mut new: Value, manager: &str) -> Value {
-        let fits = |object: &Value| patch::apply::fits(&self.schema(), object);
+        let schema = self.schema();
+        let fits = |object: &Value| patch::apply::fits(&schema, object);
         if self.is_custom() && !(fits(&new) && old.is_none_or(fits)) {
             // Upstream cannot tell who owns what of an object that has another type than it should, and forgets all owners.
             managedfields::take_managed_fields(&mut new);
             return new;
         }
         let api_version = self.kind.api_version();
-        managedfields::update(&self.schema(), old, &mut new, &self.ownership(manager, &api_version));
+        managedfields::update(&schema, old, &mut new, &self.ownership(manager, &api_version));
         new
     }
 

@@ -339,19 +339,14 @@ pub(super) fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut ErrorL
 
 /// A gated pod may only narrow which nodes it can go to.
 pub(super) fn only_narrower(now: &Value, before: &Value, spec: &Path<'_>, errors: &mut ErrorList) {
-    let field = |spec: &Value| spec.get("nodeSelector").and_then(Value::as_object).cloned().unwrap_or_default();
-    let (new, old) = (field(now), field(before));
-    if old.iter().any(|(key, value)| new.get(key) != Some(value)) {
+    let (new, old) = (now.get("nodeSelector"), before.get("nodeSelector"));
+    let mut selected = old.and_then(Value::as_object).into_iter().flatten();
+    if selected.any(|(key, value)| new.and_then(|new| new.get(key)) != Some(value)) {
         let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-        let shown = if new.is_empty() { BadValue::Raw("null".to_owned()) } else { BadValue::from(Value::Object(new)) };
-        errors.invalid(&spec.child("nodeSelector"), shown, why);
+        let shown = new.filter(|new| !meta::is_empty(Some(new)));
+        errors.invalid(&spec.child("nodeSelector"), BadValue::from(shown), why);
     }
-    let terms = |spec: &Value| {
-        let terms =
-            spec.pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms");
-        terms.and_then(Value::as_array).cloned().unwrap_or_default()
-    };
-    let (new, old) = (terms(now), terms(before));
+    let (new, old) = (required_terms(now), required_terms(before));
     let (affinity, shown) = (spec.child("affinity"), |term| super::dump::compact("NodeSelectorTerm", term));
     let node = affinity.child("nodeAffinity");
     let required = node.child("requiredDuringSchedulingIgnoredDuringExecution");
@@ -366,12 +361,17 @@ pub(super) fn only_narrower(now: &Value, before: &Value, spec: &Path<'_>, errors
         );
         return;
     }
-    for (index, (new, old)) in new.iter().zip(&old).enumerate() {
+    for (index, (new, old)) in new.iter().zip(old).enumerate() {
         if !adds_only(new, old) {
             let why = "only additions are allowed (no mutations or deletions)";
             errors.invalid(&path.index(index), BadValue::Raw(shown(new)), why);
         }
     }
+}
+
+fn required_terms(spec: &Value) -> &[Value] {
+    let required = spec.pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution");
+    required.map_or(&[], |required| array(required, "nodeSelectorTerms"))
 }
 
 /// Whether a term says what it said before, and perhaps more. An empty one selects nothing, and must go on to.

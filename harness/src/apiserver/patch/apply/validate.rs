@@ -14,8 +14,8 @@ pub(super) fn validate(schema: &Schema, value: &Value) -> Vec<String> {
     complaints(schema, value, false)
 }
 
-/// Whether there are none but of items that come twice.
-pub(super) fn fits(schema: &Schema, value: &Value) -> bool {
+/// Whether an object has the type that its schema says; other than in what is applied, items may come twice.
+pub(crate) fn fits(schema: &Schema, value: &Value) -> bool {
     complaints(schema, value, true).is_empty()
 }
 
