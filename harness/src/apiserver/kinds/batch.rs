@@ -171,6 +171,43 @@ pub(super) fn cron_job(object: &Value) -> ErrorList {
     errors
 }
 
+/// The warnings about a new job, or one whose generation rose.
+pub(super) fn job_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    warnings((new, old), spec_of(new), "spec")
+}
+
+/// As [`job_warnings`] for the template of a cron job; and, of an update, about a time zone in its schedule.
+pub(super) fn cron_job_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let spec = spec_of(new);
+    let job = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
+    let mut warnings = warnings((new, old), job, "spec.jobTemplate.spec");
+    if old.is_some() && meta::text(spec, "schedule").contains("TZ") {
+        // The path as upstream says it.
+        let why = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
+        warnings.push(why.to_owned());
+    }
+    warnings
+}
+
+fn warnings((new, old): (&Value, Option<&Value>), job: &Value, path: &str) -> Vec<String> {
+    /// Above these numbers of completions and of pods at once, what an indexed job has to remember gets too long.
+    const MOST: (i64, i64) = (100_000, 10_000);
+    if old.is_some_and(|old| meta::generation(old) == meta::generation(new)) {
+        return Vec::new();
+    }
+    let mut warnings = Vec::from_iter(pod::warnings::about_name(new).filter(|_| old.is_none()));
+    let number = |field: &str| job.get(field).and_then(Value::as_i64).unwrap_or(0);
+    let many = number("completions") > MOST.0 && number("parallelism") > MOST.1;
+    if meta::text(job, "completionMode") == "Indexed" && many {
+        warnings.push(format!(
+            "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+        ));
+    }
+    let template = job.get("template").unwrap_or(&Value::Null);
+    warnings.extend(pod::warnings::about(template, &format!("{path}.template")));
+    warnings
+}
+
 fn time_zone(zone: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let letters = |byte: u8| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte);
     let part = |part: &str| {

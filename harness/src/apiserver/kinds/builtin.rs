@@ -11,7 +11,7 @@ use super::lease::Lease;
 use super::namespace::Namespace;
 use super::node::Node;
 use super::pdb::PodDisruptionBudget;
-use super::pod::Pod;
+use super::pod::{self, Pod};
 use super::service::Service;
 use super::stored::{self, Job, PriorityClass, WithDefaults};
 use super::volume::PersistentVolume;
@@ -161,7 +161,8 @@ fn core_group_pods_and_after() -> Vec<Builder> {
             ])
             .rules(Pod),
         resource("", "v1", "podtemplates", "PodTemplate", "io.k8s.api.core.v1.PodTemplate").hash("LIXB2x4IFpk=").rules(
-            WithDefaults::new(Generic { generation: Generation::Content, ..Generic::NEW }, stored::pod_template),
+            WithDefaults::new(Generic { generation: Generation::Content, ..Generic::NEW }, stored::pod_template)
+                .warning(pod::warnings::about_template),
         ),
         resource(
             "",
@@ -385,7 +386,8 @@ fn batch_group() -> Vec<Builder> {
                     Generic { generation: Generation::Spec, status: true, ..Generic::NEW },
                     stored::cron_job,
                 )
-                .checked(batch::cron_job),
+                .checked(batch::cron_job)
+                .warning(batch::cron_job_warnings),
             ),
         resource("batch", "v1", "jobs", "Job", "io.k8s.api.batch.v1.Job")
             .categories(&["all"])

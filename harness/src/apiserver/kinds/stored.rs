@@ -23,18 +23,27 @@ pub struct WithDefaults {
     pub finalizer: &'static str,
     /// What the kind refuses beyond its metadata.
     pub check: fn(&Value) -> ErrorList,
+    /// What clients are warned of: in a new object, or in the second one's new state.
+    pub warn: fn(&Value, Option<&Value>) -> Vec<String>,
 }
 
 impl WithDefaults {
     /// Only defaults.
     pub const fn new(rules: Generic, default: fn(&mut Map<String, Value>)) -> Self {
-        Self { rules, default, finalizer: "", check: |_| ErrorList::new() }
+        Self { rules, default, finalizer: "", check: |_| ErrorList::new(), warn: |_, _| Vec::new() }
     }
 
     /// The same with rules of its own.
     #[must_use]
     pub const fn checked(mut self, check: fn(&Value) -> ErrorList) -> Self {
         self.check = check;
+        self
+    }
+
+    /// The same with warnings.
+    #[must_use]
+    pub const fn warning(mut self, warn: fn(&Value, Option<&Value>) -> Vec<String>) -> Self {
+        self.warn = warn;
         self
     }
 }
@@ -82,6 +91,14 @@ impl Strategy for WithDefaults {
         let mut errors = self.rules.validate_update(new, old);
         errors.append((self.check)(new));
         errors
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        (self.warn)(object, None)
+    }
+
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        (self.warn)(new, Some(old))
     }
 
     fn allow_create_on_update(&self) -> bool {
@@ -248,6 +265,14 @@ impl Strategy for Job {
         let mut errors = JOB.validate_update(new, old);
         errors.append(batch::job_update(new, old));
         errors
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        batch::job_warnings(object, None)
+    }
+
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        batch::job_warnings(new, Some(old))
     }
 
     fn orphans_by_default(&self) -> bool {

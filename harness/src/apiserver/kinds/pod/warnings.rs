@@ -40,6 +40,22 @@ pub(in crate::apiserver::kinds) fn about(pod: &Value, prefix: &str) -> Vec<Strin
     warnings.found
 }
 
+/// The warning about the name of something whose pods are named after it.
+pub(in crate::apiserver::kinds) fn about_name(object: &Value) -> Option<String> {
+    let why = names::dns1123_label(meta::name(object));
+    let what =
+        "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended";
+    (!why.is_empty()).then(|| format!("metadata.name: {what}: [{}]", why.join(" ")))
+}
+
+/// The warnings about the template of pod templates.
+pub(in crate::apiserver::kinds) fn about_template(object: &Value, old: Option<&Value>) -> Vec<String> {
+    if old.is_some_and(|old| meta::generation(old) == meta::generation(object)) {
+        return Vec::new();
+    }
+    about(object.get("template").unwrap_or(&Value::Null), "template")
+}
+
 /// What to say about node labels of old.
 fn deprecated_label(label: &str) -> Option<&'static str> {
     let text = match label {

@@ -9,7 +9,7 @@ pub mod statefulset;
 use serde_json::{Map, Value};
 
 use super::field::{BadValue, ErrorList, Path};
-use super::{meta, names, pod, selector, time};
+use super::{meta, pod, selector, time};
 
 /// `metadata` as a path.
 const METADATA: Path<'static> = Path::new("metadata");
@@ -187,14 +187,7 @@ fn immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
 
 /// The warnings about the template, and (for kinds that name pods' hosts after themselves) about the name.
 fn warnings(object: &Value, about_name: bool) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let messages = if about_name { names::dns1123_label(meta::name(object)) } else { Vec::new() };
-    if !messages.is_empty() {
-        warnings.push(format!(
-            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [{}]",
-            messages.join(" ")
-        ));
-    }
+    let mut warnings = Vec::from_iter(pod::warnings::about_name(object).filter(|_| about_name));
     warnings.extend(pod::warnings::about(spec(object).get("template").unwrap_or(&Value::Null), "spec.template"));
     warnings
 }

@@ -69,7 +69,8 @@ impl Strategy for ReplicationController {
     }
 
     fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
-        super::update_warnings(new, old)
+        // As upstream, which takes the old template for the new one.
+        super::update_warnings(old, new)
     }
 
     fn orphans_by_default(&self) -> bool {
