@@ -91,11 +91,25 @@ fn is_control(letter: char) -> bool {
     !matches!(letter, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
+/// The first alias in a text whose anchor does not stand before it.
+fn unknown_anchor(text: &str) -> &str {
+    let name_at = |at: usize| {
+        let rest = text.get(at + 1..).unwrap_or_default();
+        &rest[..rest.find(|letter: char| letter.is_whitespace() || "[]{},".contains(letter)).unwrap_or(rest.len())]
+    };
+    let aliases = text.match_indices('*').map(|(at, _)| (at, name_at(at))).filter(|(_, name)| !name.is_empty());
+    let mut unknown = aliases.filter(|(at, name)| !text[..*at].contains(&format!("&{name}")));
+    unknown.next().map_or("", |(_, name)| name)
+}
+
 /// What Go's YAML parser says where ours says `error`: it tells lines from the second on.
 fn go_complaint(text: &str, error: &str) -> String {
     let first = error.lines().next().unwrap_or_default();
     if first.contains("recursion limit") || first.contains("Depth {") {
         return TOO_DEEP.to_owned();
+    }
+    if first.contains("unknown anchor") {
+        return format!("unknown anchor '{}' referenced", unknown_anchor(text));
     }
     if first.contains("alias") || first.contains("budget breached") {
         return "document contains excessive aliasing".to_owned();
@@ -112,7 +126,9 @@ fn go_complaint(text: &str, error: &str) -> String {
             (false, false) => "',' or ']'",
         };
         (text.lines().count() + 1, format!("did not find expected {what}"))
-    } else if message.contains("tabs disallowed") {
+    } else if message.contains("unclosed quote") || message.contains("indentation in multiline quoted") {
+        (line, "found unexpected end of stream".to_owned())
+    } else if message.contains("tabs disallowed") || message.starts_with("unexpected character") {
         (line, "found character that cannot start any token".to_owned())
     } else if message.contains("invalid !!binary base64") {
         (line, "!!binary value contains invalid base64 data".to_owned())
