@@ -16,7 +16,7 @@ use super::encoding;
 use super::kinds::Registry;
 use super::request::{ApiRequest, Reply};
 use super::status::Status;
-use super::table::accept;
+use super::table::accept::{self, MediaType};
 use super::verbs::{MEDIA_TYPES, in_yaml};
 
 /// Media type of aggregated discovery.
@@ -38,9 +38,17 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
             root_of(request, || document::aggregated(registry, true), || legacy_versions(request))
         })),
         ["apis"] => Some(root_of(request, || document::aggregated(registry, false), || legacy_groups(registry))),
-        ["api", version] => Some(routed(request, &MEDIA_TYPES, || resources(registry, "", version))),
+        ["api", version] => {
+            Some(routed(request, &MEDIA_TYPES, || negotiated(request, resources(registry, "", version))))
+        }
         ["apis", group] => Some(negotiated(request, group_reply(registry, group))),
-        ["apis", group, version] => Some(routed(request, &MEDIA_TYPES, || resources(registry, group, version))),
+        ["apis", group, version] if is_custom(registry, group, version) => {
+            // These have no router before them.
+            Some(negotiated(request, resources(registry, group, version)))
+        }
+        ["apis", group, version] => {
+            Some(routed(request, &MEDIA_TYPES, || negotiated(request, resources(registry, group, version))))
+        }
         ["api" | "apis" | "openapi", ..] => None,
         ["version"] => Some(routed(request, &["application/json"], || {
             // Always for people.
@@ -90,6 +98,12 @@ fn issuer(mut reply: Reply) -> Reply {
     reply
 }
 
+/// Whether everything in a group and version comes from definitions.
+fn is_custom(registry: &Registry, group: &str, version: &str) -> bool {
+    let mut kinds = registry.kinds().filter(|kind| kind.group == group && kind.version == version).peekable();
+    kinds.peek().is_some() && kinds.all(|kind| kind.custom.is_some())
+}
+
 /// A document behind upstream's router: GET only, and only in the types that the route writes. The other documents'
 /// handlers look at neither.
 fn routed(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply) -> Reply {
@@ -102,7 +116,7 @@ fn routed(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply
     }
     let accepted = request.header(http::header::ACCEPT);
     if accept::routed(Some(accepted), produced) {
-        return negotiated(request, reply);
+        return reply;
     }
     let mut refusal = Reply::from(Status::not_routed(produced));
     if accept::wants_yaml(accepted) {
@@ -117,11 +131,10 @@ fn negotiated(request: &ApiRequest, mut reply: Reply) -> Reply {
     if reply.status != 200 || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
         return reply;
     }
-    if accept::negotiate(Some(accepted)).is_none() {
-        return Status::not_acceptable(&MEDIA_TYPES).into();
-    }
-    if accept::wants_yaml(accepted) {
-        in_yaml(&mut reply);
+    match accept::negotiate_document(accepted) {
+        None => return Status::not_acceptable(&MEDIA_TYPES).into(),
+        Some(MediaType::Yaml) => in_yaml(&mut reply),
+        Some(MediaType::Json) => {}
     }
     reply
 }

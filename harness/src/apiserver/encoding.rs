@@ -118,6 +118,14 @@ pub(crate) fn list_metadata(metadata: &Value, custom: bool) -> Vec<u8> {
     out
 }
 
+/// An object's metadata as JSON text.
+pub(crate) fn metadata_text(object: &Value) -> String {
+    let (mut out, schema) = (Vec::new(), builtin(META));
+    let place = schema.as_deref().and_then(|schema| Some((schema, schema.field_type(schema.root(), "metadata")?)));
+    write(&mut out, place, object.get("metadata").unwrap_or(&Value::Null));
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 fn write_list(out: &mut Vec<u8>, list: &Map<String, Value>, items: &[Value], item_kind: &str) {
     let mut item = Map::new();
     item.insert("kind".to_owned(), item_kind.into());

@@ -655,6 +655,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_connection_is_closed_when_it_has_been_idle() {
+        let limits = Limits { idle_time: Duration::from_millis(200), ..Limits::default() };
+        let (address, _, stop, task) = plain(limits).await;
+        // Two requests on one connection, then silence: the end of what is read is the end of the connection.
+        let twice = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2);
+        let answers = Clock::wall().timeout(Duration::from_secs(30), talk(address, &twice)).await.unwrap();
+        assert_eq!(answers.matches("HTTP/1.1 200").count(), 2, "{answers}");
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
     async fn a_body_that_never_ends_is_given_up() {
         let limits = Limits { body_time: Duration::from_millis(200), ..Limits::default() };
         let (address, _, stop, task) = plain(limits).await;

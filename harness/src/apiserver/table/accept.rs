@@ -99,9 +99,19 @@ pub fn routed(accept: Option<&str>, produced: &[&str]) -> bool {
 ///
 /// An absent or empty header means JSON. Protobuf is answered with JSON: clients decode by the answer's own type.
 pub fn negotiate(accept: Option<&str>) -> Option<Negotiated> {
+    negotiate_if(accept, |_| true)
+}
+
+/// As [`negotiate`], of what `fits` alone.
+pub(crate) fn negotiate_if(accept: Option<&str>, fits: impl Fn(&Negotiated) -> bool) -> Option<Negotiated> {
     let accept = accept.map(str::trim).filter(|text| !text.is_empty());
     let Some(accept) = accept else { return Some(Negotiated::JSON) };
-    clauses(accept).iter().find_map(choose)
+    clauses(accept).iter().filter_map(choose).find(fits)
+}
+
+/// Chooses how a document is written that has one form only; `None` when only others are accepted.
+pub(crate) fn negotiate_document(accept: &str) -> Option<MediaType> {
+    negotiate_if(Some(accept), |negotiated| negotiated.transform.is_none()).map(|negotiated| negotiated.media)
 }
 
 /// Whether an `Accept` header takes objects as they are: a refusal is one, whatever was asked for.

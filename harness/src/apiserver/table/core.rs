@@ -11,6 +11,26 @@ use super::{age, column};
 pub(super) const NAMESPACES: &[Column] =
     &[NAME, Column::string("Status", About::Text("The status of the namespace"), Cell::Text("/status/phase", "")), AGE];
 
+/// The columns of `componentstatuses`.
+pub(super) const COMPONENT_STATUSES: &[Column] = &[
+    NAME,
+    Column::string("Status", About::Text("Status of the component conditions"), Cell::Custom(|part, _| health(part).0)),
+    Column::string(
+        "Message",
+        About::Text("Message of the component conditions"),
+        Cell::Custom(|part, _| health(part).1),
+    ),
+    Column::string("Error", About::Text("Error of the component conditions"), Cell::Custom(|part, _| health(part).2)),
+];
+
+/// Status, message and error of a part of the control plane.
+fn health(part: &Value) -> (Value, Value, Value) {
+    let health = items(part, "/conditions").iter().find(|condition| text(condition, "/type") == "Healthy");
+    let Some(health) = health else { return ("Unknown".into(), "".into(), "".into()) };
+    let status = if text(health, "/status") == "True" { "Healthy" } else { "Unhealthy" };
+    (status.into(), text(health, "/message").into(), text(health, "/error").into())
+}
+
 /// The columns of `configmaps`.
 pub(super) const CONFIG_MAPS: &[Column] = &[
     NAME,

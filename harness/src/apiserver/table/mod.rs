@@ -88,6 +88,7 @@ fn built_in(group: &str, plural: &str) -> &'static [Column] {
         ("", "pods") => pod::COLUMNS,
         ("", "nodes") => core::NODES,
         ("", "namespaces") => core::NAMESPACES,
+        ("", "componentstatuses") => core::COMPONENT_STATUSES,
         ("", "configmaps") => core::CONFIG_MAPS,
         ("", "secrets") => core::SECRETS,
         ("", "services") => core::SERVICES,

@@ -294,6 +294,15 @@ impl Scope<'_> {
         accept::negotiate(accepted).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
     }
 
+    /// What the client accepts of an answer that is kept nowhere: those have no columns, and whoever accepts nothing but a
+    /// table is refused before anything is done.
+    pub(crate) fn negotiate_answer(&self) -> Result<Negotiated, Status> {
+        self.negotiate()?;
+        let accepted = self.request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+        let fits = |negotiated: &Negotiated| !matches!(negotiated.transform, Some((Transform::Table, _)));
+        accept::negotiate_if(accepted, fits).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
+    }
+
     /// The reply to a refused request, in YAML where the client prefers that.
     pub(crate) fn refusal(&self, status: &Status) -> Reply {
         let mut reply = Reply::status(status);
@@ -351,7 +360,16 @@ impl Scope<'_> {
         if negotiated == Negotiated::JSON && self.kind.conversion.is_none() {
             return Ok(self.concatenate(&metadata, items));
         }
-        let values: Vec<Value> = items.iter().map(|stored| self.value(stored)).collect();
+        self.show_values(metadata, items.iter().map(|stored| self.value(stored)).collect(), negotiated)
+    }
+
+    /// The reply that shows a list of what may be kept nowhere.
+    pub(crate) fn show_values(
+        &self,
+        metadata: Value,
+        values: Vec<Value>,
+        negotiated: Negotiated,
+    ) -> Result<Reply, Status> {
         let value = match negotiated.transform {
             None => {
                 let mut metadata = metadata;

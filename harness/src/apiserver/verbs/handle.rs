@@ -169,7 +169,7 @@ async fn serve(
     for warning in scope.take_warnings() {
         reply.warn(&warning);
     }
-    if let Some(warning) = deprecation(&scope.kind) {
+    if let Some(warning) = deprecation(&scope.kind, &request.method) {
         reply.warn(&warning);
     }
     let definition = path.group == crd::GROUP && path.resource == crd::RESOURCE;
@@ -221,10 +221,10 @@ fn is_custom_group(registry: &Registry, group: &str) -> bool {
 }
 
 /// What clients of a deprecated kind are told with every answer.
-fn deprecation(kind: &Kind) -> Option<Cow<'static, str>> {
+fn deprecation(kind: &Kind, method: &Method) -> Option<Cow<'static, str>> {
     let text = match (&*kind.group, &*kind.plural) {
         ("", "endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-        ("", "componentstatuses") => "v1 ComponentStatus is deprecated in v1.19+",
+        ("", "componentstatuses") if method == Method::GET => "v1 ComponentStatus is deprecated in v1.19+",
         _ => return kind.custom.as_ref()?.deprecation.clone().map(Cow::Owned),
     };
     Some(Cow::Borrowed(text))
@@ -313,9 +313,14 @@ fn transcript_reply(server: &ApiServer) -> Reply {
 impl Scope<'_> {
     /// Finds the handler by method and path, as upstream's routes do.
     async fn dispatch(&self, break_after: Option<Duration>) -> Result<Reply, Status> {
+        if self.is_custom() {
+            return self.custom(break_after).await;
+        }
         if !self.fits_scope() {
-            // Nothing below a definition's group is routed that the definition does not say.
-            return if self.is_custom() { Ok(discovery::page_not_found()) } else { Err(Status::unknown_resource()) };
+            return Err(Status::unknown_resource());
+        }
+        if self.kind.kind == "ComponentStatus" {
+            return self.components();
         }
         if self.path.watch {
             return self.old_watch(break_after);
@@ -323,15 +328,75 @@ impl Scope<'_> {
         if self.path.name.is_empty() {
             return self.collection(break_after);
         }
-        let why = names::path_segment(&self.path.name, false);
-        if !why.is_empty() && self.kind.is_stored() {
-            let why = format!("Name parameter invalid: {}: {}", go_quote(&self.path.name), why.join(";"));
-            return Err(Status::bad_request(why));
-        }
+        self.check_path_name()?;
         if self.path.subresource.is_empty() {
             return self.object();
         }
         self.subresource().await
+    }
+
+    fn check_path_name(&self) -> Result<(), Status> {
+        let why = names::path_segment(&self.path.name, false);
+        if why.is_empty() || !self.kind.is_stored() {
+            return Ok(());
+        }
+        let why = format!("Name parameter invalid: {}: {}", go_quote(&self.path.name), why.join(";"));
+        Err(Status::bad_request(why))
+    }
+
+    /// Custom resources have one handler for whatever is below them; it goes by the verb alone.
+    async fn custom(&self, break_after: Option<Duration>) -> Result<Reply, Status> {
+        let verb = verb_of(self.request, &self.path, &self.query);
+        let across = matches!(&*verb, "list" | "watch");
+        let fits = if self.kind.namespaced { across || !self.path.namespace.is_empty() } else { self.fits_scope() };
+        if !fits {
+            return Ok(discovery::page_not_found());
+        }
+        let (name, subresource) = (&self.path.name, &*self.path.subresource);
+        if subresource.is_empty() {
+            return self.custom_object(&verb, break_after);
+        }
+        if self.kind.subresource(subresource).is_none() {
+            return Err(self.not_found(name));
+        }
+        if !matches!(&*verb, "get" | "update" | "patch") {
+            return Err(Status::method_not_supported(self.group_resource(), &verb));
+        }
+        self.check_path_name()?;
+        self.part(&verb).await
+    }
+
+    fn custom_object(&self, verb: &str, break_after: Option<Duration>) -> Result<Reply, Status> {
+        match verb {
+            "list" | "watch" => {
+                let by_path = self.path.watch;
+                let options = ListOptions::parse(&self.query, &self.kind, &self.path.name, by_path)?;
+                if by_path || options.watch { self.watch(&options, break_after) } else { self.list(&options) }
+            }
+            "create" => self.post(),
+            "deletecollection" => self.delete_collection(),
+            "patch" => {
+                self.check_patch_type()?;
+                self.check_named()?;
+                self.write_reply(|| self.patch(Part::Whole))
+            }
+            "get" | "update" | "delete" => {
+                self.check_named()?;
+                match verb {
+                    "get" => self.get(),
+                    "update" => self.write_reply(|| self.update(Part::Whole)),
+                    _ => self.delete(),
+                }
+            }
+            _ => Err(Status::method_not_supported(self.group_resource(), verb)),
+        }
+    }
+
+    fn check_named(&self) -> Result<(), Status> {
+        if self.path.name.is_empty() {
+            return Err(Status::bad_request("name must be provided"));
+        }
+        self.check_path_name()
     }
 
     /// Whether the path has a namespace where, and only where, the kind wants one.
@@ -369,10 +434,7 @@ impl Scope<'_> {
                 if !self.kind.is_stored() {
                     return self.review();
                 }
-                let negotiated = self.negotiate()?;
-                self.refuse_in_ending_definition()?;
-                let written = self.create()?;
-                self.show(201, Shown::Written(&written), negotiated)
+                self.post()
             }
             // Reviews of a namespace have no route without one.
             Method::POST if !self.kind.has_verb("list") => Err(Status::unknown_resource()),
@@ -380,11 +442,16 @@ impl Scope<'_> {
                 self.allow("deletecollection")?;
                 self.delete_collection()
             }
-            Method::PUT if self.kind.custom.is_some() => Err(Status::bad_request("name must be provided")),
-            // Nothing below a definition's group is routed that the definition does not say.
-            Method::POST | Method::DELETE if self.kind.custom.is_some() => Ok(discovery::page_not_found()),
             _ => Err(Status::method_not_allowed()),
         }
+    }
+
+    /// POST of a new object.
+    fn post(&self) -> Result<Reply, Status> {
+        let negotiated = self.negotiate()?;
+        self.refuse_in_ending_definition()?;
+        let written = self.create()?;
+        self.show(201, Shown::Written(&written), negotiated)
     }
 
     fn refuse_in_ending_definition(&self) -> Result<(), Status> {
@@ -425,17 +492,8 @@ impl Scope<'_> {
                 self.allow("delete")?;
                 self.delete()
             }
-            Method::POST => Err(self.no_such_method("create")),
             _ => Err(Status::method_not_allowed()),
         }
-    }
-
-    /// The refusal of a method below an object: the handler of custom resources names the action.
-    fn no_such_method(&self, verb: &str) -> Status {
-        if self.kind.custom.is_some() {
-            return Status::method_not_supported(self.group_resource(), verb);
-        }
-        Status::method_not_allowed()
     }
 
     pub(crate) fn write_reply(&self, write: impl FnOnce() -> Result<Written, Status>) -> Result<Reply, Status> {
@@ -467,11 +525,7 @@ impl Scope<'_> {
         if !self.path.rest.is_empty() {
             return Err(Status::unknown_resource());
         }
-        let Some(subresource) = self.kind.subresource(&self.path.subresource) else {
-            // The handler of custom resources takes every path below an object for its own.
-            let custom = self.kind.custom.is_some();
-            return Err(if custom { self.not_found(&self.path.name) } else { Status::unknown_resource() });
-        };
+        let subresource = self.kind.subresource(&self.path.subresource).ok_or_else(Status::unknown_resource)?;
         let verb = match self.request.method {
             Method::GET => "get",
             Method::PUT => "update",
@@ -481,8 +535,13 @@ impl Scope<'_> {
             _ => return Err(Status::method_not_allowed()),
         };
         if !subresource.has_verb(verb) {
-            return Err(self.no_such_method(verb));
+            return Err(Status::method_not_allowed());
         }
+        self.part(verb).await
+    }
+
+    /// What a subresource does that has the verb.
+    async fn part(&self, verb: &str) -> Result<Reply, Status> {
         match (&*self.path.subresource, verb) {
             ("status" | "finalize", "get") => self.get(),
             ("status", "update") => self.write_reply(|| self.update(Part::Status)),

@@ -8,6 +8,7 @@
 
 mod authorization;
 mod body;
+mod components;
 mod delete;
 mod handle;
 mod impersonation;

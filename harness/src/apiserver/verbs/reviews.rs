@@ -6,10 +6,11 @@
 use serde_json::{Value, json};
 
 use super::authorization;
-use super::body::encode;
+use super::body::Shown;
 use super::impersonation::{self, User};
 use super::options::WriteOptions;
 use super::scope::Scope;
+use crate::apiserver::encoding;
 use crate::apiserver::identity::ISSUER;
 use crate::apiserver::kinds::field::BadValue;
 use crate::apiserver::kinds::selector::array;
@@ -25,12 +26,14 @@ impl Scope<'_> {
         if self.kind.kind == "Binding" {
             return self.bind(None);
         }
-        let negotiated = self.negotiate()?;
+        let negotiated = self.negotiate_answer()?;
         let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
         let mut review = self.decode(&options)?;
-        let manager = self.manager(&options.field_manager);
         if self.kind.kind == "LocalSubjectAccessReview" {
             lifecycle::ensure_namespace(&mut review, &self.path.namespace)?;
+        }
+        if !matches!(&*self.kind.kind, "SelfSubjectReview" | "SelfSubjectRulesReview") {
+            review = self.manage(None, review, &self.manager(&options.field_manager));
         }
         if self.kind.kind.ends_with("AccessReview") {
             check_access(&review, self)?;
@@ -59,16 +62,12 @@ impl Scope<'_> {
             "TokenReview" => self.review_token(&review["spec"])?,
             _ => return Err(Status::method_not_allowed()),
         };
-        let mut review = match &*self.kind.kind {
-            "SelfSubjectReview" | "SelfSubjectRulesReview" => review,
-            _ => self.manage(None, review, &manager),
-        };
         let metadata = lifecycle::metadata_mut(&mut review);
         if self.kind.kind != "LocalSubjectAccessReview" {
             metadata.remove("namespace");
         }
         review["status"] = status;
-        Ok(encode(201, &review, negotiated.media))
+        self.show(201, Shown::Value(&review), negotiated)
     }
 }
 
@@ -112,6 +111,25 @@ impl Scope<'_> {
     }
 }
 
+/// A selector is text or requirements.
+fn check_selector(attributes: &Value, name: &str, errors: &mut ErrorList) {
+    let Some(selector) = attributes.get(name).filter(|selector| !selector.is_null()) else { return };
+    let shown = format!("spec.resourceAttributes.{name}");
+    let path = Path::new(&shown);
+    let (raw, requirements) = (meta::text(selector, "rawSelector"), array(selector, "requirements"));
+    match (raw.is_empty(), requirements.is_empty()) {
+        (false, false) => {
+            let why = "may not specified at the same time as requirements";
+            errors.invalid(&path.child("rawSelector"), raw, why);
+        }
+        (true, true) => {
+            let why = format!("when {shown} is specified, requirements or rawSelector is required");
+            errors.required(&path.child("requirements"), why);
+        }
+        _ => {}
+    }
+}
+
 fn check_access(review: &Value, scope: &Scope<'_>) -> Result<(), Status> {
     let spec = review.get("spec").unwrap_or(&Value::Null);
     let given = |field: &str| spec.get(field).filter(|part| !part.is_null());
@@ -142,15 +160,18 @@ fn check_access(review: &Value, scope: &Scope<'_>) -> Result<(), Status> {
     {
         errors.invalid(&path.child("user"), "", "at least one of user or group must be specified");
     }
-    let mut metadata = review.get("metadata").cloned().unwrap_or_else(|| json!({}));
-    if let Some(fields) = metadata.as_object_mut() {
-        // Where the review stands is the path's affair.
-        fields.remove("namespace");
+    if let Some(attributes) = resource {
+        for selector in ["fieldSelector", "labelSelector"] {
+            check_selector(attributes, selector, &mut errors);
+        }
     }
-    if !meta::is_empty(Some(&metadata)) {
-        errors.invalid(&Path::new("metadata"), metadata, "must be empty");
+    let metadata = review.get("metadata").and_then(Value::as_object);
+    let said = |field: &str| !matches!(field, "namespace" | "managedFields" | "creationTimestamp");
+    if metadata.is_some_and(|fields| fields.keys().any(|field| said(field))) {
+        let why = if local { "must be empty except for namespace" } else { "must be empty" };
+        errors.invalid(&Path::new("metadata"), BadValue::Raw(encoding::metadata_text(review)), why);
     }
-    if local && errors.is_empty() {
+    if local {
         let attributes = path.child("resourceAttributes");
         let namespace = resource.map_or("", |part| meta::text(part, "namespace"));
         if resource.is_some() && namespace != scope.path.namespace {

@@ -21,7 +21,7 @@ use crate::apiserver::status::{GroupResource, Status};
 use crate::apiserver::store::ResourceId;
 use crate::apiserver::subresources::{binding, eviction, scale};
 use crate::apiserver::table;
-use crate::apiserver::table::accept::Transform;
+use crate::apiserver::table::accept::{Negotiated, Transform};
 
 /// Who writes budgets' statuses when a pod is evicted.
 const EVICTION_MANAGER: &str = "kube-apiserver";
@@ -78,7 +78,7 @@ impl Scope<'_> {
     }
 
     async fn evict(&self) -> Result<Reply, Status> {
-        let negotiated = self.negotiate()?;
+        let negotiated = self.negotiate_answer()?;
         WriteOptions::parse(&self.query, "CreateOptions", None)?;
         let mut body = self.decode_as(&["policy/v1"], "Eviction")?;
         lifecycle::ensure_namespace(&mut body, &self.path.namespace)?;
@@ -104,7 +104,7 @@ impl Scope<'_> {
 
     /// POST of a Binding, to a pod (`name`) or to the old `bindings` collection.
     pub(crate) fn bind(&self, name: Option<&str>) -> Result<Reply, Status> {
-        let negotiated = self.negotiate()?;
+        let negotiated = self.negotiate_answer()?;
         let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
         let mut body = self.decode_as(&["v1"], "Binding")?;
         lifecycle::ensure_namespace(&mut body, &self.path.namespace)?;
@@ -128,22 +128,10 @@ impl Scope<'_> {
         let negotiated = self.negotiate()?;
         if verb == "get" {
             let shown = self.scale_of(&self.value(&*self.stored()?))?;
-            return match negotiated.transform {
-                Some((Transform::Table, version)) => {
-                    let rendering = self.rendering(version)?;
-                    let table =
-                        table::table_of_object(&table::scale_printer(self.is_custom()), &shown, &rendering, true);
-                    Ok(encode(200, &table, negotiated.media))
-                }
-                Some((Transform::PartialObjectMetadata, version)) => {
-                    Ok(encode(200, &table::partial_metadata(&shown, version), negotiated.media))
-                }
-                _ => Ok(encode(200, &shown, negotiated.media)),
-            };
+            return self.show_scale(&shown, negotiated);
         }
         if verb == "patch" && self.request.header(CONTENT_TYPE).starts_with("application/apply-patch") {
-            let shown = self.apply_scale()?;
-            return Ok(encode(200, &shown, negotiated.media));
+            return self.show_scale(&self.apply_scale()?, negotiated);
         }
         let (options, wanted) = self.wanted_scale(verb)?;
         let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
@@ -184,7 +172,20 @@ impl Scope<'_> {
             Written::Stored { stored, .. } => self.scale_of(&self.value(stored))?,
             Written::Shown { object, .. } => self.scale_of(object)?,
         };
-        Ok(encode(200, &shown, negotiated.media))
+        self.show_scale(&shown, negotiated)
+    }
+
+    fn show_scale(&self, shown: &Value, negotiated: Negotiated) -> Result<Reply, Status> {
+        Ok(match negotiated.transform {
+            Some((Transform::Table, version)) => {
+                let (printer, rendering) = (table::scale_printer(self.is_custom()), self.rendering(version)?);
+                encode(200, &table::table_of_object(&printer, shown, &rendering, true), negotiated.media)
+            }
+            Some((Transform::PartialObjectMetadata, version)) => {
+                encode(200, &table::partial_metadata(shown, version), negotiated.media)
+            }
+            _ => encode(200, shown, negotiated.media),
+        })
     }
 
     /// Server-side apply of a Scale: the manager becomes an owner of the field behind `spec.replicas`, and only of it.
@@ -363,6 +364,7 @@ impl Scope<'_> {
         const LIFETIME_SECONDS: i64 = 3600;
         const SHORTEST_SECONDS: i64 = 600;
         const LONGEST_SECONDS: i64 = 1 << 32;
+        let negotiated = self.negotiate_answer()?;
         let account = self.stored()?;
         let mut body = self.decode_as(&["authentication.k8s.io/v1"], "TokenRequest")?;
         lifecycle::ensure_namespace(&mut body, &self.path.namespace)?;
@@ -416,7 +418,7 @@ impl Scope<'_> {
         metadata.insert("namespace".to_owned(), self.path.namespace.as_str().into());
         metadata.insert("uid".to_owned(), self.server.ids().uid().into());
         metadata.insert("creationTimestamp".to_owned(), lifecycle::rfc3339(now).into());
-        Ok(encode(201, &body, self.negotiate()?.media))
+        self.show(201, Shown::Value(&body), negotiated)
     }
 }
 
