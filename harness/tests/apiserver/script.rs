@@ -60,6 +60,11 @@ fn read(line: &str) -> Option<Line> {
 }
 
 impl Line {
+    /// Whether the answer has no body, whatever the handler writes.
+    pub(crate) fn is_bodiless(&self) -> bool {
+        self.method == Method::HEAD
+    }
+
     /// The request in words.
     pub(crate) fn title(&self) -> String {
         format!("{} {} {}", self.method, self.path, self.body)
@@ -122,6 +127,10 @@ fn plain(value: Value, field: &str) -> Value {
             if field == "managedFields" {
                 // By time, of which the two arms do not see the same seconds pass.
                 items.sort_by_cached_key(Value::to_string);
+            }
+            if field == "resources" && items.iter().all(Value::is_object) {
+                // Upstream lists definitions in the order of a map.
+                items.sort_by_cached_key(|resource| resource["name"].to_string());
             }
             items.into()
         }
