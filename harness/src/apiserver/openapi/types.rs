@@ -26,12 +26,12 @@ macro_rules! know {
     };
 }
 
-/// The description of a field (type without `io.k8s.`).
+/// The description of a field (type without `io.k8s.`), without its values.
 pub fn description(kind: &str, field: &str) -> String {
     let schema = TYPES.get(&format!("io.k8s.{kind}"));
     let text =
         schema.and_then(|schema| schema.pointer(&format!("/properties/{field}/description"))).and_then(Value::as_str);
-    text.unwrap_or_default().to_owned()
+    text.and_then(|text| text.split(enums::VALUES).next()).unwrap_or_default().to_owned()
 }
 
 /// The types of these names and all that they refer to.
@@ -83,6 +83,7 @@ fn all() -> BTreeMap<String, Value> {
             enums::add(name, field, property);
         }
     }
+    correct(&mut types);
     for kind in Registry::builtin().kinds() {
         let gvk = |kind_name: &str| json!([{"group": kind.group, "kind": kind_name, "version": kind.version}]);
         if let Some(schema) = types.get_mut(kind.schema.as_ref()) {
@@ -108,6 +109,21 @@ fn all() -> BTreeMap<String, Value> {
         }
     }
     types
+}
+
+/// Details that neither the crate nor the tables know.
+fn correct(types: &mut BTreeMap<String, Value>) {
+    for row in include_str!("details.tsv").lines().filter(|row| !row.starts_with('#')) {
+        let mut cells = row.split('\t');
+        let (Some(name), Some(place), Some(value)) = (cells.next(), cells.next(), cells.next()) else { continue };
+        let Some(schema) = types.get_mut(&format!("io.k8s.{name}")) else { continue };
+        let Some((parent, field)) = place.rsplit_once('/') else { continue };
+        let Some(fields) = schema.pointer_mut(parent).and_then(Value::as_object_mut) else { continue };
+        match serde_json::from_str(value) {
+            Ok(value) => fields.insert(field.to_owned(), value),
+            Err(_) => fields.remove(field),
+        };
+    }
 }
 
 /// A type that is a string or something else.
