@@ -235,17 +235,36 @@ pub(crate) fn write(out: &mut Vec<u8>, place: Place<'_>, value: &Value) {
 pub(crate) type Member<'v> = (&'v String, &'v Value, Place<'v>);
 
 /// The fields of an object at `place` in the order in which they are written.
-pub(crate) fn fields<'v>(place: Place<'v>, map: &'v Map<String, Value>) -> impl Iterator<Item = Member<'v>> {
+pub(crate) fn fields<'v>(place: Place<'v>, map: &'v Map<String, Value>) -> Members<'v> {
     let (mut ordered, mut values) = (None, None);
     match place.map(|(schema, ty)| (schema, ty, schema.shape(ty))) {
         Some((schema, ty, Shape::Struct(shape))) => ordered = Some(declared(schema, ty, shape, map)),
         Some((schema, _, Shape::Map(shape))) => values = Some((schema, shape.values)),
         _ => {}
     }
-    let ordered = ordered.or_else(|| elements(values, map));
-    let sorted = ordered.is_none().then(|| map.iter());
-    let sorted = sorted.into_iter().flatten().map(move |(name, value)| (name, value, values));
-    ordered.into_iter().flatten().map(|(_, member)| member).chain(sorted)
+    match ordered.or_else(|| elements(values, map)) {
+        Some(ordered) => Members::Ordered(ordered.into_iter()),
+        None => Members::Sorted(map.iter(), values),
+    }
+}
+
+/// The fields of an object, as [`fields`] gives them.
+pub(crate) enum Members<'v> {
+    /// With their places.
+    Ordered(std::vec::IntoIter<(u16, Member<'v>)>),
+    /// As the map has them, all with values of one type.
+    Sorted(serde_json::map::Iter<'v>, Place<'v>),
+}
+
+impl<'v> Iterator for Members<'v> {
+    type Item = Member<'v>;
+
+    fn next(&mut self) -> Option<Member<'v>> {
+        match self {
+            Self::Ordered(members) => members.next().map(|(_, member)| member),
+            Self::Sorted(members, place) => members.next().map(|(name, value)| (name, value, *place)),
+        }
+    }
 }
 
 /// The fields of a struct in Go's order, those that it does not have behind them.
@@ -306,11 +325,27 @@ fn of_scalars(one: &Value, other: &Value) -> Ordering {
     }
 }
 
+/// Which bytes are not written as they are.
+const SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        special[byte] = true;
+        byte += 1;
+    }
+    special[b'"' as usize] = true;
+    special[b'\\' as usize] = true;
+    special[b'<' as usize] = true;
+    special[b'>' as usize] = true;
+    special[b'&' as usize] = true;
+    special[0xe2] = true;
+    special
+};
+
 /// Appends a string in quotes.
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
     // Nearly every text is written as it is, and telling so is cheaper than the general way.
-    let special = |byte: u8| byte < 0x20 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2);
-    if text.bytes().any(special) {
+    if text.bytes().any(|byte| SPECIAL[usize::from(byte)]) {
         return write_escaped(out, text);
     }
     out.reserve(text.len() + 2);

@@ -217,7 +217,7 @@ pub struct SelectableField {
 impl SelectableField {
     /// The value of the field in `object` (in its stored form) as selectors compare it.
     pub fn value_in<'a>(&self, object: &'a Value) -> Cow<'a, str> {
-        let at = |pointer: &str| object.pointer(pointer).filter(|v| !meta::is_empty(Some(v)));
+        let at = |pointer: &str| meta::at(object, pointer).filter(|v| !meta::is_empty(Some(v)));
         let value = at(&self.pointer).or_else(|| if self.fallback.is_empty() { None } else { at(&self.fallback) });
         match value {
             None => Cow::Borrowed(self.absent),

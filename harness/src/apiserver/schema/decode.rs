@@ -88,7 +88,7 @@ pub fn decode_untyped(text: &[u8]) -> Result<Decoded, DecodeError> {
 pub fn decode_json_patch(text: &[u8]) -> Result<Decoded, DecodeError> {
     static OPERATIONS: LazyLock<Schema> = LazyLock::new(|| {
         let string = |name: &str| Field::plain(name, TypeRef(2));
-        let fields = vec![string("from"), string("op"), string("path"), Field::plain("value", TypeRef(3))];
+        let fields = vec![string("from"), string("op"), string("path"), Field::plain("value", TypeRef(3))].into();
         let ty = |go: &str, shape| Type { go: go.into(), shape };
         let list = List { items: TypeRef(1), topology: ListTopology::Atomic };
         let types = vec![

@@ -69,7 +69,7 @@ fn tables_agree_with_the_published_schemas() {
         for field in ours.symmetric_difference(&theirs) {
             differences.push(format!("{name}.{field}"));
         }
-        for field in &shape.fields {
+        for field in shape.fields.iter() {
             let Some(kind) = properties.get(&*field.name).and_then(|p| p.get("type")).and_then(Value::as_str) else {
                 continue;
             };
@@ -98,7 +98,7 @@ fn keys_are_fields_of_the_items() {
         let schema = builtin(&name).unwrap();
         for ty in &schema.types {
             let Shape::Struct(shape) = &ty.shape else { continue };
-            for field in &shape.fields {
+            for field in shape.fields.iter() {
                 let Shape::List(list) = schema.shape(field.ty) else {
                     assert!(field.patch.merge_key.is_none(), "{}.{} is no list", ty.go, field.name);
                     continue;

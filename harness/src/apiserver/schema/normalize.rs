@@ -90,7 +90,7 @@ impl Schema {
             self.normalize_at(field.ty, value);
             field.pointer || !self.is_left_out(field, value)
         });
-        for field in &shape.fields {
+        for field in shape.fields.iter() {
             if self.shown_when_absent(field) && !map.contains_key(&*field.name) {
                 let zero = if field.pointer { Value::Null } else { self.zero(field.ty) };
                 map.insert(field.name.to_string(), zero);

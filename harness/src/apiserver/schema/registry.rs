@@ -156,8 +156,7 @@ impl Builder {
         for (order, field) in (0..).zip(&mut fields) {
             field.order = order;
         }
-        fields.sort_by(|a, b| a.name.cmp(&b.name));
-        Struct { fields, atomic: (atomic || marks.atomic) && !marks.granular, additional: None }
+        Struct { fields: fields.into(), atomic: (atomic || marks.atomic) && !marks.granular, additional: None }
     }
 
     fn read_fields(&mut self, package: usize, body: &'static str, embedded: &str, fields: &mut Vec<Field>) {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::registry::builtin;
-use super::{Field, List, ListTopology, Map, Scalar, Schema, Shape, Struct, Type, TypeRef};
+use super::{Field, Fields, List, ListTopology, Map, Scalar, Schema, Shape, Struct, Type, TypeRef};
 
 /// The schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,8 +98,7 @@ impl Builder {
             let ty = self.read(property, &format!("{path}.{name}"), depth + 1)?;
             fields.push(field(name, ty, property.get("default").cloned()));
         }
-        fields.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Shape::Struct(Struct { fields, atomic, additional }))
+        Ok(Shape::Struct(Struct { fields: fields.into(), atomic, additional }))
     }
 
     /// An object of some kind inside of another: `apiVersion`, `kind` and metadata are known.
@@ -114,13 +113,7 @@ impl Builder {
         }
         let string = self.push(Shape::Scalar(Scalar::String));
         let metadata = self.add_object_meta();
-        object.fields.retain(|f| !matches!(&*f.name, "apiVersion" | "kind" | "metadata"));
-        object.fields.extend([
-            field("apiVersion", string, None),
-            field("kind", string, None),
-            field("metadata", metadata, None),
-        ]);
-        object.fields.sort_by(|a, b| a.name.cmp(&b.name));
+        object.fields = with_type_meta(object.fields, string, metadata);
         Ok(Shape::Struct(object))
     }
 
@@ -154,13 +147,7 @@ impl Builder {
         if root.additional.is_none() {
             root.additional = any;
         }
-        root.fields.retain(|f| !matches!(&*f.name, "apiVersion" | "kind" | "metadata"));
-        root.fields.extend([
-            field("apiVersion", string, None),
-            field("kind", string, None),
-            field("metadata", metadata, None),
-        ]);
-        root.fields.sort_by(|a, b| a.name.cmp(&b.name));
+        root.fields = with_type_meta(root.fields, string, metadata);
         self.types[0].shape = Shape::Struct(root);
     }
 
@@ -187,6 +174,13 @@ impl Builder {
         }
         TypeRef(base)
     }
+}
+
+/// The fields with those that every object has, whatever a schema says of them.
+fn with_type_meta(fields: Fields, string: TypeRef, metadata: TypeRef) -> Fields {
+    let every = [("apiVersion", string), ("kind", string), ("metadata", metadata)];
+    let own = fields.into_iter().filter(|own| every.iter().all(|(name, _)| *own.name != **name));
+    own.chain(every.map(|(name, ty)| field(name, ty, None))).collect()
 }
 
 fn field(name: &str, ty: TypeRef, key_default: Option<Value>) -> Field {
