@@ -4,6 +4,8 @@
 //! stored roles and bindings, and by what every authenticated user may.
 //! Source: `apiserver/pkg/endpoints/filters/{impersonation,authorization}` of Kubernetes 1.36.
 
+use std::borrow::Cow;
+
 use http::HeaderValue;
 use http::header::HeaderName;
 use serde_json::{Map, Value, json};
@@ -11,7 +13,9 @@ use serde_json::{Map, Value, json};
 use super::authorization::{self, MASTERS};
 use crate::apiserver::crd;
 use crate::apiserver::identity;
-use crate::apiserver::request::{ApiRequest, Reply, ResourcePath, Target};
+use crate::apiserver::kinds::names;
+use crate::apiserver::request::{ApiRequest, Query, Reply, ResourcePath, Target};
+use crate::apiserver::selectors::FieldSelector;
 use crate::apiserver::server::ApiServer;
 use crate::apiserver::status::{GroupResource, Status};
 
@@ -173,20 +177,35 @@ pub(super) fn refusal(
     let verb = verb.as_str();
     let (resource, name, why) = match target {
         Target::Resource(path) => {
+            let name = judged_name(path, verb, &request.query);
             spec["resourceAttributes"] = attributes(path, verb);
-            (GroupResource::new(&path.group, &path.resource), path.name.as_str(), resource_why(path, verb))
+            spec["resourceAttributes"]["name"] = json!(name);
+            (GroupResource::new(&path.group, &path.resource), name, resource_why(path, verb))
         }
         Target::Other(_) => {
             let verb = request.method.as_str().to_ascii_lowercase();
             spec["nonResourceAttributes"] = json!({"path": request.path, "verb": verb});
-            (GroupResource::new("", ""), "", format!("{verb} path {:?}", request.path))
+            (GroupResource::new("", ""), Cow::Borrowed(""), format!("{verb} path {:?}", request.path))
         }
     };
     if allowed(server, &user, &spec) {
         return None;
     }
     let why = format!("User {:?} cannot {why}", user.name);
-    Some(unsniffed(Status::forbidden(resource, name, &why)))
+    Some(unsniffed(Status::forbidden(resource, &name, &why)))
+}
+
+/// The name that a request is judged by: a list or watch of one object is as good as a path that names it, for roles may be
+/// about single objects.
+fn judged_name<'p>(path: &'p ResourcePath, verb: &str, query: &str) -> Cow<'p, str> {
+    if !path.name.is_empty() || !matches!(verb, "list" | "watch") {
+        return Cow::Borrowed(&path.name);
+    }
+    let query = Query::parse(query);
+    let selector = query.get("fieldSelector").and_then(|text| FieldSelector::parse(text).ok());
+    let name = selector.as_ref().and_then(|selector| selector.exact("metadata.name"));
+    let name = name.filter(|name| names::path_segment(name, false).is_empty());
+    Cow::Owned(name.unwrap_or_default().to_owned())
 }
 
 /// The refusal of a user who may not act as another one: for the name, and for each of the groups.
@@ -351,6 +370,32 @@ mod tests {
             let (_, body) = ask(&server, Method::POST, rules, user, review.clone()).await;
             let told = body["status"]["resourceRules"].as_array().expect("rules");
             assert_eq!(told.contains(&own), has, "{user}: {told:?}");
+        }
+    }
+
+    #[rstest]
+    #[case::its_own("?fieldSelector=metadata.name%3Dx", 200)]
+    #[case::among_others("?fieldSelector=status.phase%3DRunning%2Cmetadata.name%3Dx", 200)]
+    #[case::another("?fieldSelector=metadata.name%3Dy", 403)]
+    #[case::all_but_it("?fieldSelector=metadata.name%21%3Dx", 403)]
+    #[case::all("", 403)]
+    #[tokio::test]
+    async fn a_list_of_one_object_needs_the_right_to_it_alone(#[case] query: &str, #[case] expected: u16) {
+        let server = server();
+        server
+            .seed([
+                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"},
+                    "rules": [{"apiGroups": [""], "resources": ["pods"], "resourceNames": ["x"], "verbs": ["list"]}]}),
+                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b"},
+                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+                    "subjects": [{"kind": "User", "name": "alice"}]}),
+            ])
+            .expect("seeded");
+        let path = format!("/api/v1/namespaces/default/pods{query}");
+        let (status, body) = ask(&server, Method::GET, &path, "alice", Value::Null).await;
+        assert_eq!(status, expected, "{body}");
+        if let Some(name) = query.strip_prefix("?fieldSelector=metadata.name%3D").filter(|_| status == 403) {
+            assert_eq!(body["details"]["name"], name);
         }
     }
 
