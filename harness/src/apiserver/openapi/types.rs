@@ -284,3 +284,19 @@ fn learn(generator: &mut SchemaGenerator) {
         k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1: APIService;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_detail_finds_its_place() {
+        for row in include_str!("details.tsv").lines().filter(|row| !row.starts_with('#')) {
+            let [name, place, value] = row.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("not three cells: {row}")
+            };
+            let schema = TYPES.get(&format!("io.k8s.{name}")).unwrap_or_else(|| panic!("no type {name}"));
+            assert_eq!(schema.pointer(place), serde_json::from_str(value).ok().as_ref(), "{row}");
+        }
+    }
+}
