@@ -38,17 +38,9 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
             root_of(request, || document::aggregated(registry, true), || legacy_versions(request))
         })),
         ["apis"] => Some(root_of(request, || document::aggregated(registry, false), || legacy_groups(registry))),
-        ["api", version] => {
-            Some(routed(request, &MEDIA_TYPES, || negotiated(request, resources(registry, "", version))))
-        }
+        ["api", version] => Some(resources_reply(request, registry, "", version)),
         ["apis", group] => Some(negotiated(request, group_reply(registry, group))),
-        ["apis", group, version] if is_custom(registry, group, version) => {
-            // These have no router before them.
-            Some(negotiated(request, resources(registry, group, version)))
-        }
-        ["apis", group, version] => {
-            Some(routed(request, &MEDIA_TYPES, || negotiated(request, resources(registry, group, version))))
-        }
+        ["apis", group, version] => Some(resources_reply(request, registry, group, version)),
         ["api" | "apis" | "openapi", ..] => None,
         ["version"] => Some(routed(request, &["application/json"], || {
             // Always for people.
@@ -96,6 +88,12 @@ fn openid(request: &ApiRequest) -> Vec<u8> {
 fn issuer(mut reply: Reply) -> Reply {
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
     reply
+}
+
+/// The resources of a group and version; those of definitions have no router before them.
+fn resources_reply(request: &ApiRequest, registry: &Registry, group: &str, version: &str) -> Reply {
+    let reply = || negotiated(request, resources(registry, group, version));
+    if is_custom(registry, group, version) { reply() } else { routed(request, &MEDIA_TYPES, reply) }
 }
 
 /// Whether everything in a group and version comes from definitions.

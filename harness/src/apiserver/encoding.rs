@@ -119,7 +119,7 @@ pub(crate) fn list_metadata(metadata: &Value, custom: bool) -> Vec<u8> {
 }
 
 /// An object's metadata as JSON text.
-pub(crate) fn metadata_text(object: &Value) -> String {
+pub(crate) fn metadata_json(object: &Value) -> String {
     let (mut out, schema) = (Vec::new(), builtin(META));
     let place = schema.as_deref().and_then(|schema| Some((schema, schema.field_type(schema.root(), "metadata")?)));
     write(&mut out, place, object.get("metadata").unwrap_or(&Value::Null));

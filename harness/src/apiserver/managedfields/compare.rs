@@ -51,15 +51,12 @@ struct Difference {
 
 impl Difference {
     /// Takes over what differs at a child.
-    fn absorb(&mut self, key: String, child: Self) {
+    fn absorb(&mut self, key: &str, child: Self) {
         let members = child.member;
-        let nodes = members.into_iter().zip(child.children).map(|(member, children)| node(member, children));
-        let mut nodes = self.children.iter_mut().zip(nodes).filter_map(|(ours, node)| Some((ours, node?))).peekable();
-        let mut key = Some(key);
-        while let Some((ours, node)) = nodes.next() {
-            // Nearly always there is one.
-            let own = if nodes.peek().is_some() { key.clone() } else { key.take() };
-            ours.insert(own.unwrap_or_default(), node);
+        for ((ours, member), children) in self.children.iter_mut().zip(members).zip(child.children) {
+            if let Some(value) = node(member, children) {
+                ours.insert(key.to_owned(), value);
+            }
         }
     }
 
@@ -126,7 +123,7 @@ fn walk(
         let mut child = Difference::default();
         walk(schema, child_type, l, r, &mut child)?;
         if child.member != [false; 3] || child.children.iter().any(|c| !c.is_empty()) {
-            out.absorb(["f:", name].concat(), child);
+            out.absorb(&["f:", name].concat(), child);
         }
     }
     mark_container(left, right, out);
@@ -171,7 +168,7 @@ fn walk_list(
         let mut child = Difference::default();
         compare_items(schema, list, &lefts, &rights, &mut child)?;
         if child.member != [false; 3] || child.children.iter().any(|c| !c.is_empty()) {
-            out.absorb(key.clone(), child);
+            out.absorb(key, child);
         }
     }
     mark_container(left, right, out);

@@ -285,21 +285,22 @@ impl Scope<'_> {
 
     /// What the client accepts.
     pub(crate) fn negotiate(&self) -> Result<Negotiated, Status> {
+        self.negotiate_if(|_| true)
+    }
+
+    /// What the client accepts of an answer that is kept nowhere: those have no columns, and whoever accepts nothing but a
+    /// table is refused before anything is done.
+    pub(crate) fn negotiate_answer(&self) -> Result<Negotiated, Status> {
+        self.negotiate_if(|negotiated| !matches!(negotiated.transform, Some((Transform::Table, _))))
+    }
+
+    fn negotiate_if(&self, fits: impl Fn(&Negotiated) -> bool) -> Result<Negotiated, Status> {
         let accepted = self.request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         if !self.is_custom() && !accept::routed(accepted, &MEDIA_TYPES) {
             let collection = self.request.method == http::Method::GET && self.path.name.is_empty();
             let streams: &[&str] = if collection || self.path.watch { &STREAM_TYPES } else { &[] };
             return Err(Status::not_routed(&[&MEDIA_TYPES, streams].concat()));
         }
-        accept::negotiate(accepted).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
-    }
-
-    /// What the client accepts of an answer that is kept nowhere: those have no columns, and whoever accepts nothing but a
-    /// table is refused before anything is done.
-    pub(crate) fn negotiate_answer(&self) -> Result<Negotiated, Status> {
-        self.negotiate()?;
-        let accepted = self.request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-        let fits = |negotiated: &Negotiated| !matches!(negotiated.transform, Some((Transform::Table, _)));
         accept::negotiate_if(accepted, fits).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
     }
 

@@ -61,8 +61,8 @@ impl Scope<'_> {
         let selection = &options.selection;
         let mut items: Vec<Value> = PARTS.into_iter().map(|(name, port)| component(name, port)).collect();
         items.retain(|item| {
-            let field = |field: &str| if field == "metadata.name" { meta::name(item) } else { "" };
-            selection.labels.matches(|_| None) && selection.fields.matches(|name| field(name).into())
+            let value = |field: &str| if field == "metadata.name" { meta::name(item).into() } else { "".into() };
+            selection.labels.matches(|_| None) && selection.fields.matches(value)
         });
         self.show_values(json!({}), items, negotiated)
     }

@@ -380,13 +380,17 @@ impl Scope<'_> {
                 self.check_named()?;
                 self.write_reply(|| self.patch(Part::Whole))
             }
-            "get" | "update" | "delete" => {
+            "get" => {
                 self.check_named()?;
-                match verb {
-                    "get" => self.get(),
-                    "update" => self.write_reply(|| self.update(Part::Whole)),
-                    _ => self.delete(),
-                }
+                self.get()
+            }
+            "update" => {
+                self.check_named()?;
+                self.write_reply(|| self.update(Part::Whole))
+            }
+            "delete" => {
+                self.check_named()?;
+                self.delete()
             }
             _ => Err(Status::method_not_supported(self.group_resource(), verb)),
         }

@@ -314,6 +314,21 @@ mod tests {
         ApiServer::new(ApiServerConfig::new(Clock::wall()))
     }
 
+    /// One where alice has a role of one rule in the default namespace.
+    fn server_with_role(rule: Value) -> ApiServer {
+        let server = server();
+        server
+            .seed([
+                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"},
+                    "rules": [rule]}),
+                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b"},
+                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+                    "subjects": [{"kind": "User", "name": "alice"}]}),
+            ])
+            .expect("seeded");
+        server
+    }
+
     /// What kube-apiserver 1.36 says to `--as=alice`.
     #[rstest]
     #[case::list(
@@ -349,16 +364,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_role_allows_what_it_names() {
-        let server = server();
-        server
-            .seed([
-                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"},
-                    "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]}),
-                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b"},
-                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
-                    "subjects": [{"kind": "User", "name": "alice"}]}),
-            ])
-            .expect("seeded");
+        let server = server_with_role(json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}));
         let path = "/api/v1/namespaces/default/pods";
         assert_eq!(ask(&server, Method::GET, path, "alice", Value::Null).await.0, 200);
         assert_eq!(ask(&server, Method::GET, path, "bob", Value::Null).await.0, 403);
@@ -381,16 +387,8 @@ mod tests {
     #[case::all("", 403)]
     #[tokio::test]
     async fn a_list_of_one_object_needs_the_right_to_it_alone(#[case] query: &str, #[case] expected: u16) {
-        let server = server();
-        server
-            .seed([
-                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"},
-                    "rules": [{"apiGroups": [""], "resources": ["pods"], "resourceNames": ["x"], "verbs": ["list"]}]}),
-                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b"},
-                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
-                    "subjects": [{"kind": "User", "name": "alice"}]}),
-            ])
-            .expect("seeded");
+        let rule = json!({"apiGroups": [""], "resources": ["pods"], "resourceNames": ["x"], "verbs": ["list"]});
+        let server = server_with_role(rule);
         let path = format!("/api/v1/namespaces/default/pods{query}");
         let (status, body) = ask(&server, Method::GET, &path, "alice", Value::Null).await;
         assert_eq!(status, expected, "{body}");

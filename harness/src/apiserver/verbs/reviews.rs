@@ -169,7 +169,7 @@ fn check_access(review: &Value, scope: &Scope<'_>) -> Result<(), Status> {
     let said = |field: &str| !matches!(field, "namespace" | "managedFields" | "creationTimestamp");
     if metadata.is_some_and(|fields| fields.keys().any(|field| said(field))) {
         let why = if local { "must be empty except for namespace" } else { "must be empty" };
-        errors.invalid(&Path::new("metadata"), BadValue::Raw(encoding::metadata_text(review)), why);
+        errors.invalid(&Path::new("metadata"), BadValue::Raw(encoding::metadata_json(review)), why);
     }
     if local {
         let attributes = path.child("resourceAttributes");

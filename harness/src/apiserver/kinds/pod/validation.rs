@@ -503,12 +503,12 @@ fn munge(now: &Value, before: &Value) -> Value {
 /// Puts back which nodes a pod wants; which pods it wants near it, or not, stays.
 fn put_back_node_affinity(map: &mut Map<String, Value>, before: &Value) {
     let old = given(before, "affinity");
-    let wanted = |affinity: Option<&Value>| affinity.and_then(|affinity| given(affinity, "nodeAffinity")).cloned();
-    if wanted(map.get("affinity")) == wanted(old) {
+    let wanted = old.and_then(|old| given(old, "nodeAffinity"));
+    if map.get("affinity").and_then(|affinity| given(affinity, "nodeAffinity")) == wanted {
         return;
     }
     let Some(affinity) = map.get_mut("affinity").and_then(Value::as_object_mut) else {
-        if let Some(wanted) = old.and_then(|old| given(old, "nodeAffinity")) {
+        if let Some(wanted) = wanted {
             map.insert("affinity".to_owned(), json!({ "nodeAffinity": wanted }));
         }
         return;
