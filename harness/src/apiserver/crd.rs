@@ -21,12 +21,12 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use ring::digest::{SHA256, digest};
-use serde_json::{Value, json};
 
 use super::kinds::{Conversion, Kind, SelectableField, StorageId, Subresource, Text};
 use super::schema::Schema;
 use super::table::Printer;
 use super::table::custom::CustomColumns;
+use crate::apiserver::json::{Value, json};
 
 pub use definition::Definition;
 pub use serve::{USER_AGENT, completed, is_ending, register, settle};

@@ -10,7 +10,6 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH
 use http::{HeaderName, Method};
 use ring::digest::{SHA512, digest};
 use serde::Serialize;
-use serde_json::json;
 
 use super::encoding;
 use super::kinds::Registry;
@@ -18,6 +17,7 @@ use super::request::{ApiRequest, Reply};
 use super::status::Status;
 use super::table::accept::{self, MediaType};
 use super::verbs::{MEDIA_TYPES, in_yaml};
+use crate::apiserver::json::json;
 
 /// Media type of aggregated discovery.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -266,9 +266,8 @@ fn root_paths(registry: &Registry) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
+    use crate::apiserver::json::Value;
     use crate::apiserver::request::ReplyBody;
     use rstest::rstest;
 

@@ -7,10 +7,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use smallvec::SmallVec;
 
 use super::protobuf::schema_of;
 use super::schema::{Schema, Shape, Struct, TypeRef, builtin};
+use crate::apiserver::json::{Iter, Key, Map, Number, Value};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
 /// Fields of `Table` and its parts, none of which is in the tables of types.
@@ -126,10 +127,10 @@ pub(crate) fn metadata_json(object: &Value) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn write_list(out: &mut Vec<u8>, list: &Map<String, Value>, items: &[Value], item_kind: &str) {
+fn write_list(out: &mut Vec<u8>, list: &Map, items: &[Value], item_kind: &str) {
     let mut item = Map::new();
-    item.insert("kind".to_owned(), item_kind.into());
-    item.insert("apiVersion".to_owned(), list.get("apiVersion").cloned().unwrap_or_default());
+    item.insert("kind", item_kind.into());
+    item.insert("apiVersion", list.get("apiVersion").cloned().unwrap_or_default());
     let Some(schema) = schema_for(&Value::Object(item)) else {
         return write(out, None, &Value::Object(list.clone()));
     };
@@ -141,7 +142,7 @@ fn write_list(out: &mut Vec<u8>, list: &Map<String, Value>, items: &[Value], ite
     });
 }
 
-fn write_table(out: &mut Vec<u8>, table: &Map<String, Value>) {
+fn write_table(out: &mut Vec<u8>, table: &Map) {
     write_fields(out, table, &TABLE, |out, name, value| match (name, value) {
         ("metadata", _) => write_known(out, value, &LIST_META),
         ("columnDefinitions", Value::Array(columns)) => {
@@ -169,12 +170,7 @@ fn write_known(out: &mut Vec<u8>, value: &Value, order: &[&str]) {
 }
 
 /// Appends an object whose fields come in `order`, the others behind them.
-fn write_fields(
-    out: &mut Vec<u8>,
-    map: &Map<String, Value>,
-    order: &[&str],
-    field: impl FnMut(&mut Vec<u8>, &str, &Value),
-) {
+fn write_fields(out: &mut Vec<u8>, map: &Map, order: &[&str], field: impl FnMut(&mut Vec<u8>, &str, &Value)) {
     let known = order.iter().filter_map(|name| map.get_key_value(*name));
     let others = map.iter().filter(|(name, _)| !order.contains(&name.as_str()));
     write_members(out, known.chain(others), field);
@@ -183,7 +179,7 @@ fn write_fields(
 /// Appends an object of these members, whose values `member` appends.
 fn write_members<'m, T>(
     out: &mut Vec<u8>,
-    members: impl Iterator<Item = (&'m String, T)>,
+    members: impl Iterator<Item = (&'m Key, T)>,
     mut member: impl FnMut(&mut Vec<u8>, &str, T),
 ) {
     out.push(b'{');
@@ -232,28 +228,62 @@ pub(crate) fn write(out: &mut Vec<u8>, place: Place<'_>, value: &Value) {
 }
 
 /// A field of an object: its name, its value, and where that lies.
-pub(crate) type Member<'v> = (&'v String, &'v Value, Place<'v>);
+pub(crate) type Member<'v> = (&'v Key, &'v Value, Place<'v>);
 
 /// The fields of an object at `place` in the order in which they are written.
-pub(crate) fn fields<'v>(place: Place<'v>, map: &'v Map<String, Value>) -> Members<'v> {
-    let (mut ordered, mut values) = (None, None);
+pub(crate) fn fields<'v>(place: Place<'v>, map: &'v Map) -> Members<'v> {
     match place.map(|(schema, ty)| (schema, ty, schema.shape(ty))) {
-        Some((schema, ty, Shape::Struct(shape))) => ordered = Some(declared(schema, ty, shape, map)),
-        Some((schema, _, Shape::Map(shape))) => values = Some((schema, shape.values)),
-        _ => {}
-    }
-    match ordered.or_else(|| elements(values, map)) {
-        Some(ordered) => Members::Ordered(ordered.into_iter()),
-        None => Members::Sorted(map.iter(), values),
+        Some((schema, ty, Shape::Struct(shape))) => Members::declared(schema, ty, shape, map),
+        Some((schema, _, Shape::Map(shape))) => Members::of_one_type(Some((schema, shape.values)), map),
+        _ => Members::of_one_type(None, map),
     }
 }
 
 /// The fields of an object, as [`fields`] gives them.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most objects are structs, and putting their members elsewhere costs more"
+)]
 pub(crate) enum Members<'v> {
-    /// With their places.
-    Ordered(std::vec::IntoIter<(u16, Member<'v>)>),
+    /// Those of a struct in Go's order, those that it does not have behind them.
+    Declared {
+        schema: &'v Schema,
+        /// The type that free-form fields have.
+        open: Option<TypeRef>,
+        shape: &'v Struct,
+        map: &'v Map,
+        order: smallvec::IntoIter<[Turn; TURNS]>,
+    },
+    /// In another order than the map has them, all with values of one type.
+    Ordered(std::vec::IntoIter<(&'v Key, &'v Value)>, Place<'v>),
     /// As the map has them, all with values of one type.
-    Sorted(serde_json::map::Iter<'v>, Place<'v>),
+    Sorted(Iter<'v>, Place<'v>),
+}
+
+/// When a member of a struct comes: its field's place in the Go struct, and where member and field are.
+type Turn = (u16, u32, u16);
+/// So many members of a struct are put in order without memory of their own; few have more.
+const TURNS: usize = 24;
+
+impl<'v> Members<'v> {
+    fn declared(schema: &'v Schema, ty: TypeRef, shape: &'v Struct, map: &'v Map) -> Self {
+        let turn = |(at, name): (usize, &Key)| match shape.index(name) {
+            Some(field) => (shape.fields[field].order, at as u32, field as u16),
+            None => (u16::MAX, at as u32, u16::MAX),
+        };
+        let mut order: SmallVec<[Turn; TURNS]> = map.keys().enumerate().map(turn).collect();
+        order.sort_unstable();
+        // The tables call free-form what is a schema, a list of schemas or a boolean.
+        let open = (&*schema.get(ty).go == "v1.JSONSchemaProps").then_some(ty);
+        Self::Declared { schema, open, shape, map, order: order.into_iter() }
+    }
+
+    fn of_one_type(values: Place<'v>, map: &'v Map) -> Self {
+        match elements(map) {
+            Some(ordered) => Self::Ordered(ordered.into_iter(), values),
+            None => Self::Sorted(map.iter(), values),
+        }
+    }
 }
 
 impl<'v> Iterator for Members<'v> {
@@ -261,41 +291,29 @@ impl<'v> Iterator for Members<'v> {
 
     fn next(&mut self) -> Option<Member<'v>> {
         match self {
-            Self::Ordered(members) => members.next().map(|(_, member)| member),
+            Self::Declared { schema, open, shape, map, order } => {
+                let (_, at, field) = order.next()?;
+                let (name, value) = map.nth(at as usize)?;
+                let place = shape.fields.get(usize::from(field)).map(|field| {
+                    let open = open.filter(|_| matches!(name.as_str(), "items" | "additionalProperties"));
+                    (*schema, open.unwrap_or(field.ty))
+                });
+                Some((name, value, place))
+            }
+            Self::Ordered(members, place) => members.next().map(|(name, value)| (name, value, *place)),
             Self::Sorted(members, place) => members.next().map(|(name, value)| (name, value, *place)),
         }
     }
 }
 
-/// The fields of a struct in Go's order, those that it does not have behind them.
-fn declared<'v>(
-    schema: &'v Schema,
-    ty: TypeRef,
-    shape: &'v Struct,
-    map: &'v Map<String, Value>,
-) -> Vec<(u16, Member<'v>)> {
-    // A schema, a list of schemas or a boolean: the tables call it free-form.
-    let schemas =
-        |name: &str| matches!(name, "items" | "additionalProperties") && &*schema.get(ty).go == "v1.JSONSchemaProps";
-    let mut members: Vec<_> = map
-        .iter()
-        .map(|(name, value)| match shape.field(name) {
-            Some(field) => (field.order, (name, value, Some((schema, if schemas(name) { ty } else { field.ty })))),
-            None => (u16::MAX, (name, value, None)),
-        })
-        .collect();
-    members.sort_by_key(|(order, _)| *order);
-    members
-}
-
 /// The fields of a set of fields with several list items: those come by their values, `80` before `443`.
-fn elements<'v>(values: Place<'v>, map: &'v Map<String, Value>) -> Option<Vec<(u16, Member<'v>)>> {
-    let item = |name: &String| name.starts_with("k:{") || name.starts_with("v:");
+fn elements(map: &Map) -> Option<Vec<(&Key, &Value)>> {
+    let item = |name: &Key| name.starts_with("k:{") || name.starts_with("v:");
     if map.keys().filter(|name| item(name)).count() < 2 {
         return None;
     }
-    let mut fields: Vec<_> = map.iter().map(|(name, value)| (0, (name, value, values))).collect();
-    fields.sort_by(|(_, (one, ..)), (_, (other, ..))| by_value(one, other));
+    let mut fields: Vec<_> = map.iter().collect();
+    fields.sort_by(|(one, _), (other, _)| by_value(one, other));
     Some(fields)
 }
 
@@ -385,7 +403,7 @@ fn escape(text: &[u8]) -> Vec<u8> {
     escaped
 }
 
-fn write_number(out: &mut Vec<u8>, number: &serde_json::Number) {
+fn write_number(out: &mut Vec<u8>, number: &Number) {
     use std::io::Write as _;
     // Writing into memory cannot fail. Whole floating point numbers have no fraction in Go.
     let _ = match number.as_f64() {
@@ -398,9 +416,9 @@ fn write_number(out: &mut Vec<u8>, number: &serde_json::Number) {
 mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     proptest! {
         #[test]

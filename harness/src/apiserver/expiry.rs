@@ -65,6 +65,7 @@ pub async fn expire_events(server: ApiServer) {
 mod tests {
     use super::super::ApiServerConfig;
     use super::*;
+    use crate::apiserver::json::json;
     use crate::time::{Clock, epoch, run_virtual, settle};
 
     fn there(server: &ApiServer) -> Vec<String> {
@@ -77,7 +78,7 @@ mod tests {
         run_virtual(async {
             let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
             let write = |name: &str, count: i32| {
-                let event = serde_json::json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "count": count});
+                let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "count": count});
                 server.seed([event]).expect("seeded");
             };
             write("before", 1);

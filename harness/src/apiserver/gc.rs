@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use serde_json::{Value, json};
 
 use super::kinds::{Kind, Registry};
 use super::loops::{Agent, Change, Feed, Follow, MERGE_PATCH, path_of};
 use super::server::{ApiServer, storage_id};
 use super::store::{EventType, Stored};
+use crate::apiserver::json::{Value, json};
 use graph::{Graph, Node, Owner};
 
 pub use namespaces::terminate_namespaces;

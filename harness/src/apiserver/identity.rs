@@ -10,9 +10,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
-use serde_json::{Value, json};
 
 use super::kinds::meta;
+use crate::apiserver::json::{Value, json};
 
 /// Issuer and only audience of the tokens.
 pub const ISSUER: &str = "https://kubernetes.default.svc";

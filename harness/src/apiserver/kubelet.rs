@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::lifecycle::rfc3339;
 use super::loops::{Agent, Change, Feed, Follow, STRATEGIC_PATCH};
 use super::server::ApiServer;
 use super::store::{EventType, ResourceId, Stored};
+use crate::apiserver::json::{Map, Value, json};
 
 /// How the stand-in behaves.
 #[derive(Debug, Clone, Copy)]
@@ -245,7 +245,7 @@ fn node_status(name: &str, node: &Value, moment: &str) -> Value {
             json!([{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}]);
     }
     for field in ["capacity", "allocatable"] {
-        if node["status"][field].as_object().is_none_or(serde_json::Map::is_empty) {
+        if node["status"][field].as_object().is_none_or(Map::is_empty) {
             status[field] = json!({"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"});
         }
     }

@@ -4,12 +4,12 @@
 //! `registry/generic/registry/store.go`.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
 
 use super::crd;
 use super::kinds::{Kind, Strategy, meta};
 use super::status::{GroupResource, Status};
 use super::verbs::options::{DeleteOptions, Propagation};
+use crate::apiserver::json::{Map, Value};
 
 /// How often a creation with `generateName` is tried with another name.
 pub const GENERATE_NAME_ATTEMPTS: usize = 8;
@@ -74,12 +74,12 @@ pub fn rfc3339(moment: Timestamp) -> String {
 }
 
 /// `metadata` of an object, made where it is missing.
-pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+pub fn metadata_mut(object: &mut Value) -> &mut Map {
     object_in(object_in(object).entry("metadata").or_insert(Value::Null))
 }
 
 /// The object that `value` is, or is made to be.
-fn object_in(value: &mut Value) -> &mut Map<String, Value> {
+fn object_in(value: &mut Value) -> &mut Map {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -102,8 +102,8 @@ pub fn wipe_system_fields(object: &mut Value) {
 /// Sets what the server sets on new objects.
 pub fn fill_system_fields(object: &mut Value, now: Timestamp, uid: String) {
     let metadata = metadata_mut(object);
-    metadata.insert("creationTimestamp".to_owned(), rfc3339(now).into());
-    metadata.insert("uid".to_owned(), uid.into());
+    metadata.insert("creationTimestamp", rfc3339(now).into());
+    metadata.insert("uid", uid.into());
 }
 
 /// Puts the request's namespace into the object.
@@ -125,7 +125,7 @@ pub fn ensure_namespace(object: &mut Value, expected: &str) -> Result<(), Status
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    metadata_mut(object).insert("namespace".to_owned(), expected.into());
+    metadata_mut(object).insert("namespace", expected.into());
     Ok(())
 }
 
@@ -180,16 +180,16 @@ pub fn after_strategy(new: &mut Value, old: &Value) {
     }
     set_or_remove(metadata, "creationTimestamp", before("creationTimestamp"));
     if let Some(moment) = before("deletionTimestamp") {
-        metadata.insert("deletionTimestamp".to_owned(), moment);
+        metadata.insert("deletionTimestamp", moment);
     }
     if let Some(seconds) = before("deletionGracePeriodSeconds")
         && meta::is_empty(metadata.get("deletionGracePeriodSeconds"))
     {
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), seconds);
+        metadata.insert("deletionGracePeriodSeconds", seconds);
     }
 }
 
-fn set_or_remove(map: &mut Map<String, Value>, field: &str, value: Option<Value>) {
+fn set_or_remove(map: &mut Map, field: &str, value: Option<Value>) {
     match value {
         Some(value) => map.insert(field.to_owned(), value),
         None => map.remove(field),
@@ -256,9 +256,9 @@ pub fn mark_as_deleting(object: &mut Value, now: Timestamp) {
         bump_generation(object);
     }
     if deletion_moment(object).is_none_or(|moment| moment > now) {
-        metadata_mut(object).insert("deletionTimestamp".to_owned(), rfc3339(now).into());
+        metadata_mut(object).insert("deletionTimestamp", rfc3339(now).into());
     }
-    metadata_mut(object).insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+    metadata_mut(object).insert("deletionGracePeriodSeconds", 0.into());
 }
 
 fn bump_generation(object: &mut Value) {
@@ -297,8 +297,8 @@ pub fn before_delete(
     if !is_terminating(object) {
         let end = now.checked_add(jiff::SignedDuration::from_secs(period)).unwrap_or(Timestamp::MAX);
         let metadata = metadata_mut(object);
-        metadata.insert("deletionTimestamp".to_owned(), rfc3339(end).into());
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), period.into());
+        metadata.insert("deletionTimestamp", rfc3339(end).into());
+        metadata.insert("deletionGracePeriodSeconds", period.into());
         bump_generation(object);
         return Ok(Deletion::Graceful(period));
     }
@@ -322,8 +322,8 @@ fn shorten(object: &mut Value, left: i64, mut seconds: i64, now: Timestamp) -> i
         seconds = seconds.min(1);
     }
     let metadata = metadata_mut(object);
-    metadata.insert("deletionTimestamp".to_owned(), rfc3339(end).into());
-    metadata.insert("deletionGracePeriodSeconds".to_owned(), seconds.into());
+    metadata.insert("deletionTimestamp", rfc3339(end).into());
+    metadata.insert("deletionGracePeriodSeconds", seconds.into());
     seconds
 }
 
@@ -412,9 +412,9 @@ fn deletes_dependents(finalizers: &[String], options: &DeleteOptions) -> bool {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
     use crate::apiserver::kinds::Registry;
 
     fn now() -> Timestamp {

@@ -11,12 +11,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use http::{HeaderValue, Method, header};
-use serde_json::Value;
 
 use super::kinds::{Kind, Registry};
 use super::request::{ApiRequest, ReplyBody};
 use super::server::{ApiServer, storage_id};
 use super::store::{Cursor, LogEntry, Range, ResourceId, Stored, Waited};
+use crate::apiserver::json::Value;
 
 /// Most events of one resource that are taken at once.
 const BATCH: usize = 256;

@@ -5,6 +5,7 @@
 //! | what comes in, what goes out | [`request`], [`status`] |
 //! | state | [`store`], [`watch`] |
 //! | what a request does | [`verbs`], [`lifecycle`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
+//! | objects as they are worked on | [`json`] |
 //! | kinds | [`kinds`], [`schema`], [`crd`] |
 //! | about itself | [`discovery`], [`openapi`], [`table`], `counters` |
 //! | transports | [`service`] (in process, virtual time), [`listener`] (sockets, wall time) |
@@ -19,6 +20,7 @@ pub mod expiry;
 pub mod faults;
 pub mod gc;
 pub mod identity;
+pub mod json;
 pub mod kinds;
 pub mod kubelet;
 pub mod lifecycle;

@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use http::HeaderName;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
-use serde_json::{Value, json};
 
 use super::discovery::hash_of;
 use super::kinds::{Kind, Registry};
 use super::request::{ApiRequest, Reply};
+use crate::apiserver::json::{Map, Value, json};
 
 pub use types::description;
 
@@ -74,7 +74,7 @@ fn index(registry: &Registry) -> Value {
     });
     let mut entries: Vec<(String, String)> = versions.chain(others).collect();
     entries.sort_unstable();
-    let entries: serde_json::Map<String, Value> = entries
+    let entries: Map = entries
         .into_iter()
         .map(|(name, hash)| {
             let url = format!("/openapi/v3/{name}?hash={hash}");
@@ -121,7 +121,7 @@ fn group_document(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Value {
         "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions".to_owned(),
         "io.k8s.apimachinery.pkg.apis.meta.v1.Status".to_owned(),
     ];
-    let mut schemas = serde_json::Map::new();
+    let mut schemas = Map::new();
     for kind in kinds {
         if let Some(own) = &kind.custom {
             custom::add(kind, own, &mut schemas);
@@ -187,8 +187,8 @@ fn with_etag(mut reply: Reply, etag: &str) -> Reply {
 /// All in one document, with the references and the inline types of the older format; as protobuf where that is accepted
 /// (kubectl reads no other).
 fn version_two(registry: &Registry, request: &ApiRequest) -> Reply {
-    let mut paths = serde_json::Map::new();
-    let mut definitions = serde_json::Map::new();
+    let mut paths = Map::new();
+    let mut definitions = Map::new();
     for (_, group, version) in documents(registry) {
         let kinds: Vec<Arc<Kind>> =
             registry.kinds().filter(|kind| kind.group == group && kind.version == version).cloned().collect();

@@ -11,10 +11,10 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 
 use super::kinds::Registry;
 use super::schema;
+use crate::apiserver::json::{Map, Value, json};
 
 /// Media type of protobuf bodies.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
@@ -184,7 +184,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn message(package: &'static str, name: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>, Error> {
+fn message(package: &'static str, name: &str, bytes: &[u8], depth: usize) -> Result<Map, Error> {
     if depth > MAX_DEPTH {
         return Err(Error::Malformed);
     }

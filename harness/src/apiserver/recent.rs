@@ -4,28 +4,30 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value;
-
 use super::lifecycle;
 use super::store::Stored;
+use crate::apiserver::json::Value;
 
-/// Objects that are kept; some 20 KB each.
-const KEPT: usize = 256;
+/// Objects that are kept, some 10 KB each: as many as are written between a client's creation and its status, with many
+/// clients, and no more than the processor's caches hold.
+const KEPT: usize = 128;
 
 /// Decoded objects by resourceVersion, the newest ones.
 #[derive(Debug, Default)]
 pub(crate) struct Recent(Mutex<BTreeMap<u64, Arc<Value>>>);
 
 impl Recent {
-    /// Remembers the object that was stored as `stored`; `object` is its content, under whatever resourceVersion.
-    pub(crate) fn put(&self, mut object: Value, stored: &Stored) {
-        lifecycle::metadata_mut(&mut object).insert("resourceVersion".to_owned(), stored.revision().to_string().into());
+    /// Remembers the object that was stored as `stored`, in place of what was there as `before`; `object` is its content,
+    /// under whatever resourceVersion.
+    pub(crate) fn put(&self, mut object: Value, stored: &Stored, before: Option<u64>) {
+        lifecycle::metadata_mut(&mut object).insert("resourceVersion", stored.revision().to_string().into());
         let mut objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         objects.insert(stored.revision(), Arc::new(object));
+        let replaced = before.and_then(|before| objects.remove(&before));
         let oldest = if objects.len() > KEPT { objects.pop_first() } else { None };
-        // Dropped, with all that hangs on it, when others may go on.
+        // Dropped, with all that hangs on them, when others may go on.
         drop(objects);
-        drop(oldest);
+        drop((replaced, oldest));
     }
 
     /// The object, decoded.
@@ -43,9 +45,8 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::apiserver::json::json;
     use crate::apiserver::store::{Draft, ResourceId, Store};
 
     #[test]
@@ -55,7 +56,7 @@ mod tests {
         for number in 0..KEPT + 2 {
             let object = json!({"metadata": {"name": format!("o{number}")}, "data": {"n": 1.5, "m": -3, "l": [null]}});
             let stored = store.create(&ResourceId::new("", "x"), Draft::new(&object, Vec::new())).unwrap().new;
-            recent.put(object, &stored);
+            recent.put(object, &stored, None);
             all.push(stored);
         }
         assert_eq!(recent.0.lock().unwrap().len(), KEPT);

@@ -2,18 +2,18 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use serde_json::Value;
-
 use super::counters::Counters;
 use super::crd;
 use super::faults::Faults;
 use super::identity::{Claims, Tokens, User};
 use super::kinds::{Kind, Lookup, Plugin, Registry, SelectableField};
 use super::lifecycle::{self, Ids};
+use super::managedfields::Outcomes;
 use super::recent::Recent;
 use super::request::{ApiRequest, Reply};
 use super::store::{Draft, Fields, HistoryLimits, Range, ResourceId, Store, Stored, key};
 use super::verbs;
+use crate::apiserver::json::{Value, json};
 use crate::time::Clock;
 use crate::transcript::Transcript;
 
@@ -72,6 +72,7 @@ struct Shared {
     ids: Mutex<Ids>,
     faults: Faults,
     recent: Recent,
+    outcomes: Outcomes,
     counters: Counters,
     tokens: Tokens,
 }
@@ -89,6 +90,7 @@ impl ApiServer {
             ids: Mutex::new(Ids::new(config.seed)),
             faults: Faults::new(config.seed),
             recent: Recent::default(),
+            outcomes: Outcomes::default(),
             counters: Counters::default(),
             tokens: Tokens::new(&config.seed.to_be_bytes()),
             config,
@@ -162,6 +164,11 @@ impl ApiServer {
         claims.map_or_else(User::administrator, |claims| claims.user())
     }
 
+    /// What writes did to the owners of fields, for those that are alike.
+    pub(crate) fn outcomes(&self) -> &Outcomes {
+        &self.shared.outcomes
+    }
+
     /// The objects written last, decoded.
     pub(crate) fn recent(&self) -> &Recent {
         &self.shared.recent
@@ -209,10 +216,10 @@ impl ApiServer {
     /// # Errors
     ///
     /// A sentence for people when an object's kind is not served or the object has no name.
-    pub fn seed(&self, objects: impl IntoIterator<Item = Value>) -> Result<(), String> {
+    pub fn seed(&self, objects: impl IntoIterator<Item: Into<Value>>) -> Result<(), String> {
         for object in objects {
             // Asked for anew each time: a definition among the objects adds kinds.
-            self.seed_one(&self.registry(), object)?;
+            self.seed_one(&self.registry(), object.into())?;
         }
         Ok(())
     }
@@ -230,7 +237,7 @@ impl ApiServer {
         if kind.namespaced {
             let namespace = lifecycle::metadata_text(&object, "namespace").to_owned();
             let namespace = if namespace.is_empty() { "default" } else { &namespace };
-            lifecycle::metadata_mut(&mut object).insert("namespace".to_owned(), namespace.into());
+            lifecycle::metadata_mut(&mut object).insert("namespace", namespace.into());
             self.seed_namespace(namespace);
         }
         kind.strategy.default(&mut object);
@@ -246,7 +253,7 @@ impl ApiServer {
         metadata.entry("creationTimestamp").or_insert_with(|| now.into());
         metadata.entry("uid").or_insert_with(|| uid.into());
         let resource = storage_id(kind);
-        let draft = draft(kind, object);
+        let draft = draft(self.store(), kind, object);
         let existing = self.store().get(&resource, draft.key());
         let written = match existing {
             Some(old) => self.store().update(&resource, &old, draft),
@@ -265,7 +272,7 @@ impl ApiServer {
         if self.get(&resource, "", name).is_some() {
             return;
         }
-        let object = serde_json::json!({
+        let object = json!({
             "kind": "Namespace",
             "apiVersion": "v1",
             "metadata": {
@@ -295,12 +302,12 @@ pub(crate) fn storage_id(kind: &Kind) -> ResourceId {
 }
 
 /// The object, in the form of `kind`'s version, made ready to be stored.
-pub(crate) fn draft(kind: &Kind, object: Value) -> Draft {
-    draft_of(kind, object).0
+pub(crate) fn draft(store: &Store, kind: &Kind, object: Value) -> Draft {
+    draft_of(store, kind, object).0
 }
 
 /// As [`draft`], with the object in the form in which it is stored.
-pub(crate) fn draft_of(kind: &Kind, object: Value) -> (Draft, Value) {
+pub(crate) fn draft_of(store: &Store, kind: &Kind, object: Value) -> (Draft, Value) {
     let mut stored = kind.to_storage(object);
     let value_of = |field: &SelectableField| (field.label.clone(), field.value_in(&stored).into_owned());
     let fields: Fields = kind.selectable.iter().map(value_of).collect();
@@ -308,7 +315,7 @@ pub(crate) fn draft_of(kind: &Kind, object: Value) -> (Draft, Value) {
     if let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.entry("resourceVersion").or_insert(Value::Null);
     }
-    (Draft::new(&stored, fields), stored)
+    (store.draft(&stored, fields), stored)
 }
 
 impl Lookup for ApiServer {

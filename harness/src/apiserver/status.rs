@@ -5,9 +5,9 @@
 //! body of successful deletions.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::kinds::field::{self, ErrorList};
+use crate::apiserver::json::Value;
 
 /// A `metav1.Status` object: a failure, or the answer to a deletion that removed its object.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -390,7 +390,7 @@ impl Status {
 
     /// The status as a JSON value.
     pub fn to_value(&self) -> Value {
-        serde_json::to_value(self).unwrap_or(Value::Null)
+        serde_json::to_value(self).map_or(Value::Null, Value::from)
     }
 
     /// Whether this is a refusal.
@@ -444,9 +444,9 @@ pub fn go_quote(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     #[test]
     fn not_found_has_the_wire_shape_and_order() {

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
-use serde_json::{Map, Value, json};
 
 use super::encoding;
 use super::faults::{GateState, WatchEnd, WatchPass};
@@ -24,6 +23,7 @@ use super::server::ApiServer;
 use super::status::Status;
 use super::store::{Compacted, Cursor, EventType, LogEntry, ResourceId, Stored, Waited};
 use super::table::{self, accept::Transform};
+use crate::apiserver::json::{Map, Value, json};
 
 /// Server time between two bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
@@ -146,7 +146,7 @@ impl Watch {
             transform => {
                 let mut object = self.view.kind.from_storage(stored.value());
                 if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-                    metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
+                    metadata.insert("resourceVersion", revision.to_string().into());
                 }
                 let shown = match transform {
                     None => object,
@@ -175,16 +175,16 @@ impl Watch {
     /// An event that carries nothing but a resourceVersion.
     fn bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {
         let mut metadata = Map::new();
-        metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
+        metadata.insert("resourceVersion", revision.to_string().into());
         if initial_end {
-            metadata.insert("annotations".to_owned(), json!({"k8s.io/initial-events-end": "true"}));
+            metadata.insert("annotations", json!({"k8s.io/initial-events-end": "true"}));
         }
         let mut object = schema::builtin(&self.view.kind.schema)
             .and_then(|schema| schema.empty().as_object().cloned())
             .unwrap_or_default();
-        object.insert("kind".to_owned(), self.view.kind.kind.as_ref().into());
-        object.insert("apiVersion".to_owned(), self.view.kind.api_version().into());
-        object.insert("metadata".to_owned(), Value::Object(metadata));
+        object.insert("kind", self.view.kind.kind.as_ref().into());
+        object.insert("apiVersion", self.view.kind.api_version().into());
+        object.insert("metadata", Value::Object(metadata));
         let object = Value::Object(object);
         match self.view.transform {
             None => event("BOOKMARK", &object),

@@ -10,12 +10,11 @@ mod stateful;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::kinds::{Kind, selector};
 use super::loops::{Agent, Change, Feed, Follow, MERGE_PATCH, path_of};
 use super::server::{ApiServer, storage_id};
 use super::store::ResourceId;
+use crate::apiserver::json::{Map, Value, json};
 
 /// A kind that owns pods, or sets that do.
 const WORKLOADS: &[(&str, &str)] = &[
@@ -160,7 +159,7 @@ impl Desk {
         let same = |name: &str, value: &Value| {
             known.get(name).map_or_else(|| *value == json!(0) && !POINTERS.contains(&name), |known| known == value)
         };
-        let changed: serde_json::Map<String, Value> = fields
+        let changed: Map = fields
             .filter(|(name, value)| !same(name, value))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
@@ -181,7 +180,7 @@ fn controller_uid(object: &Value) -> Option<&Value> {
 fn selects(selector: &Value, labels: &Value) -> bool {
     let labels_only = json!({"matchLabels": selector});
     let plain = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
-    let empty = selector.as_object().is_none_or(serde_json::Map::is_empty);
+    let empty = selector.as_object().is_none_or(Map::is_empty);
     let selector = if plain { &labels_only } else { selector };
     !empty && selector::matches(Some(selector), Some(labels)) == Some(true)
 }

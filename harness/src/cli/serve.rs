@@ -310,7 +310,7 @@ fn check(server: &ApiServer, object: &Value) -> Result<(), String> {
     let registry = server.registry();
     let Some(kind) = registry.by_kind(group, version, text("kind")) else { return Ok(()) };
     let types = kind.custom.as_ref().map(|custom| custom.types.clone()).or_else(|| schema::builtin(&kind.schema));
-    match types.map(|types| types.convert(object)) {
+    match types.map(|types| types.convert(&object.clone().into())) {
         Some(Err(error)) => Err(format!("{}: {error}", kind.kind)),
         Some(Ok(decoded)) if !decoded.strict.is_empty() => Err(format!("{}: {}", kind.kind, decoded.strict.join(", "))),
         _ => Ok(()),

@@ -99,7 +99,7 @@ pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<Value>
     server.seed(objects)?;
     let resources = server.store().resources();
     let stored = resources.iter().flat_map(|resource| server.list(resource, None));
-    Ok(stored.map(|object| object.value()).collect())
+    Ok(stored.map(|object| object.value().into()).collect())
 }
 
 /// Sends `call` to `server` and waits for the whole answer.

@@ -215,7 +215,7 @@ pub(crate) fn is_tainted(node: &Value) -> bool {
 /// Nothing is left to do.
 pub(crate) fn check_world(server: &ApiServer) {
     let list = |group: &str, resource: &str| -> Vec<Value> {
-        server.list(&ResourceId::new(group, resource), None).iter().map(|object| object.value()).collect()
+        server.list(&ResourceId::new(group, resource), None).iter().map(|object| object.value().into()).collect()
     };
     let nodes: BTreeMap<String, Value> =
         list("", "nodes").into_iter().map(|node| (text(&node, "/metadata/name").to_owned(), node)).collect();

@@ -309,7 +309,7 @@ impl Churn {
     pub(crate) fn check(&self) {
         let list = |group: &str, resource: &str| -> Vec<Value> {
             let all = self.server.list(&ResourceId::new(group, resource), None);
-            all.iter().map(|object| object.value()).collect()
+            all.iter().map(|object| object.value().into()).collect()
         };
         let mut tainted = BTreeMap::new();
         for node in list("", "nodes") {

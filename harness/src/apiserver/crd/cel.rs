@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 use cel::common::types::CelOptional;
 use cel::common::value::Val;
 use cel::{Context, ExecutionError, Program, Value as CelValue};
-use serde_json::{Value, json};
 
 use super::text;
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::field::{BadValue, Error, ErrorList, ErrorType};
 use check::{Checked, check};
 use types::Ty;
@@ -69,7 +69,7 @@ impl Rules {
         let below = |schema: &Value| Self::build(schema, definition, false, depth + 1);
         let properties = schema["properties"].as_object().into_iter().flatten();
         let properties: BTreeMap<String, Self> =
-            properties.filter_map(|(name, schema)| Some((name.clone(), below(schema)?))).collect();
+            properties.filter_map(|(name, schema)| Some((name.to_string(), below(schema)?))).collect();
         let items = schema.get("items").filter(|items| items.is_object()).and_then(below).map(Box::new);
         let additional = schema.get("additionalProperties").filter(|extra| extra.is_object());
         let additional = additional.and_then(below).map(Box::new);
@@ -103,7 +103,7 @@ impl Rules {
             Value::Object(fields) => {
                 for (name, value) in fields {
                     let before = old.and_then(|old| old.get(name));
-                    if let Some(rules) = self.properties.get(name) {
+                    if let Some(rules) = self.properties.get(name.as_str()) {
                         let dot = if path.is_empty() { "" } else { "." };
                         rules.visit(value, before, &format!("{path}{dot}{name}"), errors);
                     } else if let Some(rules) = &self.additional {

@@ -1,6 +1,6 @@
 //! Defaulting of custom resources by their structural schema. PURE.
 
-use serde_json::{Map, Value};
+use crate::apiserver::json::{Map, Value};
 
 /// Fields of every object that the schema does not rule.
 const TYPE_AND_METADATA: &[&str] = &["apiVersion", "kind", "metadata"];
@@ -43,7 +43,7 @@ fn default_value(schema: &Value, value: &mut Value, root: bool) {
     }
 }
 
-fn default_properties(properties: &Map<String, Value>, fields: &mut Map<String, Value>, root: bool) {
+fn default_properties(properties: &Map, fields: &mut Map, root: bool) {
     for (name, schema) in properties {
         if root && TYPE_AND_METADATA.contains(&name.as_str()) {
             continue;
@@ -66,8 +66,8 @@ fn default_properties(properties: &Map<String, Value>, fields: &mut Map<String, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apiserver::json::json;
     use rstest::rstest;
-    use serde_json::json;
 
     #[rstest]
     #[case::absent_parent_stays_absent(json!({}), json!({}))]

@@ -1,9 +1,8 @@
 //! The rules of `CustomResourceDefinition` objects: defaults, validation, immutable fields. PURE.
 
-use serde_json::{Value, json};
-
 use super::schema_rules::validate_schema;
 use super::{names, text};
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::field::{BadValue, ErrorList, Path};
 use crate::apiserver::kinds::{Context, NameRule, Strategy, meta, names as rules};
 use crate::apiserver::status::go_quote;
@@ -21,20 +20,20 @@ impl Strategy for Definition {
             let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
             let is_empty = |value: &Value| value.as_str() == Some("");
             if !kind.is_empty() && names.get("singular").is_none_or(is_empty) {
-                names.insert("singular".to_owned(), json!(kind.to_lowercase()));
+                names.insert("singular", json!(kind.to_lowercase()));
             }
             if !kind.is_empty() && names.get("listKind").is_none_or(is_empty) {
-                names.insert("listKind".to_owned(), json!(format!("{kind}List")));
+                names.insert("listKind", json!(format!("{kind}List")));
             }
         }
         if spec.get("conversion").is_none_or(Value::is_null) {
-            spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
+            spec.insert("conversion", json!({"strategy": "None"}));
         }
         if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut)
             && status.get("storedVersions").and_then(Value::as_array).is_none_or(Vec::is_empty)
             && !stored.is_empty()
         {
-            status.insert("storedVersions".to_owned(), json!(stored));
+            status.insert("storedVersions", json!(stored));
         }
     }
 
@@ -44,7 +43,7 @@ impl Strategy for Definition {
         if let Some(fields) = object.as_object_mut() {
             let status =
                 json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
-            fields.insert("status".to_owned(), status);
+            fields.insert("status", status);
         }
         meta::set_generation(object, 1);
     }

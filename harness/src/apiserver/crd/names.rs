@@ -1,9 +1,9 @@
 //! Which names a definition gets, and the conditions that say so. PURE.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 
 use super::text;
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::lifecycle::rfc3339;
 
 /// Whether the definition has the condition `Established`.
@@ -109,7 +109,7 @@ type Rule<'a> = (&'static str, &'static str, &'a dyn Fn(&str) -> bool);
 /// The names that the definition may have, and the last conflict.
 fn accept(definition: &Value, rivals: &[&Value]) -> (Value, Option<Conflict>) {
     let wanted = &definition["spec"]["names"];
-    let mut accepted: Map<String, Value> =
+    let mut accepted: Map =
         definition.pointer("/status/acceptedNames").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut conflict = None;
     let resources = ["plural", "singular"];
@@ -147,18 +147,14 @@ fn accept(definition: &Value, rivals: &[&Value]) -> (Value, Option<Conflict>) {
     (Value::Object(accepted), conflict)
 }
 
-fn copy_list(wanted: &Value, accepted: &mut Map<String, Value>, field: &str) {
+fn copy_list(wanted: &Value, accepted: &mut Map, field: &str) {
     match wanted.get(field).filter(|list| list.as_array().is_some_and(|list| !list.is_empty())) {
         Some(list) => accepted.insert(field.to_owned(), list.clone()),
         None => accepted.remove(field),
     };
 }
 
-fn accept_short_names(
-    wanted: &Value,
-    accepted: &mut Map<String, Value>,
-    taken: &dyn Fn(&str) -> bool,
-) -> Option<Conflict> {
+fn accept_short_names(wanted: &Value, accepted: &mut Map, taken: &dyn Fn(&str) -> bool) -> Option<Conflict> {
     let own = accepted.get("shortNames").cloned().unwrap_or_else(|| json!([]));
     let names = wanted.get("shortNames").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let conflicts: Vec<String> = names

@@ -2,9 +2,8 @@
 //!
 //! Source: `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` (structure) and `pkg/apis/apiextensions/validation`.
 
-use serde_json::{Map, Value, json};
-
 use super::{cel, text, validate};
+use crate::apiserver::json::{Key, Map, Value, json};
 use crate::apiserver::kinds::field::{BadValue, ErrorList, Path};
 
 /// Deepest schema that is looked at.
@@ -67,7 +66,7 @@ fn flag(schema: &Value, field: &str) -> bool {
     schema[field] == json!(true)
 }
 
-fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> + use<'_> {
+fn properties(schema: &Value) -> impl Iterator<Item = (&Key, &Value)> + use<'_> {
     schema["properties"].as_object().into_iter().flatten()
 }
 
@@ -159,7 +158,7 @@ fn check_type_meta(schema: &Value, level: Level, path: &str, errors: &mut ErrorL
         }
     }
     if let Some(metadata) = schema["properties"].get("metadata").filter(|_| level == Level::Root) {
-        let known = |name: &String| name == "name" || name == "generateName";
+        let known = |name: &Key| name == "name" || name == "generateName";
         let named = metadata["properties"].as_object().is_none_or(|fields| fields.keys().all(known));
         let more = metadata.as_object().into_iter().flatten();
         let more = more.filter(|(field, _)| !matches!(field.as_str(), "type" | "properties" | "default"));

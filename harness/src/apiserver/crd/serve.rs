@@ -2,9 +2,9 @@
 
 use http::{HeaderValue, Method, header};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::{CLEANUP_FINALIZER, GROUP, RESOURCE, kinds, names, text};
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::request::ApiRequest;
 use crate::apiserver::server::ApiServer;

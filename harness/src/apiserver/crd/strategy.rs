@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::{CustomKind, defaults, lookup, text, validate};
+use crate::apiserver::json::{Key, Value};
 use crate::apiserver::kinds::field::{ErrorList, ErrorType, Path};
 use crate::apiserver::kinds::{Context, NameRule, Strategy, meta};
 
@@ -115,7 +114,7 @@ fn replicas(object: &Value, path: &str, errors: &mut ErrorList) {
     }
 }
 
-fn without_metadata(object: &Value) -> Vec<(&String, &Value)> {
+fn without_metadata(object: &Value) -> Vec<(&Key, &Value)> {
     object.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata").collect()
 }
 
@@ -233,8 +232,8 @@ fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apiserver::json::json;
     use rstest::rstest;
-    use serde_json::json;
 
     #[rstest]
     #[case(json!({"spec": {"replicas": -7}}), &["Invalid value: -7: should be a non-negative integer"])]

@@ -1,8 +1,8 @@
 //! Validation of custom resources by their OpenAPI v3 schema, with the messages of kube-apiserver's validator. PURE.
 
 use regex::Regex;
-use serde_json::{Map, Value};
 
+use crate::apiserver::json::{Map, Number, Value};
 use crate::apiserver::kinds::field::{Error, ErrorList, Path, go_json};
 use crate::apiserver::kinds::names;
 
@@ -45,7 +45,7 @@ fn embedded(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
 }
 
 /// The version and kind of an object inside of another.
-fn embedded_type(fields: &Map<String, Value>, name: &str, errors: &mut ErrorList) {
+fn embedded_type(fields: &Map, name: &str, errors: &mut ErrorList) {
     for field in ["apiVersion", "kind"] {
         let at = child(name, field);
         let Some(value) = fields.get(field) else {
@@ -147,7 +147,7 @@ impl Validator {
         }
     }
 
-    fn object(&mut self, schema: &Value, fields: &Map<String, Value>, name: &str, errors: &mut ErrorList) {
+    fn object(&mut self, schema: &Value, fields: &Map, name: &str, errors: &mut ErrorList) {
         if let Some(least) = integer(schema, "minProperties").filter(|&least| fields.len() < least) {
             errors.invalid(
                 &path(name),
@@ -395,7 +395,8 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
         errors.invalid(&path("<nil>"), "", why);
     }
     // Factors are cut to integers for integers.
-    let cut = limit("multipleOf").filter(|factor| !value.is_f64() && *factor > 0.0 && *factor < 1.0);
+    let cut = limit("multipleOf")
+        .filter(|factor| !value.as_number().is_some_and(Number::is_f64) && *factor > 0.0 && *factor < 1.0);
     if cut.is_some() {
         errors.invalid(&path(name), 0_i64, format!("factor MultipleOf declared for {name} must be positive: 0"));
     } else if let Some(factor) = limit("multipleOf").filter(|factor| *factor > 0.0 && (number / factor).fract() != 0.0)
@@ -457,11 +458,7 @@ fn check_unique(schema: &Value, list: &[Value], name: &str, errors: &mut ErrorLi
     };
     let identity = |item: &Value| match keys.as_slice() {
         [] => item.clone(),
-        keys => keys
-            .iter()
-            .filter_map(|&key| item.get(key).map(|value| (key.to_owned(), value.clone())))
-            .collect::<Map<_, _>>()
-            .into(),
+        keys => keys.iter().filter_map(|&key| item.get(key).map(|value| (key, value.clone()))).collect::<Map>().into(),
     };
     let mut seen: Vec<Value> = Vec::new();
     for (index, item) in list.iter().enumerate() {
@@ -477,8 +474,8 @@ fn check_unique(schema: &Value, list: &[Value], name: &str, errors: &mut ErrorLi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apiserver::json::json;
     use rstest::rstest;
-    use serde_json::json;
 
     fn messages(schema: &Value, value: &Value) -> Vec<String> {
         validate(schema, value, "")

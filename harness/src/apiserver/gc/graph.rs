@@ -204,9 +204,8 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::apiserver::json::json;
     use crate::apiserver::store::{Draft, Store};
 
     fn stored(owner: &str, phase: &str) -> Arc<Stored> {

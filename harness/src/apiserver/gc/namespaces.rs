@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::loops::{Agent, Change, Feed, Follow, is_deleted, path_of};
 use crate::apiserver::server::{ApiServer, storage_id};

@@ -1,8 +1,7 @@
 //! `autoscaling` `HorizontalPodAutoscaler`: stored as `v2`; `v1` knows the processor only. PURE.
 
-use serde_json::{Map, Value, json};
-
 use super::{Conversion, meta};
+use crate::apiserver::json::{Map, Value, json};
 
 /// Between `v2`, which is stored, and `v1`.
 pub(super) const CONVERSION: Conversion = Conversion { to_storage: to_v2, from_storage: to_v1 };
@@ -17,14 +16,14 @@ fn to_v2(mut object: Value) -> Value {
     {
         let target = json!({"type": "Utilization", "averageUtilization": percentage});
         let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
-        spec.insert("metrics".to_owned(), json!([metric]));
+        spec.insert("metrics", json!([metric]));
     }
     if let Some(status) = meta::object_at(&mut object, "status") {
         let current = status.remove(CURRENT).map_or(Value::Null, |percentage| {
             let current = json!({"averageUtilization": percentage, "averageValue": "0"});
             json!([{"type": "Resource", "resource": {"name": "cpu", "current": current}}])
         });
-        status.insert("currentMetrics".to_owned(), current);
+        status.insert("currentMetrics", current);
         if status.get("currentReplicas") == Some(&json!(0)) {
             status.remove("currentReplicas");
         }
@@ -38,14 +37,14 @@ fn to_v1(mut object: Value) -> Value {
         let metrics = spec.remove("metrics");
         spec.remove("behavior");
         if let Some(percentage) = of_processor(metrics.as_ref(), "/resource/target/averageUtilization") {
-            spec.insert(PERCENTAGE.to_owned(), percentage);
+            spec.insert(PERCENTAGE, percentage);
         }
     }
     if let Some(status) = meta::object_at(&mut object, "status") {
         let metrics = status.remove("currentMetrics");
         status.remove("conditions");
         if let Some(percentage) = of_processor(metrics.as_ref(), "/resource/current/averageUtilization") {
-            status.insert(CURRENT.to_owned(), percentage);
+            status.insert(CURRENT, percentage);
         }
         for field in ["currentReplicas", "desiredReplicas"] {
             status.entry(field).or_insert(json!(0));
@@ -65,7 +64,7 @@ fn of_processor(metrics: Option<&Value>, pointer: &str) -> Option<Value> {
 }
 
 /// Defaults of `v1`.
-pub(super) fn first_version(map: &mut Map<String, Value>) {
+pub(super) fn first_version(map: &mut Map) {
     if let Some(spec) = map.get_mut("spec").and_then(Value::as_object_mut) {
         spec.entry("minReplicas").or_insert(json!(1));
     }
@@ -77,7 +76,7 @@ pub(super) fn first_version(map: &mut Map<String, Value>) {
 }
 
 /// Defaults of how fast `v2` scales, where anything is said about it.
-pub(super) fn behavior(spec: &mut Map<String, Value>) {
+pub(super) fn behavior(spec: &mut Map) {
     let Some(behavior) = spec.get_mut("behavior").and_then(Value::as_object_mut) else { return };
     let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
     let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
@@ -86,7 +85,7 @@ pub(super) fn behavior(spec: &mut Map<String, Value>) {
         let Some(rules) = rules.as_object_mut() else { continue };
         rules.entry("selectPolicy").or_insert_with(|| "Max".into());
         if meta::is_empty(rules.get("policies")) {
-            rules.insert("policies".to_owned(), policies);
+            rules.insert("policies", policies);
         }
         if direction == "scaleUp" {
             rules.entry("stabilizationWindowSeconds").or_insert(json!(0));

@@ -1,11 +1,10 @@
 //! What jobs and cron jobs may say.
 
-use serde_json::{Map, Value, json};
-
 use super::field::{BadValue, ErrorList, Path};
 use super::meta::{given, spec_of};
 use super::selector;
 use super::{meta, names, pod};
+use crate::apiserver::json::{Map, Value, json};
 
 const SPEC: Path<'static> = Path::new("spec");
 
@@ -24,10 +23,10 @@ const COUNTS: [&str; 7] = [
 ];
 
 /// Defaults of a job's spec that depend on what else it says.
-pub(super) fn failures(spec: &mut Map<String, Value>) {
+pub(super) fn failures(spec: &mut Map) {
     let per_index = spec.get("backoffLimitPerIndex").is_some_and(|limit| !limit.is_null());
     if spec.get("backoffLimit").is_none_or(Value::is_null) {
-        spec.insert("backoffLimit".to_owned(), if per_index { i32::MAX.into() } else { 6.into() });
+        spec.insert("backoffLimit", if per_index { i32::MAX.into() } else { 6.into() });
     }
     let rules = spec.get_mut("podFailurePolicy").and_then(|policy| policy.get_mut("rules"));
     for rule in rules.and_then(Value::as_array_mut).into_iter().flatten() {
@@ -366,7 +365,7 @@ mod tests {
     #[test]
     fn limits_per_index_lift_the_limit_of_the_job() {
         let mut spec = Map::new();
-        spec.insert("backoffLimitPerIndex".to_owned(), 1.into());
+        spec.insert("backoffLimitPerIndex", 1.into());
         failures(&mut spec);
         assert_eq!(spec["backoffLimit"], i32::MAX);
     }

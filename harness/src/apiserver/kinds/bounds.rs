@@ -1,12 +1,11 @@
 //! What limit ranges and resource quotas may say. PURE.
 
-use serde_json::Value;
-
 use super::field::{BadValue, ErrorList, Path};
 use super::quantity::Quantity;
 use super::quota::{Amounts, amounts};
 use super::selector::array;
 use super::{meta, names};
+use crate::apiserver::json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
 const STANDARD_LIMITS: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
@@ -182,9 +181,9 @@ fn quota_resource(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     fn told(errors: &ErrorList) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()

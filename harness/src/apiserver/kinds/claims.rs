@@ -1,12 +1,11 @@
 //! What a claim of a volume must ask for: claims themselves, and those that pods and stateful sets make.
 
-use serde_json::Value;
-
 use super::field::{ErrorList, Path};
 use super::meta::given;
 use super::quantity::Quantity;
 use super::selector::{self, array};
 use super::{meta, names, pod};
+use crate::apiserver::json::Value;
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -67,9 +66,9 @@ fn class(claim: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     #[rstest]
     #[case::fine(json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}), &[])]

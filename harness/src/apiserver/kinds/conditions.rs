@@ -1,10 +1,9 @@
 //! Status conditions: validation of `metav1.Condition` lists and the upsert that servers and controllers do alike.
 
-use serde_json::{Value, json};
-
 use super::field::{ErrorList, Path};
 use super::selector::array;
 use super::{meta, names};
+use crate::apiserver::json::{Value, json};
 
 const REASON_FORMAT: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
 const REASON_MESSAGE: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";

@@ -1,9 +1,8 @@
 //! Core `v1` `ConfigMap` and Secret.
 
-use serde_json::{Map, Value};
-
 use super::field::{BadValue, ErrorList, NOWHERE, Path};
 use super::{NameRule, Strategy, meta, names};
+use crate::apiserver::json::{Key, Map, Value};
 
 /// Rules of config maps.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +19,7 @@ const MAX_SIZE: usize = 1024 * 1024;
 
 const FROZEN: &str = "field is immutable when `immutable` is set";
 
-fn entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+fn entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a Key, &'a Value)> {
     object.get(field).and_then(Value::as_object).into_iter().flatten()
 }
 
@@ -100,9 +99,7 @@ impl Strategy for Secret {
             }
         }
         // Bytes that are not there come back empty.
-        for value in
-            object.get_mut("data").and_then(Value::as_object_mut).into_iter().flat_map(|data| data.values_mut())
-        {
+        for value in object.get_mut("data").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
             if value.is_null() {
                 *value = "".into();
             }
@@ -110,7 +107,7 @@ impl Strategy for Secret {
         if let Some(map) = object.as_object_mut()
             && meta::is_empty(map.get("type"))
         {
-            map.insert("type".to_owned(), "Opaque".into());
+            map.insert("type", "Opaque".into());
         }
         drop_empty(object, &["data"]);
     }
@@ -189,7 +186,7 @@ fn validate_type(object: &Value, errors: &mut ErrorList) {
 
 /// What Go's decoder says about bytes that are no JSON, for the common cases.
 fn json_problem(bytes: &[u8]) -> Option<String> {
-    if serde_json::from_slice::<Map<String, Value>>(bytes).is_ok() {
+    if serde_json::from_slice::<Map>(bytes).is_ok() {
         return None;
     }
     let text = String::from_utf8_lossy(bytes);
@@ -237,9 +234,9 @@ fn decode(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     #[rstest]
     #[case("", "")]

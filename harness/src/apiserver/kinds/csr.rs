@@ -5,11 +5,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
 
 use super::field::{BadValue, ErrorList, Path};
 use super::selector::array;
 use super::{Context, Strategy, meta, names};
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::lifecycle;
 
 /// Rules of certificate signing requests: who asks is written down, the content never changes, `/approval` writes the
@@ -54,7 +54,7 @@ impl Strategy for CertificateSigningRequest {
         meta::object_at(object, "status");
         each_condition(object, |condition| {
             if meta::is_empty(condition.get("status")) {
-                condition.insert("status".to_owned(), "True".into());
+                condition.insert("status", "True".into());
             }
         });
     }
@@ -64,17 +64,17 @@ impl Strategy for CertificateSigningRequest {
             for field in ["username", "uid", "groups", "extra"] {
                 spec.remove(field);
             }
-            spec.insert("username".to_owned(), ctx.user.name.as_str().into());
+            spec.insert("username", ctx.user.name.as_str().into());
             if !ctx.user.uid.is_empty() {
-                spec.insert("uid".to_owned(), ctx.user.uid.as_str().into());
+                spec.insert("uid", ctx.user.uid.as_str().into());
             }
-            spec.insert("groups".to_owned(), json!(ctx.user.groups));
+            spec.insert("groups", json!(ctx.user.groups));
             if !ctx.user.extra.is_empty() {
-                spec.insert("extra".to_owned(), json!(ctx.user.extra));
+                spec.insert("extra", json!(ctx.user.extra));
             }
         }
         if let Some(map) = object.as_object_mut() {
-            map.insert("status".to_owned(), json!({}));
+            map.insert("status", json!({}));
         }
     }
 
@@ -121,7 +121,7 @@ impl Strategy for CertificateSigningRequest {
         meta::keep_field(new, old, "status");
         let Some(status) = meta::object_at(new, "status") else { return };
         match conditions {
-            Some(conditions) => status.insert("conditions".to_owned(), conditions),
+            Some(conditions) => status.insert("conditions", conditions),
             None => status.remove("conditions"),
         };
     }
@@ -139,7 +139,7 @@ fn of_type<'a>(object: &'a Value, kind: &str) -> impl Iterator<Item = &'a Value>
     conditions(object).iter().filter(move |condition| meta::text(condition, "type") == kind)
 }
 
-fn each_condition(object: &mut Value, mut change: impl FnMut(&mut Map<String, Value>)) {
+fn each_condition(object: &mut Value, mut change: impl FnMut(&mut Map)) {
     let list = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
     list.into_iter().flatten().filter_map(Value::as_object_mut).for_each(&mut change);
 }
@@ -149,14 +149,14 @@ fn fill_times(new: &mut Value, old: &Value, ctx: &Context<'_>) {
     let now = Value::from(lifecycle::rfc3339(ctx.now));
     each_condition(new, |condition| {
         if meta::is_empty(condition.get("lastUpdateTime")) {
-            condition.insert("lastUpdateTime".to_owned(), now.clone());
+            condition.insert("lastUpdateTime", now.clone());
         }
         if meta::is_empty(condition.get("lastTransitionTime")) {
             let same =
                 |before: &&Value| ["type", "status"].iter().all(|field| before.get(field) == condition.get(*field));
             let before = conditions(old).iter().find(same).and_then(|before| before.get("lastTransitionTime"));
             let time = before.filter(|time| !time.is_null()).unwrap_or(&now).clone();
-            condition.insert("lastTransitionTime".to_owned(), time);
+            condition.insert("lastTransitionTime", time);
         }
     });
 }

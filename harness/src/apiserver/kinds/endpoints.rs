@@ -2,11 +2,10 @@
 
 use std::net::IpAddr;
 
-use serde_json::Value;
-
 use super::field::{ErrorList, Path};
 use super::selector::array;
 use super::{NameRule, Strategy, meta, names, stored};
+use crate::apiserver::json::Value;
 
 /// Rules of Endpoints.
 #[derive(Debug, Clone, Copy)]
@@ -148,9 +147,9 @@ fn port(port: &Value, needs_name: bool, path: &Path<'_>, errors: &mut ErrorList)
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     #[rstest]
     #[case("10.0.0.1", None)]

@@ -1,9 +1,8 @@
 //! Event, the one kind with two faces: core `v1` (the stored form) and `events.k8s.io/v1`.
 
-use serde_json::{Map, Value};
-
 use super::field::{BadValue, ErrorList, Path};
 use super::{Context, Conversion, NameRule, Strategy, meta, names, time};
+use crate::apiserver::json::{Map, Value};
 
 /// Rules of core `v1` events.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +33,7 @@ fn to_core(mut event: Value) -> Value {
                 map.insert(core.to_owned(), value);
             }
         }
-        map.insert("apiVersion".to_owned(), "v1".into());
+        map.insert("apiVersion", "v1".into());
         core_default(map);
     }
     event
@@ -47,13 +46,13 @@ fn from_core(mut event: Value) -> Value {
                 map.insert(new.to_owned(), value);
             }
         }
-        map.insert("apiVersion".to_owned(), "events.k8s.io/v1".into());
+        map.insert("apiVersion", "events.k8s.io/v1".into());
         new_default(map);
     }
     event
 }
 
-fn core_default(map: &mut Map<String, Value>) {
+fn core_default(map: &mut Map) {
     for field in ["involvedObject", "source"] {
         if map.get(field).is_none_or(Value::is_null) {
             map.insert(field.to_owned(), Value::Object(Map::new()));
@@ -73,7 +72,7 @@ fn core_default(map: &mut Map<String, Value>) {
     series_default(map);
 }
 
-fn new_default(map: &mut Map<String, Value>) {
+fn new_default(map: &mut Map) {
     for field in ["regarding", "deprecatedSource"] {
         if map.get(field).is_none_or(Value::is_null) {
             map.insert(field.to_owned(), Value::Object(Map::new()));
@@ -93,7 +92,7 @@ fn new_default(map: &mut Map<String, Value>) {
     series_default(map);
 }
 
-fn series_default(map: &mut Map<String, Value>) {
+fn series_default(map: &mut Map) {
     if let Some(series) = map.get_mut("series").and_then(Value::as_object_mut) {
         time::normalize_micros(series, &["lastObservedTime"]);
     }
@@ -283,9 +282,8 @@ fn reference_json(reference: Option<&Value>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::apiserver::json::json;
 
     #[test]
     fn the_faces_convert_into_each_other() {

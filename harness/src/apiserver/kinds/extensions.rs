@@ -1,25 +1,24 @@
 //! Defaults of admission policies, webhooks and resource claims.
 
-use serde_json::{Map, Value, json};
-
 use super::meta;
+use crate::apiserver::json::{Map, Value, json};
 
-fn value_default(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
+fn value_default(map: &mut Map, field: &str, value: impl Into<Value>) {
     if map.get(field).is_none_or(Value::is_null) {
         map.insert(field.to_owned(), value.into());
     }
 }
 
-fn inner<'a>(map: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
+fn inner<'a>(map: &'a mut Map, field: &str) -> Option<&'a mut Map> {
     map.get_mut(field).and_then(Value::as_object_mut)
 }
 
-fn each<'a>(map: &'a mut Map<String, Value>, field: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+fn each<'a>(map: &'a mut Map, field: &str) -> impl Iterator<Item = &'a mut Map> {
     map.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 /// What a policy or a webhook looks at.
-fn match_resources(map: &mut Map<String, Value>) {
+fn match_resources(map: &mut Map) {
     value_default(map, "matchPolicy", "Equivalent");
     value_default(map, "namespaceSelector", json!({}));
     value_default(map, "objectSelector", json!({}));
@@ -31,7 +30,7 @@ fn match_resources(map: &mut Map<String, Value>) {
 }
 
 /// `ValidatingAdmissionPolicy` and `MutatingAdmissionPolicy`.
-pub(super) fn admission_policy(map: &mut Map<String, Value>) {
+pub(super) fn admission_policy(map: &mut Map) {
     let Some(spec) = inner(map, "spec") else { return };
     value_default(spec, "failurePolicy", "Fail");
     if let Some(constraints) = inner(spec, "matchConstraints") {
@@ -40,14 +39,14 @@ pub(super) fn admission_policy(map: &mut Map<String, Value>) {
 }
 
 /// `ValidatingAdmissionPolicyBinding` and `MutatingAdmissionPolicyBinding`.
-pub(super) fn admission_policy_binding(map: &mut Map<String, Value>) {
+pub(super) fn admission_policy_binding(map: &mut Map) {
     if let Some(resources) = inner(map, "spec").and_then(|spec| inner(spec, "matchResources")) {
         match_resources(resources);
     }
 }
 
 /// `ValidatingWebhookConfiguration`.
-pub(super) fn validating_webhooks(map: &mut Map<String, Value>) {
+pub(super) fn validating_webhooks(map: &mut Map) {
     const TIMEOUT_SECONDS: i64 = 10;
     for webhook in each(map, "webhooks") {
         value_default(webhook, "failurePolicy", "Fail");
@@ -60,29 +59,29 @@ pub(super) fn validating_webhooks(map: &mut Map<String, Value>) {
 }
 
 /// `MutatingWebhookConfiguration`.
-pub(super) fn mutating_webhooks(map: &mut Map<String, Value>) {
+pub(super) fn mutating_webhooks(map: &mut Map) {
     validating_webhooks(map);
     for webhook in each(map, "webhooks") {
         value_default(webhook, "reinvocationPolicy", "Never");
     }
 }
 
-fn device_request(request: &mut Map<String, Value>) {
+fn device_request(request: &mut Map) {
     value_default(request, "allocationMode", "ExactCount");
     if request.get("allocationMode").is_some_and(|mode| mode == "ExactCount")
         && request.get("count").and_then(Value::as_i64).unwrap_or(0) == 0
     {
-        request.insert("count".to_owned(), 1.into());
+        request.insert("count", 1.into());
     }
     for toleration in each(request, "tolerations") {
         if meta::is_empty(toleration.get("operator")) {
-            toleration.insert("operator".to_owned(), "Equal".into());
+            toleration.insert("operator", "Equal".into());
         }
     }
 }
 
 /// `ResourceClaim`.
-pub(super) fn resource_claim(map: &mut Map<String, Value>) {
+pub(super) fn resource_claim(map: &mut Map) {
     let Some(devices) = inner(map, "spec").and_then(|spec| inner(spec, "devices")) else { return };
     for request in each(devices, "requests") {
         if let Some(exactly) = inner(request, "exactly") {
@@ -93,7 +92,7 @@ pub(super) fn resource_claim(map: &mut Map<String, Value>) {
 }
 
 /// `ResourceClaimTemplate`.
-pub(super) fn resource_claim_template(map: &mut Map<String, Value>) {
+pub(super) fn resource_claim_template(map: &mut Map) {
     if let Some(spec) = inner(map, "spec") {
         resource_claim(spec);
     }
@@ -103,7 +102,7 @@ pub(super) fn resource_claim_template(map: &mut Map<String, Value>) {
 mod tests {
     use super::*;
 
-    fn defaulted(default: fn(&mut Map<String, Value>), object: Value) -> Value {
+    fn defaulted(default: fn(&mut Map), object: Value) -> Value {
         let Value::Object(mut map) = object else { return Value::Null };
         default(&mut map);
         Value::Object(map)

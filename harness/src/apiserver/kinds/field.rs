@@ -5,8 +5,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
+use crate::apiserver::json::Value;
 use crate::apiserver::status::{Cause, go_quote};
 
 /// Why a field is refused; the wire text is the cause's `reason`.
@@ -130,7 +129,7 @@ impl From<bool> for BadValue {
 impl From<&Value> for BadValue {
     fn from(value: &Value) -> Self {
         match value {
-            Value::String(text) => Self::Text(text.clone()),
+            Value::String(text) => Self::Text(text.to_string()),
             other => Self::Raw(go_json(other)),
         }
     }

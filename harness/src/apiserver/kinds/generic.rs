@@ -1,10 +1,9 @@
 //! Kinds that are stored faithfully: no defaults, no rules of their own, but the right generation, names and scope
 //! of their status.
 
-use serde_json::Value;
-
 use super::field::{ErrorList, Path};
 use super::{Context, NameRule, Strategy, meta};
+use crate::apiserver::json::{Key, Map, Value};
 
 /// Which changes raise `metadata.generation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +104,7 @@ pub fn drop_status(object: &mut Value) {
     if let Some(map) = object.as_object_mut()
         && map.contains_key("status")
     {
-        map.insert("status".to_owned(), Value::Object(serde_json::Map::new()));
+        map.insert("status", Value::Object(Map::new()));
     }
 }
 
@@ -114,8 +113,8 @@ fn changed(generation: Generation, new: &Value, old: &Value) -> bool {
         Generation::None | Generation::Fixed => false,
         Generation::Spec => !meta::same_spec(new, old),
         Generation::Content => {
-            let outside = |k: &&String| !matches!(k.as_str(), "metadata" | "status" | "kind" | "apiVersion");
-            let keys = |v: &Value| -> Vec<String> {
+            let outside = |k: &&Key| !matches!(k.as_str(), "metadata" | "status" | "kind" | "apiVersion");
+            let keys = |v: &Value| -> Vec<Key> {
                 v.as_object().map_or_else(Vec::new, |m| m.keys().filter(outside).cloned().collect())
             };
             let mut all = keys(new);

@@ -1,9 +1,8 @@
 //! Fields that hold a number or a percentage.
 
-use serde_json::Value;
-
 use super::field::{ErrorList, Path};
 use super::{meta, names};
+use crate::apiserver::json::Value;
 
 /// The value must be a number that is not negative, or digits with a percent sign.
 pub fn validate_positive(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {

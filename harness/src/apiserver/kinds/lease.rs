@@ -1,9 +1,8 @@
 //! `coordination.k8s.io/v1` Lease.
 
-use serde_json::Value;
-
 use super::field::{ErrorList, Path};
 use super::{Context, NameRule, Strategy, meta, time};
+use crate::apiserver::json::Value;
 
 /// Rules of leases.
 #[derive(Debug, Clone, Copy)]

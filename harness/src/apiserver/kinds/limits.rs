@@ -1,11 +1,10 @@
 //! `LimitRanger` admission: the limit ranges of a namespace give containers their defaults and bounds.
 
-use serde_json::{Map, Value};
-
 use super::quantity::Quantity;
 use super::quota::{Amounts, amounts, of_pod};
 use super::selector::array;
 use super::{Context, meta};
+use crate::apiserver::json::{Map, Value};
 use crate::apiserver::status::{GroupResource, Status};
 
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
@@ -35,7 +34,7 @@ pub(super) fn admit(pod: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
 }
 
 /// The defaults of all limits of the range together; later ones win.
-fn merged(limits: &[&Value], field: &str) -> Map<String, Value> {
+fn merged(limits: &[&Value], field: &str) -> Map {
     limits
         .iter()
         .filter_map(|l| l.get(field).and_then(Value::as_object))
@@ -69,12 +68,12 @@ fn set_defaults(pod: &mut Value, limits: &[&Value]) {
     let Some(metadata) = pod.get_mut("metadata") else { return };
     if let Some(annotations) = meta::object_at(metadata, "annotations") {
         let text = format!("LimitRanger plugin set: {}", notes.join("; "));
-        annotations.insert("kubernetes.io/limit-ranger".to_owned(), text.into());
+        annotations.insert("kubernetes.io/limit-ranger", text.into());
     }
 }
 
 /// Names of the resources that got their default.
-fn fill(container: &mut Value, list: &str, values: &Map<String, Value>) -> Vec<String> {
+fn fill(container: &mut Value, list: &str, values: &Map) -> Vec<String> {
     let mut set = Vec::new();
     if values.is_empty() {
         return set;
@@ -86,7 +85,7 @@ fn fill(container: &mut Value, list: &str, values: &Map<String, Value>) -> Vec<S
     for (name, value) in values {
         if !target.contains_key(name) {
             target.insert(name.clone(), value.clone());
-            set.push(name.clone());
+            set.push(name.to_string());
         }
     }
     set
@@ -181,9 +180,9 @@ fn refuse(resource: &str, object: &Value, mut broken: Vec<String>) -> Result<(),
 mod tests {
     use jiff::Timestamp;
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
     use crate::apiserver::kinds::Lookup;
 
     struct Ranges(Value);

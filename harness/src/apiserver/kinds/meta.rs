@@ -1,11 +1,11 @@
 //! Rules for `metadata`, the same for all kinds, and small helpers that strategies share.
 
-use serde_json::{Map, Value};
 use std::fmt::Write;
 
 use super::field::{BadValue, ErrorList, Path};
 use super::{NameRule, names};
 use crate::apiserver::encoding;
+use crate::apiserver::json::{Key, Map, Value};
 use crate::apiserver::schema::{Schema, Shape, TypeRef};
 use crate::apiserver::status::go_quote;
 
@@ -56,12 +56,12 @@ pub fn generation(object: &Value) -> i64 {
 /// Sets `metadata.generation`.
 pub fn set_generation(object: &mut Value, generation: i64) {
     if let Some(metadata) = object_at(object, "metadata") {
-        metadata.insert("generation".to_owned(), generation.into());
+        metadata.insert("generation", generation.into());
     }
 }
 
 /// The object under `key`, made where it is missing; nothing when something else stands there.
-pub fn object_at<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map<String, Value>> {
+pub fn object_at<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map> {
     let map = value.as_object_mut()?;
     if !map.get(key).is_some_and(Value::is_object) {
         if map.get(key).is_some_and(|v| !v.is_null()) {
@@ -123,7 +123,7 @@ pub fn keep_field(new: &mut Value, old: &Value, field: &str) {
 /// annotations, owner references and finalizers are writable through most `/status` endpoints.
 pub fn keep_all_but_status(new: &mut Value, old: &Value) {
     let Some(fields) = old.as_object() else { return };
-    let extra: Vec<String> = new.as_object().map_or_else(Vec::new, |m| {
+    let extra: Vec<Key> = new.as_object().map_or_else(Vec::new, |m| {
         m.keys().filter(|k| !is_open_on_status(k) && !fields.contains_key(*k)).cloned().collect()
     });
     if let Some(map) = new.as_object_mut() {
@@ -153,7 +153,7 @@ pub fn keep_metadata(new: &mut Value, old: &Value, fields: &[&str]) {
 }
 
 /// Drops numbers that are 0: upstream's types leave them out.
-pub fn drop_zero(map: &mut Map<String, Value>, fields: &[&str]) {
+pub fn drop_zero(map: &mut Map, fields: &[&str]) {
     for field in fields {
         if map.get(*field).and_then(Value::as_i64) == Some(0) {
             map.remove(*field);
@@ -364,7 +364,7 @@ fn no_new_finalizers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Err
 }
 
 /// Errors in labels (also of selectors' `matchLabels`).
-pub fn validate_labels(labels: &Map<String, Value>, path: &Path<'_>, errors: &mut ErrorList) {
+pub fn validate_labels(labels: &Map, path: &Path<'_>, errors: &mut ErrorList) {
     for (key, value) in labels {
         for message in names::qualified_name(key) {
             errors.invalid(path, key.as_str(), message);
@@ -377,7 +377,7 @@ pub fn validate_labels(labels: &Map<String, Value>, path: &Path<'_>, errors: &mu
 }
 
 /// Errors in annotations.
-pub fn validate_annotations(annotations: &Map<String, Value>, path: &Path<'_>, errors: &mut ErrorList) {
+pub fn validate_annotations(annotations: &Map, path: &Path<'_>, errors: &mut ErrorList) {
     let mut size = 0_usize;
     for (key, value) in annotations {
         size += key.len() + value.as_str().map_or(0, str::len);

@@ -54,7 +54,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+
+use crate::apiserver::json::{Map, Value};
 
 pub use field::{ErrorList, NOWHERE, Path};
 pub use registry::{Registry, VersionInfo};
@@ -290,13 +291,13 @@ impl Lookup for NoLookup {
 }
 
 /// The zone and region labels of a node: pods that are bound to it get them, too.
-pub fn topology_labels(lookup: &dyn Lookup, node: &str) -> Map<String, Value> {
+pub fn topology_labels(lookup: &dyn Lookup, node: &str) -> Map {
     if node.is_empty() {
         return Map::new();
     }
     ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"]
         .into_iter()
-        .filter_map(|key| Some((key.to_owned(), lookup.label("", "nodes", "", node, key)?.into())))
+        .filter_map(|key| Some((key, lookup.label("", "nodes", "", node, key)?)))
         .collect()
 }
 
@@ -319,6 +320,11 @@ pub enum NameRule {
 pub trait Strategy: Send + Sync + Debug {
     /// Fills in default values; runs on every decoded object before anything else looks at it.
     fn default(&self, _object: &mut Value) {}
+
+    /// The same for an object that has default values everywhere but in its status.
+    fn default_status(&self, object: &mut Value) {
+        self.default(object);
+    }
 
     /// Mutating and validating admission on create, as far as it is on by default.
     fn admit_create(&self, _object: &mut Value, _ctx: &Context<'_>) -> Result<(), Status> {

@@ -1,10 +1,9 @@
 //! Core `v1` Namespace.
 
-use serde_json::{Value, json};
-
 use super::field::{ErrorList, Path};
 use super::selector::array;
 use super::{Context, NameRule, Strategy, meta, names};
+use crate::apiserver::json::{Value, json};
 
 /// Rules of namespaces.
 #[derive(Debug, Clone, Copy)]
@@ -22,14 +21,14 @@ impl Strategy for Namespace {
         if let Some(status) = meta::object_at(object, "status")
             && meta::is_empty(status.get("phase"))
         {
-            status.insert("phase".to_owned(), "Active".into());
+            status.insert("phase", "Active".into());
         }
     }
 
     fn prepare_for_create(&self, object: &mut Value, _ctx: &Context<'_>) {
         label(object);
         if let Some(map) = object.as_object_mut() {
-            map.insert("status".to_owned(), json!({"phase": "Active"}));
+            map.insert("status", json!({"phase": "Active"}));
         }
         let Some(spec) = meta::object_at(object, "spec") else { return };
         let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
@@ -104,7 +103,7 @@ fn label(object: &mut Value) {
     }
     let Some(metadata) = object.get_mut("metadata") else { return };
     if let Some(labels) = meta::object_at(metadata, "labels") {
-        labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
+        labels.insert("kubernetes.io/metadata.name", name.into());
     }
 }
 

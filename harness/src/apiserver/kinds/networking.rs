@@ -2,13 +2,12 @@
 
 use std::net::IpAddr;
 
-use serde_json::Value;
-
 use super::field::{BadValue, ErrorList, Path};
 use super::meta::{given, spec_of};
 use super::selector::{self, array};
 use super::service::is_cidr;
 use super::{meta, names};
+use crate::apiserver::json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
 
@@ -237,9 +236,9 @@ fn policy_peer(peer: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     fn texts(errors: &ErrorList) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()

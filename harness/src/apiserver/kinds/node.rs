@@ -1,13 +1,12 @@
 //! Core `v1` Node.
 
-use serde_json::{Map, Value, json};
-
 use super::field::{BadValue, Error, ErrorList, Path};
 use super::pod::defaults;
 use super::quantity::Quantity;
 use super::selector::array;
 use super::service::is_cidr;
 use super::{Context, NameRule, Plugin, Strategy, meta, names};
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::status::Status;
 
 /// Rules of nodes. Status may be set on create; labels and taints may be changed by anybody who may update.
@@ -68,7 +67,7 @@ impl Strategy for Node {
         if meta::is_empty(status.get("allocatable"))
             && let Some(capacity) = status.get("capacity").filter(|c| !meta::is_empty(Some(c))).cloned()
         {
-            status.insert("allocatable".to_owned(), capacity);
+            status.insert("allocatable", capacity);
         }
         for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(condition) = condition.as_object_mut() {
@@ -137,18 +136,18 @@ impl Strategy for Node {
     }
 }
 
-fn pod_cidrs(spec: &mut Map<String, Value>) {
+fn pod_cidrs(spec: &mut Map) {
     let single = spec.get("podCIDR").filter(|c| !meta::is_empty(Some(c))).cloned();
     let first = spec.get("podCIDRs").and_then(Value::as_array).and_then(|c| c.first()).cloned();
     match (single, first) {
         (Some(single), None) => {
-            spec.insert("podCIDRs".to_owned(), json!([single]));
+            spec.insert("podCIDRs", json!([single]));
         }
         (Some(single), Some(first)) if single != first => {
-            spec.insert("podCIDRs".to_owned(), json!([single]));
+            spec.insert("podCIDRs", json!([single]));
         }
         (None, Some(first)) => {
-            spec.insert("podCIDR".to_owned(), first);
+            spec.insert("podCIDR", first);
         }
         _ => {}
     }

@@ -1,9 +1,8 @@
 //! `policy/v1` `PodDisruptionBudget`.
 
-use serde_json::{Value, json};
-
 use super::field::{BadValue, ErrorList, Path};
 use super::{Context, Strategy, conditions, int_or_percent, meta, selector};
+use crate::apiserver::json::{Value, json};
 
 /// Rules of budgets: status only through `/status`, and no update of either without a resourceVersion.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +27,7 @@ impl Strategy for PodDisruptionBudget {
             let status = json!({
                 "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
             });
-            map.insert("status".to_owned(), status);
+            map.insert("status", status);
         }
         meta::set_generation(object, 1);
     }

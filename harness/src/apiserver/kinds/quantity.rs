@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::apiserver::json::Value;
+
 /// Units of a milliardth: the finest that upstream keeps.
 const NANO: i128 = 1_000_000_000;
 
@@ -112,10 +114,10 @@ impl Quantity {
     }
 
     /// The quantity in a JSON value; nothing when it is malformed.
-    pub fn of(value: &serde_json::Value) -> Option<Self> {
+    pub fn of(value: &Value) -> Option<Self> {
         match value {
-            serde_json::Value::String(text) => Self::parse(text),
-            serde_json::Value::Number(number) => Self::parse(&number.to_string()),
+            Value::String(text) => Self::parse(text),
+            Value::Number(number) => Self::parse(&number.to_string()),
             _ => None,
         }
     }

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
 
 use super::meta;
 use super::pod::qos;
 use super::quantity::Quantity;
 use super::selector::array;
+use crate::apiserver::json::{Map, Value};
 
 /// Amounts by name of the resource.
 pub(super) type Amounts = BTreeMap<String, Quantity>;
@@ -198,9 +198,8 @@ fn add(quota: &Value, hard: &Amounts, mut used: Amounts, wanted: &Amounts) -> Re
     }
     let mut changed = quota.clone();
     if let Some(status) = meta::object_at(&mut changed, "status") {
-        let used: Map<String, Value> =
-            used.into_iter().map(|(name, amount)| (name, amount.to_string().into())).collect();
-        status.insert("used".to_owned(), Value::Object(used));
+        let used: Map = used.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
+        status.insert("used", Value::Object(used));
     }
     Ok(Some(changed))
 }
@@ -208,7 +207,7 @@ fn add(quota: &Value, hard: &Amounts, mut used: Amounts, wanted: &Amounts) -> Re
 /// The amounts of a list; what is no quantity is left out.
 pub(super) fn amounts(list: Option<&Value>) -> Amounts {
     let list = list.and_then(Value::as_object).into_iter().flatten();
-    list.filter_map(|(name, amount)| Some((name.clone(), Quantity::of(amount)?))).collect()
+    list.filter_map(|(name, amount)| Some((name.to_string(), Quantity::of(amount)?))).collect()
 }
 
 fn hard(quota: &Value) -> Amounts {
@@ -416,9 +415,9 @@ fn claim_usage(claim: &Value, used: &mut Amounts) {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     fn quota(hard: Value, used: Value) -> Value {
         json!({"metadata": {"name": "small"}, "status": {"hard": hard, "used": used}})

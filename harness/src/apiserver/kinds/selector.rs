@@ -1,9 +1,8 @@
 //! Label selectors inside of objects: validation, and matching for budgets and controllers' selectors.
 
-use serde_json::{Map, Value};
-
 use super::field::{ErrorList, Path};
 use super::{meta, names};
+use crate::apiserver::json::{Map, Value};
 
 /// Errors in a `metav1.LabelSelector`; `lenient` lets invalid label values in expressions pass (an old object has some).
 pub fn validate(selector: Option<&Value>, lenient: bool, path: &Path<'_>) -> ErrorList {
@@ -90,7 +89,7 @@ pub fn matches(selector: Option<&Value>, labels: Option<&Value>) -> Option<bool>
     Some(all)
 }
 
-fn expression_matches(expression: &Value, labels: &Map<String, Value>) -> Option<bool> {
+fn expression_matches(expression: &Value, labels: &Map) -> Option<bool> {
     let key = meta::text(expression, "key");
     let values = array(expression, "values");
     let fine = names::qualified_name(key).is_empty()
@@ -111,9 +110,9 @@ fn expression_matches(expression: &Value, labels: &Map<String, Value>) -> Option
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     #[rstest]
     #[case::missing_selects_nothing(json!(null), Some(false))]

@@ -1,11 +1,10 @@
 //! Built-in kinds that are stored as they come but for a handful of defaults and rules that clients notice.
 
-use serde_json::{Map, Value, json};
-
 use super::field::{ErrorList, Path};
 use super::generic::{Generation, Generic};
 use super::pod::defaults as pod_defaults;
 use super::{Context, NameRule, Strategy, batch, meta};
+use crate::apiserver::json::{Map, Value, json};
 
 const METADATA: Path<'static> = Path::new("metadata");
 
@@ -18,7 +17,7 @@ pub struct WithDefaults {
     /// The rules.
     pub rules: Generic,
     /// Fills in the defaults.
-    pub default: fn(&mut Map<String, Value>),
+    pub default: fn(&mut Map),
     /// Finalizer that admission puts on new objects; empty for none.
     pub finalizer: &'static str,
     /// What the kind refuses beyond its metadata.
@@ -29,7 +28,7 @@ pub struct WithDefaults {
 
 impl WithDefaults {
     /// Only defaults.
-    pub const fn new(rules: Generic, default: fn(&mut Map<String, Value>)) -> Self {
+    pub const fn new(rules: Generic, default: fn(&mut Map)) -> Self {
         Self { rules, default, finalizer: "", check: |_| ErrorList::new(), warn: |_, _| Vec::new() }
     }
 
@@ -114,33 +113,33 @@ impl Strategy for WithDefaults {
     }
 }
 
-fn value_default(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
+fn value_default(map: &mut Map, field: &str, value: impl Into<Value>) {
     if map.get(field).is_none_or(Value::is_null) {
         map.insert(field.to_owned(), value.into());
     }
 }
 
-fn text_default(map: &mut Map<String, Value>, field: &str, value: &str) {
+fn text_default(map: &mut Map, field: &str, value: &str) {
     if meta::is_empty(map.get(field)) {
         map.insert(field.to_owned(), value.into());
     }
 }
 
-fn inner<'a>(map: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
+fn inner<'a>(map: &'a mut Map, field: &str) -> Option<&'a mut Map> {
     map.get_mut(field).and_then(Value::as_object_mut)
 }
 
-fn each<'a>(map: &'a mut Map<String, Value>, field: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+fn each<'a>(map: &'a mut Map, field: &str) -> impl Iterator<Item = &'a mut Map> {
     map.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-fn at<'a>(map: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
+fn at<'a>(map: &'a mut Map, field: &str) -> Option<&'a mut Map> {
     value_default(map, field, json!({}));
     inner(map, field)
 }
 
 /// `PersistentVolumeClaim`.
-pub(super) fn claim(map: &mut Map<String, Value>) {
+pub(super) fn claim(map: &mut Map) {
     if let Some(spec) = at(map, "spec") {
         pod_defaults::claim_spec(spec);
     }
@@ -150,7 +149,7 @@ pub(super) fn claim(map: &mut Map<String, Value>) {
 }
 
 /// `PersistentVolume`.
-pub(super) fn volume(map: &mut Map<String, Value>) {
+pub(super) fn volume(map: &mut Map) {
     if let Some(spec) = at(map, "spec") {
         text_default(spec, "persistentVolumeReclaimPolicy", "Retain");
         text_default(spec, "volumeMode", "Filesystem");
@@ -164,22 +163,22 @@ pub(super) fn volume(map: &mut Map<String, Value>) {
 }
 
 /// `PodTemplate`.
-pub(super) fn pod_template(map: &mut Map<String, Value>) {
+pub(super) fn pod_template(map: &mut Map) {
     if let Some(template) = map.get_mut("template") {
         pod_defaults::template(template);
     }
 }
 
-fn job_template(spec: &mut Map<String, Value>) {
+fn job_template(spec: &mut Map) {
     if let Some(template) = spec.get_mut("template") {
         pod_defaults::template(template);
     }
 }
 
-fn job(map: &mut Map<String, Value>) {
+fn job(map: &mut Map) {
     let Some(spec) = at(map, "spec") else { return };
     if spec.get("completions").is_none_or(Value::is_null) && spec.get("parallelism").is_none_or(Value::is_null) {
-        spec.insert("completions".to_owned(), 1.into());
+        spec.insert("completions", 1.into());
     }
     value_default(spec, "parallelism", 1);
     batch::failures(spec);
@@ -193,7 +192,7 @@ fn job(map: &mut Map<String, Value>) {
     if let (Some(labels), Some(metadata)) = (labels, at(map, "metadata"))
         && meta::is_empty(metadata.get("labels"))
     {
-        metadata.insert("labels".to_owned(), labels);
+        metadata.insert("labels", labels);
     }
 }
 
@@ -281,7 +280,7 @@ impl Strategy for Job {
 }
 
 /// `CronJob`.
-pub(super) fn cron_job(map: &mut Map<String, Value>) {
+pub(super) fn cron_job(map: &mut Map) {
     let Some(spec) = at(map, "spec") else { return };
     text_default(spec, "concurrencyPolicy", "Allow");
     value_default(spec, "suspend", false);
@@ -293,7 +292,7 @@ pub(super) fn cron_job(map: &mut Map<String, Value>) {
 }
 
 /// Endpoints.
-pub(super) fn endpoints(map: &mut Map<String, Value>) {
+pub(super) fn endpoints(map: &mut Map) {
     for subset in each(map, "subsets") {
         for port in each(subset, "ports") {
             text_default(port, "protocol", "TCP");
@@ -302,7 +301,7 @@ pub(super) fn endpoints(map: &mut Map<String, Value>) {
 }
 
 /// `EndpointSlice`.
-pub(super) fn endpoint_slice(map: &mut Map<String, Value>) {
+pub(super) fn endpoint_slice(map: &mut Map) {
     for port in each(map, "ports") {
         value_default(port, "name", "");
         text_default(port, "protocol", "TCP");
@@ -310,7 +309,7 @@ pub(super) fn endpoint_slice(map: &mut Map<String, Value>) {
 }
 
 /// `CSIDriver`.
-pub(super) fn csi_driver(map: &mut Map<String, Value>) {
+pub(super) fn csi_driver(map: &mut Map) {
     let Some(spec) = at(map, "spec") else { return };
     value_default(spec, "attachRequired", true);
     for field in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
@@ -318,26 +317,26 @@ pub(super) fn csi_driver(map: &mut Map<String, Value>) {
     }
     value_default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
     if meta::is_empty(spec.get("volumeLifecycleModes")) {
-        spec.insert("volumeLifecycleModes".to_owned(), json!(["Persistent"]));
+        spec.insert("volumeLifecycleModes", json!(["Persistent"]));
     }
 }
 
 /// `VolumeAttachment`.
-pub(super) fn volume_attachment(map: &mut Map<String, Value>) {
+pub(super) fn volume_attachment(map: &mut Map) {
     if let Some(status) = at(map, "status") {
         value_default(status, "attached", false);
     }
 }
 
 /// `IngressClass`.
-pub(super) fn ingress_class(map: &mut Map<String, Value>) {
+pub(super) fn ingress_class(map: &mut Map) {
     if let Some(parameters) = inner(map, "spec").and_then(|spec| inner(spec, "parameters")) {
         value_default(parameters, "scope", "Cluster");
     }
 }
 
 /// `PriorityLevelConfiguration`.
-pub(super) fn priority_level(map: &mut Map<String, Value>) {
+pub(super) fn priority_level(map: &mut Map) {
     let Some(spec) = inner(map, "spec") else { return };
     if let Some(limited) = inner(spec, "limited") {
         value_default(limited, "nominalConcurrencyShares", 30);
@@ -350,20 +349,20 @@ pub(super) fn priority_level(map: &mut Map<String, Value>) {
 }
 
 /// `APIService`.
-pub(super) fn api_service(map: &mut Map<String, Value>) {
+pub(super) fn api_service(map: &mut Map) {
     if let Some(service) = inner(map, "spec").and_then(|spec| inner(spec, "service")) {
         value_default(service, "port", 443);
     }
 }
 
 /// `StorageClass`.
-pub(super) fn storage_class(map: &mut Map<String, Value>) {
+pub(super) fn storage_class(map: &mut Map) {
     text_default(map, "reclaimPolicy", "Delete");
     text_default(map, "volumeBindingMode", "Immediate");
 }
 
 /// `RoleBinding` and `ClusterRoleBinding`.
-pub(super) fn role_binding(map: &mut Map<String, Value>) {
+pub(super) fn role_binding(map: &mut Map) {
     if let Some(role) = inner(map, "roleRef") {
         text_default(role, "apiGroup", "rbac.authorization.k8s.io");
     }
@@ -375,11 +374,11 @@ pub(super) fn role_binding(map: &mut Map<String, Value>) {
 }
 
 /// `NetworkPolicy`.
-pub(super) fn network_policy(map: &mut Map<String, Value>) {
+pub(super) fn network_policy(map: &mut Map) {
     let Some(spec) = at(map, "spec") else { return };
     if meta::is_empty(spec.get("policyTypes")) {
         let egress = !meta::is_empty(spec.get("egress"));
-        spec.insert("policyTypes".to_owned(), if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) });
+        spec.insert("policyTypes", if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) });
     }
     for rules in ["ingress", "egress"] {
         for rule in each(spec, rules) {
@@ -391,14 +390,14 @@ pub(super) fn network_policy(map: &mut Map<String, Value>) {
 }
 
 /// Ingress.
-pub(super) fn ingress(map: &mut Map<String, Value>) {
+pub(super) fn ingress(map: &mut Map) {
     if let Some(status) = at(map, "status") {
         value_default(status, "loadBalancer", json!({}));
     }
 }
 
 /// `LimitRange`: limits and requests of containers from each other and from the bounds.
-pub(super) fn limit_range(map: &mut Map<String, Value>) {
+pub(super) fn limit_range(map: &mut Map) {
     let Some(spec) = at(map, "spec") else { return };
     for limit in each(spec, "limits") {
         for field in ["max", "min", "default", "defaultRequest"] {
@@ -420,12 +419,12 @@ pub(super) fn limit_range(map: &mut Map<String, Value>) {
 }
 
 /// `HorizontalPodAutoscaler` v2.
-pub(super) fn autoscaler(map: &mut Map<String, Value>) {
+pub(super) fn autoscaler(map: &mut Map) {
     if let Some(spec) = at(map, "spec") {
         value_default(spec, "minReplicas", 1);
         if meta::is_empty(spec.get("metrics")) {
             let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}});
-            spec.insert("metrics".to_owned(), json!([{"type": "Resource", "resource": cpu}]));
+            spec.insert("metrics", json!([{"type": "Resource", "resource": cpu}]));
         }
         super::autoscaler::behavior(spec);
     }

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use rstest::rstest;
-use serde_json::{Value, json};
 
 use super::*;
+use crate::apiserver::json::{Value, json};
 
 /// A kind by plural name, whatever its group.
 fn kind(plural: &str) -> Arc<Kind> {
@@ -69,7 +69,7 @@ fn merge(target: &mut Value, change: &Value) {
         if value.is_null() {
             map.remove(key);
         } else {
-            merge(map.entry(key).or_insert(Value::Null), value);
+            merge(map.entry(key.clone()).or_insert(Value::Null), value);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Points in time as the API prints them: whole seconds (`metav1.Time`) or microseconds (`metav1.MicroTime`), in UTC.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+
+use crate::apiserver::json::{Map, Value};
 
 /// `now` as `metav1.Time`.
 pub fn seconds(now: Timestamp) -> String {
@@ -14,23 +15,23 @@ pub fn micros(now: Timestamp) -> String {
 }
 
 /// Rewrites the times under `fields` as `metav1.Time`; what is no time stays for others to refuse.
-pub fn normalize_seconds(map: &mut Map<String, Value>, fields: &[&str]) {
+pub fn normalize_seconds(map: &mut Map, fields: &[&str]) {
     normalize(map, fields, 20, seconds);
 }
 
 /// Rewrites the times under `fields` as `metav1.MicroTime`.
-pub fn normalize_micros(map: &mut Map<String, Value>, fields: &[&str]) {
+pub fn normalize_micros(map: &mut Map, fields: &[&str]) {
     normalize(map, fields, 27, micros);
 }
 
-fn normalize(map: &mut Map<String, Value>, fields: &[&str], length: usize, print: fn(Timestamp) -> String) {
+fn normalize(map: &mut Map, fields: &[&str], length: usize, print: fn(Timestamp) -> String) {
     for field in fields {
         let Some(Value::String(text)) = map.get_mut(*field) else { continue };
         if text.len() == length && text.ends_with('Z') {
             continue;
         }
         if let Ok(time) = text.parse::<Timestamp>() {
-            *text = print(time);
+            *text = print(time).into();
         }
     }
 }
@@ -76,9 +77,9 @@ pub(crate) fn go_duration(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     #[rstest]
     #[case("2024-01-01T00:00:00Z", "2024-01-01T00:00:00Z", "2024-01-01T00:00:00.000000Z")]

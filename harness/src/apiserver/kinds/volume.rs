@@ -1,11 +1,10 @@
 //! `v1` `PersistentVolume`: its phase, and since when.
 
-use serde_json::{Value, json};
-
 use super::field::ErrorList;
 use super::generic::Generic;
 use super::stored::{self, WithDefaults};
 use super::{Context, Strategy, meta};
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::{Status, lifecycle};
 
 /// Rules of persistent volumes.
@@ -31,7 +30,7 @@ impl Strategy for PersistentVolume {
     fn prepare_for_create(&self, object: &mut Value, ctx: &Context<'_>) {
         RULES.prepare_for_create(object, ctx);
         if let Some(map) = object.as_object_mut() {
-            map.insert("status".to_owned(), json!({"phase": "Pending", SINCE: lifecycle::rfc3339(ctx.now)}));
+            map.insert("status", json!({"phase": "Pending", SINCE: lifecycle::rfc3339(ctx.now)}));
         }
     }
 
@@ -54,7 +53,7 @@ impl Strategy for PersistentVolume {
         let moved = of(old, "phase") != of(new, "phase");
         let Some(status) = meta::object_at(new, "status") else { return };
         if moved && (after.is_none() || after == before) {
-            status.insert(SINCE.to_owned(), lifecycle::rfc3339(ctx.now).into());
+            status.insert(SINCE, lifecycle::rfc3339(ctx.now).into());
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::loops::is_deleted;
 
 /// What has to be done for a pod.

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::loops::Agent;
 use crate::apiserver::server::ApiServer;
 use crate::apiserver::store::ResourceId;

@@ -1,10 +1,9 @@
 //! Which fields differ between two objects of one type.
 
-use serde_json::{Map, Value};
-
 use super::super::schema::{List, ListTopology, Schema, Shape, TypeRef};
 use super::element::index_key;
 use super::set::{FieldSet, node};
+use crate::apiserver::json::{Key, Map, Value};
 
 /// The fields in which the right object differs from the left.
 #[derive(Debug, Default)]
@@ -46,16 +45,16 @@ const ADDED: usize = 2;
 #[derive(Default)]
 struct Difference {
     member: [bool; 3],
-    children: [Map<String, Value>; 3],
+    children: [Map; 3],
 }
 
 impl Difference {
     /// Takes over what differs at a child.
-    fn absorb(&mut self, key: &str, child: Self) {
+    fn absorb(&mut self, key: Key, child: Self) {
         let members = child.member;
         for ((ours, member), children) in self.children.iter_mut().zip(members).zip(child.children) {
             if let Some(value) = node(member, children) {
-                ours.insert(key.to_owned(), value);
+                ours.insert(key.clone(), value);
             }
         }
     }
@@ -69,6 +68,19 @@ impl Difference {
     }
 }
 
+/// Whether two values of a type that is no list are compared member by member.
+pub(super) fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 2]) -> bool {
+    let atomic = match schema.shape(ty) {
+        Shape::Scalar(_) | Shape::List(_) => true,
+        Shape::Struct(shape) => shape.atomic,
+        Shape::Map(shape) => shape.atomic,
+        Shape::Any => schema.is_raw(ty),
+    };
+    let fits = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
+    let filled = |v: Option<&Value>| v.and_then(Value::as_object).is_some_and(|m| !m.is_empty());
+    !atomic && sides.into_iter().all(fits) && sides.into_iter().any(filled)
+}
+
 fn walk(
     schema: &Schema,
     ty: TypeRef,
@@ -76,19 +88,10 @@ fn walk(
     right: Option<&Value>,
     out: &mut Difference,
 ) -> Result<(), String> {
-    let objects = |l: Option<&Value>, r: Option<&Value>| {
-        let fits = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
-        let filled = |v: Option<&Value>| v.and_then(Value::as_object).is_some_and(|m| !m.is_empty());
-        fits(l) && fits(r) && (filled(l) || filled(r))
-    };
-    let granular = match schema.shape(ty) {
-        Shape::Scalar(_) => false,
-        Shape::Struct(shape) => !shape.atomic && objects(left, right),
-        Shape::Map(shape) => !shape.atomic && objects(left, right),
-        Shape::Any => !schema.is_raw(ty) && objects(left, right),
-        Shape::List(list) => return walk_list(schema, list, left, right, out),
-    };
-    if !granular {
+    if let Shape::List(list) = schema.shape(ty) {
+        return walk_list(schema, list, left, right, out);
+    }
+    if !is_granular(schema, ty, [left, right]) {
         out.leaf(left, right);
         if !matches!(schema.shape(ty), Shape::Any) || schema.is_raw(ty) {
             return Ok(());
@@ -99,6 +102,10 @@ fn walk(
             return Ok(());
         }
     }
+    let shape = match schema.shape(ty) {
+        Shape::Struct(shape) => Some(shape),
+        _ => None,
+    };
     let (left_map, right_map) = (left.and_then(Value::as_object), right.and_then(Value::as_object));
     let mut left_items = left_map.into_iter().flatten().peekable();
     let mut right_items = right_map.into_iter().flatten().peekable();
@@ -115,7 +122,8 @@ fn walk(
         else {
             break;
         };
-        let Some(child_type) = schema.field_type(ty, name) else { continue };
+        let field = shape.and_then(|shape| shape.field(name));
+        let Some(child_type) = field.map(|field| field.ty).or_else(|| schema.field_type(ty, name)) else { continue };
         if ty == schema.root() && l == r {
             // Most writes leave whole parts alone, a status update the spec: comparing values is cheaper than walking types.
             continue;
@@ -123,7 +131,8 @@ fn walk(
         let mut child = Difference::default();
         walk(schema, child_type, l, r, &mut child)?;
         if child.member != [false; 3] || child.children.iter().any(|c| !c.is_empty()) {
-            out.absorb(&["f:", name].concat(), child);
+            let element = field.map_or_else(|| ["f:", name].concat().into(), |field| field.element.clone());
+            out.absorb(element, child);
         }
     }
     mark_container(left, right, out);
@@ -168,7 +177,7 @@ fn walk_list(
         let mut child = Difference::default();
         compare_items(schema, list, &lefts, &rights, &mut child)?;
         if child.member != [false; 3] || child.children.iter().any(|c| !c.is_empty()) {
-            out.absorb(key, child);
+            out.absorb(key.as_str().into(), child);
         }
     }
     mark_container(left, right, out);

@@ -1,8 +1,7 @@
 //! How items of a list are told apart: by their key fields, or by their value.
 
-use serde_json::Value;
-
 use super::super::schema::{List, ListTopology, Schema, Shape};
+use crate::apiserver::json::Value;
 
 /// The path element of a list item: `k:{"name":"c"}` or `v:"x"`.
 ///

@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
 
 use super::Write;
 use super::set::FieldSet;
+use crate::apiserver::json::{Map, Value};
 
 /// Most entries of operation `Update`; older ones are put together.
 const MAX_UPDATE_MANAGERS: usize = 10;
@@ -106,7 +106,7 @@ impl Entry {
         let mut map = Map::new();
         let mut put = |name: &str, text: String| {
             if !text.is_empty() {
-                map.insert(name.to_owned(), Value::String(text));
+                map.insert(name.to_owned(), text.into());
             }
         };
         put("apiVersion", self.api_version);
@@ -115,7 +115,7 @@ impl Entry {
         put("operation", self.operation.as_str().to_owned());
         put("subresource", self.subresource);
         put("time", self.time.unwrap_or_default());
-        map.insert("fieldsV1".to_owned(), self.set.into_value());
+        map.insert("fieldsV1", self.set.into_value());
         Value::Object(map)
     }
 
@@ -278,7 +278,7 @@ impl Entries {
             metadata.remove("managedFields");
         } else {
             let entries = self.0.into_iter().map(Entry::into_value).collect();
-            metadata.insert("managedFields".to_owned(), Value::Array(entries));
+            metadata.insert("managedFields", Value::Array(entries));
         }
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! A node is a member if it is empty (a leaf) or has the key `.`; other keys are path elements.
 
-use serde_json::{Map, Value};
+use crate::apiserver::json::{Map, Value};
 
 /// The mark of a member that has children.
 const SELF: &str = ".";
 
 /// A set of fields, as `fieldsV1` writes it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct FieldSet(Map<String, Value>);
+pub(crate) struct FieldSet(Map);
 
 impl FieldSet {
     /// The set that a `fieldsV1` value holds.
@@ -25,11 +25,11 @@ impl FieldSet {
         Value::Object(self.0)
     }
 
-    pub(crate) fn from_map(map: Map<String, Value>) -> Self {
+    pub(crate) fn from_map(map: Map) -> Self {
         Self(map)
     }
 
-    pub(crate) fn as_map(&self) -> &Map<String, Value> {
+    pub(crate) fn as_map(&self) -> &Map {
         &self.0
     }
 
@@ -105,19 +105,19 @@ impl FieldSet {
 }
 
 /// Whether a node is a member of the set.
-pub(crate) fn is_member(node: &Map<String, Value>) -> bool {
+pub(crate) fn is_member(node: &Map) -> bool {
     node.is_empty() || node.contains_key(SELF)
 }
 
 /// A node with these parts; `None` if there is nothing to say.
-pub(crate) fn node(member: bool, mut children: Map<String, Value>) -> Option<Value> {
+pub(crate) fn node(member: bool, mut children: Map) -> Option<Value> {
     if member && !children.is_empty() {
-        children.insert(SELF.to_owned(), Value::Object(Map::new()));
+        children.insert(SELF, Value::Object(Map::new()));
     }
     (member || !children.is_empty()).then_some(Value::Object(children))
 }
 
-fn union(ours: &mut Map<String, Value>, theirs: Map<String, Value>) {
+fn union(ours: &mut Map, theirs: Map) {
     for (key, value) in theirs {
         match (ours.get_mut(&key), value) {
             (Some(Value::Object(our)), Value::Object(their)) => {
@@ -127,7 +127,7 @@ fn union(ours: &mut Map<String, Value>, theirs: Map<String, Value>) {
                 let member = is_member(our) || is_member(&their);
                 union(our, their);
                 if member {
-                    our.insert(SELF.to_owned(), Value::Object(Map::new()));
+                    our.insert(SELF, Value::Object(Map::new()));
                 }
             }
             (_, value) => {
@@ -137,7 +137,7 @@ fn union(ours: &mut Map<String, Value>, theirs: Map<String, Value>) {
     }
 }
 
-fn difference(ours: &mut Map<String, Value>, theirs: &Map<String, Value>, recursive: bool) {
+fn difference(ours: &mut Map, theirs: &Map, recursive: bool) {
     for (key, their) in theirs {
         if key == SELF {
             continue;
@@ -157,14 +157,14 @@ fn difference(ours: &mut Map<String, Value>, theirs: &Map<String, Value>, recurs
         let member = our.remove(SELF).is_some();
         difference(our, their, recursive);
         if member && !our.is_empty() {
-            our.insert(SELF.to_owned(), Value::Object(Map::new()));
+            our.insert(SELF, Value::Object(Map::new()));
         } else if !member && our.is_empty() {
             ours.remove(key);
         }
     }
 }
 
-fn intersection(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> Map<String, Value> {
+fn intersection(ours: &Map, theirs: &Map) -> Map {
     let mut out = Map::new();
     // The second is what a write changed, mostly small.
     for (key, their) in theirs {
@@ -180,7 +180,7 @@ fn intersection(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> Map<S
     out
 }
 
-fn collect(map: &Map<String, Value>, path: &str, out: &mut Vec<String>) {
+fn collect(map: &Map, path: &str, out: &mut Vec<String>) {
     let children = || map.iter().filter(|(key, _)| *key != SELF).filter_map(|(k, v)| Some((k, v.as_object()?)));
     for (key, child) in children() {
         if is_member(child) {
@@ -199,7 +199,7 @@ pub(crate) fn show(element: &str) -> String {
     match element.split_once(':') {
         Some(("f", name)) => format!(".{name}"),
         Some(("v", value)) => format!("[={value}]"),
-        Some(("k", keys)) => match serde_json::from_str::<Map<String, Value>>(keys) {
+        Some(("k", keys)) => match serde_json::from_str::<Map>(keys) {
             Ok(keys) => {
                 let keys: Vec<String> = keys.iter().map(|(k, v)| format!("{k}={v}")).collect();
                 format!("[{}]", keys.join(","))

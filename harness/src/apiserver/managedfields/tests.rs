@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 use rstest::rstest;
-use serde_json::json;
 
 use super::super::patch::apply::{Apply, apply};
 use super::super::schema::builtin;
 use super::super::status::Status;
 use super::*;
+use crate::apiserver::json::json;
 
 const CONFIG_MAP: &str = "io.k8s.api.core.v1.ConfigMap";
 const DEPLOYMENT: &str = "io.k8s.api.apps.v1.Deployment";
@@ -17,7 +17,7 @@ fn write<'a>(manager: &'a str, api_version: &'a str) -> Write<'a> {
 fn managed(schema: &str, live: Option<&Value>, mut new: Value, manager: &str) -> Value {
     let schema = builtin(schema).unwrap();
     schema.normalize(&mut new);
-    update(&schema, live, &mut new, &write(manager, "v1"));
+    update(&schema, live, &mut new, &write(manager, "v1"), &Outcomes::default());
     new
 }
 
@@ -93,8 +93,8 @@ fn owners_are_forgotten_on_request(#[case] sent: Value) {
 
 #[test]
 fn the_oldest_updaters_are_put_together() {
-    let mut object = json!({"metadata": {"name": "c", "uid": "u"}});
-    object = managed(CONFIG_MAP, None, json!({"metadata": {"name": "c", "uid": "u"}, "data": {"k": "0"}}), "m00");
+    let fresh = json!({"metadata": {"name": "c", "uid": "u"}, "data": {"k": "0"}});
+    let mut object = managed(CONFIG_MAP, None, fresh, "m00");
     for i in 1..12 {
         let mut new = object.clone();
         new["data"][format!("k{i}")] = json!("1");
@@ -110,7 +110,7 @@ fn reset_fields_are_nobodys() {
     let schema = builtin("io.k8s.api.core.v1.Pod").unwrap();
     let mut new = json!({"metadata": {"name": "p", "labels": {"a": "1"}}, "status": {"phase": "Running"}});
     let reset = reset_fields("io.k8s.api.core.v1.Pod", "");
-    update(&schema, None, &mut new, &Write { reset, ..write("m", "v1") });
+    update(&schema, None, &mut new, &Write { reset, ..write("m", "v1") }, &Outcomes::default());
     assert_eq!(sets(&new)[0].1.get("f:status"), None);
 }
 
@@ -286,11 +286,11 @@ proptest! {
             _ = apply_patch(kind, &schema, live.clone(), patch.to_string().as_bytes(), FieldValidation::Strict);
         }
         let mut updated = new.clone();
-        update(&schema, Some(&live), &mut updated, &write("m", "v1"));
+        update(&schema, Some(&live), &mut updated, &write("m", "v1"), &Outcomes::default());
         let mut config = patch;
         if let Some(map) = config.as_object_mut() {
-            map.insert("apiVersion".to_owned(), json!("v1"));
-            map.insert("kind".to_owned(), json!("Pod"));
+            map.insert("apiVersion", json!("v1"));
+            map.insert("kind", json!("Pod"));
         }
         _ = ssa("io.k8s.api.core.v1.Pod", Some(&live), config.clone(), "m", true);
         _ = ssa("io.k8s.api.core.v1.Pod", Some(&updated), config, "m", false);

@@ -1,9 +1,8 @@
 //! The types of custom resources, from their definitions. PURE.
 
-use serde_json::{Map, Value, json};
-
 use super::types;
 use crate::apiserver::crd::CustomKind;
+use crate::apiserver::json::{Map, json};
 use crate::apiserver::kinds::Kind;
 
 /// A built-in type whose common fields are described as those of every kind.
@@ -19,7 +18,7 @@ pub(super) fn name_of(kind: &Kind) -> String {
 }
 
 /// Adds a kind and its list.
-pub(super) fn add(kind: &Kind, own: &CustomKind, schemas: &mut Map<String, Value>) {
+pub(super) fn add(kind: &Kind, own: &CustomKind, schemas: &mut Map) {
     let name = name_of(kind);
     let gvk = |kind_name: &str| json!([{"group": kind.group, "kind": kind_name, "version": kind.version}]);
     let mut schema = if own.schema.is_object() { own.schema.clone() } else { json!({}) };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde_json::{Value, json};
+use crate::apiserver::json::{Value, json};
 
 /// What stands in a description before the values.
 pub(super) const VALUES: &str = "\n\nPossible enum values:";

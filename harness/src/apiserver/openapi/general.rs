@@ -1,7 +1,6 @@
 //! The small documents beside those of groups and versions: of the roots, of each built-in group, of `/version`.
 
-use serde_json::{Value, json};
-
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::kinds::Registry;
 
 const DISCOVERY: [&str; 3] = ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
@@ -68,7 +67,7 @@ fn camel(group: &str) -> String {
 impl General {
     /// The document's text.
     pub(super) fn text(&self, info: &Value) -> String {
-        let content: serde_json::Map<String, Value> =
+        let content: Map =
             self.produced.iter().map(|media| ((*media).to_owned(), json!({"schema": {"type": "object"}}))).collect();
         let get = json!({
             "tags": [self.tag], "description": self.description, "operationId": self.operation,

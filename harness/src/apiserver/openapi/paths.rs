@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-
 use super::custom;
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::kinds::{Kind, Subresource};
 
 /// The name of the type of a kind.
@@ -47,7 +46,7 @@ fn title(text: &str) -> String {
     letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
 }
 
-fn add_kind(root: &str, tag: &str, kind: &Kind, paths: &mut Map<String, Value>) {
+fn add_kind(root: &str, tag: &str, kind: &Kind, paths: &mut Map) {
     let own = type_of(kind);
     let gvk = json!({"group": kind.group, "kind": kind.kind, "version": kind.version});
     let scope = if kind.namespaced { "/namespaces/{namespace}" } else { "" };
@@ -196,7 +195,7 @@ impl Operation {
 
 /// The operations of one path.
 struct Item {
-    operations: Map<String, Value>,
+    operations: Map,
     parameters: Vec<Value>,
 }
 
@@ -223,9 +222,9 @@ impl Item {
         }
     }
 
-    fn put(mut self, path: String, paths: &mut Map<String, Value>) {
+    fn put(mut self, path: String, paths: &mut Map) {
         if !self.operations.is_empty() {
-            self.operations.insert("parameters".to_owned(), Value::Array(self.parameters));
+            self.operations.insert("parameters", Value::Array(self.parameters));
             paths.insert(path, Value::Object(self.operations));
         }
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use crate::apiserver::json::{Key, Map, Value};
 
 /// Media type of the answer.
 pub(super) const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -70,7 +70,7 @@ pub(super) fn document(document: &Value) -> Vec<u8> {
 
 /// Named schemas, in the order of their names.
 fn schemas(of: &Value) -> Message {
-    let sorted: BTreeMap<&String, &Value> = of.as_object().into_iter().flatten().collect();
+    let sorted: BTreeMap<&Key, &Value> = of.as_object().into_iter().flatten().collect();
     let mut all = Message::default();
     for (name, value) in sorted {
         all.named(1, name, &schema(value));
@@ -139,7 +139,7 @@ fn any(value: &Value) -> Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::apiserver::json::json;
 
     #[test]
     fn small_documents_byte_by_byte() {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use k8s_openapi::schemars::{SchemaGenerator, generate::SchemaSettings};
-use serde_json::{Map, Value, json};
 
 use super::enums;
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::kinds::Registry;
 use crate::apiserver::schema::{self, ListTopology, Shape};
 
@@ -67,7 +67,8 @@ fn all() -> BTreeMap<String, Value> {
     settings.definitions_path = "/components/schemas".into();
     let mut generator = SchemaGenerator::new(settings);
     learn(&mut generator);
-    let mut types: BTreeMap<String, Value> = generator.take_definitions(false).into_iter().collect();
+    let mut types: BTreeMap<String, Value> =
+        generator.take_definitions(false).into_iter().map(|(name, schema)| (name, schema.into())).collect();
     types.insert(
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString".to_owned(),
         one_of(&types, "util.intstr.IntOrString", "integer"),
@@ -164,7 +165,7 @@ fn wrap_references(schema: &mut Value) {
                 && fields.get("$ref").is_some_and(Value::is_string)
                 && let Some(target) = fields.remove("$ref")
             {
-                fields.insert("allOf".to_owned(), json!([{"$ref": target}]));
+                fields.insert("allOf", json!([{"$ref": target}]));
             }
             fields.values_mut().for_each(wrap_references);
         }
@@ -220,10 +221,10 @@ fn enrich(name: &str, schema: &mut Value) {
             set("patch-strategy", json!(strategy.join(",")));
         }
         if let (Some(default), Some(property)) = (&field.key_default, Some(&mut *property)) {
-            property.insert("default".to_owned(), default.clone());
+            property.insert("default", default.clone());
         } else if matches!(types.shape(field.ty), Shape::Struct(_)) && !field.pointer && property.contains_key("allOf")
         {
-            property.insert("default".to_owned(), json!({}));
+            property.insert("default", json!({}));
         }
     }
 }
@@ -241,10 +242,10 @@ pub(super) fn as_version_two(schema: Value) -> Value {
     }
 }
 
-fn object_two(mut fields: Map<String, Value>) -> Map<String, Value> {
+fn object_two(mut fields: Map) -> Map {
     if fields.get("oneOf").is_some_and(Value::is_array) {
         fields.remove("oneOf");
-        fields.insert("type".to_owned(), json!("string"));
+        fields.insert("type", json!("string"));
     }
     if let Some(Value::Array(mut all)) = fields.remove("allOf")
         && let Some(Value::Object(target)) = all.pop()

@@ -8,7 +8,7 @@ mod merging;
 mod prune;
 mod validate;
 
-use serde_json::{Map, Value};
+use crate::apiserver::json::{Map, Value};
 
 pub(crate) use validate::fits;
 
@@ -76,8 +76,8 @@ pub fn apply(schema: &Schema, live: Option<&Value>, config: Value, request: &App
 fn named(schema: &Schema, request: &Apply<'_>) -> Value {
     let mut object = schema.empty().clone();
     if let Some(map) = object.as_object_mut() {
-        map.insert("apiVersion".to_owned(), Value::from(request.write.api_version));
-        map.insert("kind".to_owned(), Value::from(request.kind));
+        map.insert("apiVersion", Value::from(request.write.api_version));
+        map.insert("kind", Value::from(request.kind));
     }
     object
 }
@@ -244,14 +244,14 @@ fn sync_last_applied(object: &mut Value, mut config: Value) {
         applied.remove(LAST_APPLIED);
     }
     let text = format!("{config}\n");
-    let size = |map: &Map<String, Value>| -> usize {
+    let size = |map: &Map| -> usize {
         let others = map.iter().filter(|(key, _)| *key != LAST_APPLIED);
         others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
     };
     if size(annotations) + LAST_APPLIED.len() + text.len() > MAX_ANNOTATIONS {
         annotations.remove(LAST_APPLIED);
     } else {
-        annotations.insert(LAST_APPLIED.to_owned(), Value::String(text));
+        annotations.insert(LAST_APPLIED, text.into());
     }
 }
 

@@ -3,10 +3,9 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
-
 use super::super::schema::{FieldValidation, decode_json_patch};
 use super::super::status::{Details, Status};
+use crate::apiserver::json::{Map, Value};
 
 /// Most operations in a patch.
 const MAX_OPERATIONS: usize = 10_000;
@@ -75,7 +74,7 @@ struct Patching {
 
 impl Patching {
     /// One operation; `None` if it cannot be applied.
-    fn step(&mut self, mut operation: Map<String, Value>) -> Option<()> {
+    fn step(&mut self, mut operation: Map) -> Option<()> {
         let value = operation.remove("value");
         let text = |name: &str| operation.get(name).and_then(Value::as_str);
         let path = text("path");

@@ -1,16 +1,15 @@
 //! JSON merge patch (RFC 7386).
 
-use serde_json::{Map, Value};
-
 use super::super::schema::FieldValidation;
 use super::super::status::Status;
 use super::decode_object;
+use crate::apiserver::json::{Map, Value};
 
 /// Reads the body of a merge patch: duplicate fields, and the patch.
 ///
 /// # Errors
 /// 400 if it is no JSON object.
-pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Map<String, Value>), Status> {
+pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Map), Status> {
     match (decode_object(body), validation) {
         (Ok((strict, Some(patch))), _) => Ok((strict, patch)),
         // Without validation the patch library reads the body itself, and knows only one complaint.
@@ -20,7 +19,7 @@ pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, 
 }
 
 /// Merges `patch` into `target`: `null` removes, objects merge, everything else replaces.
-pub fn merge(target: &mut Value, patch: Map<String, Value>) {
+pub fn merge(target: &mut Value, patch: Map) {
     if !target.is_object() {
         *target = Value::Object(Map::new());
     }

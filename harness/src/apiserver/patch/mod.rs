@@ -20,11 +20,10 @@ pub mod strategic;
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
-
 use super::field::{Error, ErrorList, Path};
 use super::schema::{DecodeError, Decoded, FieldValidation, Schema, decode_untyped};
 use super::status::Status;
+use crate::apiserver::json::{Map, Value};
 use shown::Touched;
 
 /// Kinds of patch that need no ownership.
@@ -158,7 +157,7 @@ fn finish<E: std::fmt::Display>(
 }
 
 /// Duplicate fields of a body, and the object that it is, if it says anything.
-type Partial = (Vec<String>, Option<Map<String, Value>>);
+type Partial = (Vec<String>, Option<Map>);
 
 /// Decodes a body that must be an object; `null` is one in which nothing is said. Refusals come without a prefix.
 fn decode_object(body: &[u8]) -> Result<Partial, String> {

@@ -5,23 +5,22 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
 use super::super::schema::{Schema, Shape, TypeRef, json_patch_values};
+use crate::apiserver::json::{Key, Map, Value};
 
 /// Where a patch went.
 #[derive(Debug)]
 pub(super) enum Touched {
     /// Through this object or list, into these parts.
-    Through(BTreeMap<String, Touched>),
+    Through(BTreeMap<Key, Touched>),
     /// It brought this; as it was sent, where that matters.
     Brought(Option<String>),
 }
 
 impl Touched {
     /// Where a merge patch goes in a document.
-    pub(super) fn by_merge(document: &Value, patch: &Map<String, Value>) -> Self {
-        let part = |(key, value): (&String, &Value)| {
+    pub(super) fn by_merge(document: &Value, patch: &Map) -> Self {
+        let part = |(key, value): (&Key, &Value)| {
             let inside = match (value, document.get(key)) {
                 (Value::Object(patch), Some(current @ Value::Object(_))) => Self::by_merge(current, patch),
                 _ => Self::Brought(None),
@@ -53,7 +52,7 @@ impl Touched {
                     } else {
                         Self::Through(BTreeMap::new())
                     };
-                    node = parts.entry(key).or_insert(fresh);
+                    node = parts.entry(key.into()).or_insert(fresh);
                 }
             }
         }
@@ -82,7 +81,7 @@ fn write(out: &mut String, schema: &Schema, ty: Option<TypeRef>, value: &Value, 
     };
     match value {
         Value::Object(map) => {
-            let mut keys: Vec<&String> = map.keys().collect();
+            let mut keys: Vec<&Key> = map.keys().collect();
             if let (None, Some(Shape::Struct(shape))) = (touched, ty.map(|ty| schema.shape(ty))) {
                 keys.sort_by_key(|key| shape.field(key).map_or(u16::MAX, |f| f.order));
             }

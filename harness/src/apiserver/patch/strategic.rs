@@ -10,18 +10,17 @@
 //! | `$deleteFromPrimitiveList/x: […]` | these values leave the list `x` |
 //! | `$setElementOrder/x: […]` | the order of the list `x`; items that it does not name stay near their neighbours |
 
-use serde_json::{Map, Value};
-
 use super::super::schema::{FieldValidation, PatchStrategy, Schema, Shape, TypeRef};
 use super::super::status::Status;
 use super::{decode_object, go_text, go_type};
+use crate::apiserver::json::{Key, Map, Value};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 
-type Object = Map<String, Value>;
+type Object = Map;
 
 /// Reads the body of a strategic merge patch: duplicate fields, and the patch.
 ///
@@ -113,11 +112,11 @@ fn merge_map(place: Option<Place<'_>>, mut original: Object, mut patch: Object) 
     Ok(original)
 }
 
-fn merge_field(place: Option<Place<'_>>, original: &mut Object, key: String, value: Value) -> Result<(), Status> {
+fn merge_field(place: Option<Place<'_>>, original: &mut Object, key: Key, value: Value) -> Result<(), Status> {
     let deletes = key.starts_with(DELETE_FROM);
     let key = if deletes {
         match key.split_once('/') {
-            Some((DELETE_FROM, rest)) => rest.to_owned(),
+            Some((DELETE_FROM, rest)) => rest.into(),
             _ => return Err(Status::bad_request("invalid patch format of primitive list")),
         }
     } else {
@@ -184,7 +183,7 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Status> 
 
 /// Lists for which the patch says an order: merged, put in order, and taken out of the patch.
 fn merge_ordered_lists(place: Option<Place<'_>>, original: &mut Object, patch: &mut Object) -> Result<(), Status> {
-    let directives: Vec<String> = patch.keys().filter(|k| k.starts_with(ELEMENT_ORDER)).cloned().collect();
+    let directives: Vec<Key> = patch.keys().filter(|k| k.starts_with(ELEMENT_ORDER)).cloned().collect();
     for directive in directives {
         let order = match patch.remove(&directive) {
             Some(Value::Array(order)) => order,

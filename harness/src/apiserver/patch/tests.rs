@@ -1,8 +1,8 @@
 use rstest::rstest;
-use serde_json::json;
 
 use super::super::schema::builtin;
 use super::*;
+use crate::apiserver::json::json;
 
 fn patch(kind: PatchType, live: Value, body: &str) -> Result<Value, Status> {
     let schema = builtin("io.k8s.api.core.v1.Pod").unwrap();

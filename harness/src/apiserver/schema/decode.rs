@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::{LazyLock, OnceLock};
 
-use serde_json::{Map, Number, Value};
-
 use super::json::{Reader, SyntaxError, TOO_DEEP, Token, operation_values};
 use super::{Field, List, ListTopology, Scalar, Schema, Shape, Struct, Type, TypeRef, leaf};
+use crate::apiserver::json::{Key, Map, Number, Value};
 use crate::apiserver::kinds::config::base64;
 use crate::apiserver::status::go_quote;
 
@@ -60,13 +59,21 @@ impl Schema {
         Ok(decoded)
     }
 
-    /// The value of the root's field `name` from its own text, not normalized; nothing if anything is odd about it.
-    pub(crate) fn decode_field(&self, name: &str, text: &[u8]) -> Option<Value> {
-        let field = self.root_struct()?.field(name)?;
+    /// Puts the value of the root's field `name` from its own text into an object of the root type; says whether it did:
+    /// nothing happens if anything is odd about the text.
+    pub(crate) fn decode_field(&self, name: &str, text: &[u8], object: &mut Map) -> bool {
+        let Some(field) = self.root_struct().and_then(|root| root.field(name)) else { return false };
         let mut decoder = Decoder::new(text, Some(self));
         decoder.reader = Reader::inside(text);
-        let decoded = decoder.run(field.ty).ok()?;
-        decoded.strict.is_empty().then_some(decoded.value)
+        let Ok(decoded) = decoder.run(field.ty) else { return false };
+        if !decoded.strict.is_empty() {
+            return false;
+        }
+        match self.normalized_field(field, decoded.value) {
+            Some(value) => object.insert(field.name.clone(), value),
+            None => object.remove(name),
+        };
+        true
     }
 
     /// Decodes a value, e.g. the outcome of a patch, as if it had been sent as a body.
@@ -248,7 +255,7 @@ impl<'a> Decoder<'a> {
         let mut first = true;
         let (path_length, fields_length, owner) = (self.path.len(), self.fields.len(), self.owner);
         while let Some(name) = self.reader.key(&mut first)? {
-            let (value_type, duplicate) = match (shape.field(&name), shape.additional) {
+            let (key, value_type) = match (shape.field(&name), shape.additional) {
                 (Some(field), _) => {
                     if fields_length > 0 {
                         self.fields.push('.');
@@ -257,21 +264,21 @@ impl<'a> Decoder<'a> {
                     self.fields.push_str(&name);
                     let go = &*schema.get(ty).go;
                     self.owner = go.rsplit_once('.').map_or(go, |(_, name)| name);
-                    (field.ty, map.contains_key(&*name))
+                    (field.name.clone(), field.ty)
                 }
-                (None, Some(additional)) => (additional, map.contains_key(&*name)),
+                (None, Some(additional)) => (Key::new(&name), additional),
                 (None, None) => {
                     self.strict_error("unknown", &name);
                     self.reader.skip()?;
                     continue;
                 }
             };
-            if duplicate {
+            if map.contains_key(&key) {
                 self.strict_error("duplicate", &name);
             }
             self.push_key(&name);
             let value = self.value(value_type)?;
-            map.insert(name.into_owned(), value);
+            map.insert(key, value);
             self.path.truncate(path_length);
             self.fields.truncate(fields_length);
             self.owner = owner;
@@ -297,7 +304,7 @@ impl<'a> Decoder<'a> {
             }
             self.push_key(&name);
             let value = self.value(values)?;
-            map.insert(name.into_owned(), value);
+            map.insert(name, value);
             self.path.truncate(path_length);
         }
         Ok(Value::Object(map))
@@ -322,7 +329,7 @@ impl<'a> Decoder<'a> {
         let Value::Array(items) = self.any()? else { return Ok(Value::Null) };
         let bytes: Option<Vec<u8>> = items.iter().map(|item| u8::try_from(item.as_u64()?).ok()).collect();
         match bytes {
-            Some(bytes) => return Ok(Value::String(base64(&bytes))),
+            Some(bytes) => return Ok(base64(&bytes).into()),
             None => self.type_error("array", "[]uint8"),
         }
         Ok(Value::Null)
@@ -334,7 +341,7 @@ impl<'a> Decoder<'a> {
             Token::String => {
                 let text = self.reader.string()?;
                 if structural {
-                    return Ok(Value::String(text.into_owned()));
+                    return Ok(text.into());
                 }
                 match leaf::from_text(scalar, text) {
                     Ok(value) => return Ok(value),
@@ -386,7 +393,7 @@ impl<'a> Decoder<'a> {
                     }
                     self.push_key(&name);
                     let value = self.any()?;
-                    map.insert(name.into_owned(), value);
+                    map.insert(name, value);
                     self.path.truncate(path_length);
                 }
                 Ok(Value::Object(map))
@@ -404,7 +411,7 @@ impl<'a> Decoder<'a> {
                 }
                 Ok(Value::Array(list))
             }
-            Token::String => Ok(Value::String(self.reader.string()?.into_owned())),
+            Token::String => Ok(self.reader.string()?.into()),
             Token::Number => Ok(number(self.reader.number()?)),
             Token::True | Token::False => {
                 self.reader.literal(token)?;

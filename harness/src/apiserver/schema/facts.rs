@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::{apps, autoscaling, batch, coordination, core, events, networking, policy, rbac, storage};
 use schemars::{JsonSchema, SchemaGenerator};
-use serde_json::Value;
 
 use super::*;
+use crate::apiserver::json::{Key, Value};
 
 /// Fields that one side has and the other cannot have: newer than the schemas, or untyped there.
 const KNOWN: &[&str] = &[];
@@ -15,7 +15,7 @@ fn definitions<T: JsonSchema>(generator: &mut SchemaGenerator) {
     _ = generator.subschema_for::<T>();
 }
 
-fn all() -> serde_json::Map<String, Value> {
+fn all() -> crate::apiserver::json::Map {
     let mut generator = SchemaGenerator::default();
     let g = &mut generator;
     definitions::<core::v1::Pod>(g);
@@ -49,7 +49,7 @@ fn all() -> serde_json::Map<String, Value> {
     definitions::<rbac::v1::ClusterRole>(g);
     definitions::<rbac::v1::RoleBinding>(g);
     definitions::<storage::v1::StorageClass>(g);
-    generator.take_definitions(true)
+    generator.take_definitions(true).into_iter().collect()
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn tables_agree_with_the_published_schemas() {
         let Some(shape) = schema.root_struct() else { continue };
         compared += 1;
         let ours: BTreeSet<&str> = shape.fields.iter().map(|f| &*f.name).collect();
-        let theirs: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
+        let theirs: BTreeSet<&str> = properties.keys().map(Key::as_str).collect();
         for field in ours.symmetric_difference(&theirs) {
             differences.push(format!("{name}.{field}"));
         }

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::Scalar;
 use super::quantity::Quantity;
+use crate::apiserver::json::Value;
 use crate::apiserver::status::go_quote as quote;
 
 /// What the server says about a malformed quantity.
@@ -25,24 +25,22 @@ pub(super) enum Bad {
 /// A leaf that was written as a string.
 pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, Bad> {
     match scalar {
-        Scalar::String | Scalar::IntOrString | Scalar::Duration | Scalar::Untyped => {
-            Ok(Value::String(text.into_owned()))
-        }
+        Scalar::String | Scalar::IntOrString | Scalar::Duration | Scalar::Untyped => Ok(text.into()),
         Scalar::Quantity => match Quantity::parse(text.trim()) {
-            Ok(quantity) => Ok(Value::String(quantity.to_string())),
+            Ok(quantity) => Ok(quantity.to_string().into()),
             Err(error) => Err(Bad::Value(error.to_string())),
         },
         // Most objects come back with the times that the server wrote.
-        Scalar::Time if is_written_time(&text) => Ok(Value::String(text.into_owned())),
+        Scalar::Time if is_written_time(&text) => Ok(text.into()),
         Scalar::Time => {
             let time = parse_time(&text, "2006-01-02T15:04:05Z07:00")?;
-            Ok(Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()))
+            Ok(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into())
         }
         Scalar::MicroTime => {
             let time = parse_time(&text, "2006-01-02T15:04:05.000000Z07:00")?;
-            Ok(Value::String(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()))
+            Ok(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into())
         }
-        Scalar::Bytes => check_base64(&text).map(|()| Value::String(text.into_owned())),
+        Scalar::Bytes => check_base64(&text).map(|()| text.into()),
         Scalar::Bool | Scalar::Int { .. } | Scalar::Float => Err(Bad::Type),
     }
 }
@@ -58,7 +56,7 @@ pub(super) fn from_number(scalar: Scalar, text: &str) -> Result<Value, Bad> {
         Scalar::IntOrString => whole(i32::MIN.into(), i32::MAX.into()),
         Scalar::Float | Scalar::Untyped => Ok(super::decode::number(text)),
         Scalar::Quantity => match Quantity::parse(text) {
-            Ok(quantity) => Ok(Value::String(quantity.to_string())),
+            Ok(quantity) => Ok(quantity.to_string().into()),
             Err(error) => Err(Bad::Value(error.to_string())),
         },
         _ => Err(Bad::Type),

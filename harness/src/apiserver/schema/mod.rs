@@ -29,7 +29,7 @@ mod unstructured;
 
 use std::sync::OnceLock;
 
-use serde_json::Value;
+use crate::apiserver::json::{Key, Prefix, Value};
 
 pub(crate) use decode::json_patch_values;
 pub use decode::{DecodeError, Decoded, decode_json_patch, decode_untyped};
@@ -132,14 +132,19 @@ pub struct Struct {
 impl Struct {
     /// The field called `name`.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        let start = start(name);
+        self.fields.get(self.index(name)?)
+    }
+
+    /// The place in `fields` of the field called `name`.
+    pub(crate) fn index(&self, name: &str) -> Option<usize> {
+        let start = Prefix::of(name);
         let Fields { starts, list } = &self.fields;
-        let same = |field: &Field| field.name.len() == name.len() && (name.len() <= START || *field.name == *name);
+        let same = |field: &Field| field.name.len() == name.len() && (name.len() <= Prefix::LEN || field.name == *name);
         let mut at = starts.partition_point(|other| *other < start);
         while starts.get(at) == Some(&start) {
             let field = list.get(at)?;
             if same(field) {
-                return Some(field);
+                return Some(at);
             }
             at += 1;
         }
@@ -150,14 +155,14 @@ impl Struct {
 /// Fields sorted by name. How their names begin stands side by side: every walk over an object looks each of its fields up.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
-    starts: Vec<u64>,
+    starts: Vec<Prefix>,
     list: Vec<Field>,
 }
 
 impl From<Vec<Field>> for Fields {
     fn from(mut list: Vec<Field>) -> Self {
         list.sort_by(|one, other| one.name.cmp(&other.name));
-        Self { starts: list.iter().map(|field| start(&field.name)).collect(), list }
+        Self { starts: list.iter().map(|field| Prefix::of(&field.name)).collect(), list }
     }
 }
 
@@ -184,29 +189,13 @@ impl std::ops::Deref for Fields {
     }
 }
 
-/// Bytes of a name's beginning.
-const START: usize = 8;
-
-/// The first bytes of a name as a number; names come in its order unless it is the same.
-fn start(name: &str) -> u64 {
-    let name = name.as_bytes();
-    if let Some(first) = name.first_chunk() {
-        return u64::from_be_bytes(*first);
-    }
-    let missing = 8 * (START - name.len()) as u32;
-    if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
-        // Where the two overlap they are the same.
-        return u64::from(u32::from_be_bytes(*first)) << 32 | u64::from(u32::from_be_bytes(*last)) << missing;
-    }
-    let number = name.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    number.checked_shl(missing).unwrap_or(0)
-}
-
 /// A declared field.
 #[derive(Clone, Debug)]
 pub struct Field {
     /// Name on the wire.
-    pub name: Box<str>,
+    pub name: Key,
+    /// The field in sets of fields: `f:` and its name.
+    pub element: Key,
     /// Type of its value.
     pub ty: TypeRef,
     /// Whether absent and zero differ.
@@ -227,7 +216,8 @@ impl Field {
     /// An optional field with no further rules.
     fn plain(name: &str, ty: TypeRef) -> Self {
         let (emit, patch) = (Emit::OmitEmpty, PatchStrategy::default());
-        Self { name: name.into(), ty, pointer: true, emit, patch, key_default: None, order: 0, embedded: "".into() }
+        let (name, element) = (name.into(), ["f:", name].concat().into());
+        Self { name, element, ty, pointer: true, emit, patch, key_default: None, order: 0, embedded: "".into() }
     }
 }
 
@@ -337,7 +327,7 @@ impl Schema {
     /// The object that a client creates by sending `{}`: what a new object is compared with for ownership.
     pub fn empty(&self) -> &Value {
         self.empty.get_or_init(|| {
-            let mut value = Value::Object(serde_json::Map::new());
+            let mut value = Value::Object(crate::apiserver::json::Map::new());
             self.normalize(&mut value);
             value
         })

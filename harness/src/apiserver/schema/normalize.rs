@@ -1,9 +1,8 @@
 //! A value as the real server would encode it: Go structs show required fields even when they are zero and hide
 //! optional ones when they are empty.
 
-use serde_json::Value;
-
 use super::{Emit, Field, Scalar, Schema, Shape, Struct, TypeRef};
+use crate::apiserver::json::Value;
 
 impl Schema {
     /// Brings `value`, of the root type, into the form in which the server encodes it. Idempotent. Undeclared fields
@@ -23,8 +22,28 @@ impl Schema {
     /// Brings `value`, of the root type, into the form that it has once it was stored as protobuf, which does not tell
     /// empty lists and maps from missing ones, nor missing bytes from empty ones.
     pub fn forget_emptiness(&self, value: &mut Value) {
-        if !self.structural {
+        // Mostly nothing is empty, and what is not changed stays shared with other states of the object.
+        if !self.structural && self.has_emptiness(self.root(), value) {
             self.forget_emptiness_at(self.root(), value);
+        }
+    }
+
+    /// Whether [`Schema::forget_emptiness`] has anything to forget.
+    fn has_emptiness(&self, ty: TypeRef, value: &Value) -> bool {
+        match (self.shape(ty), value) {
+            (Shape::Struct(shape), Value::Object(map)) => map.iter().any(|(name, value)| match value {
+                Value::Array(_) | Value::Object(_) => shape.field(name).is_some_and(|field| {
+                    let empty = value.as_array().is_some_and(Vec::is_empty) && field.emit == Emit::Always;
+                    empty || self.has_emptiness(field.ty, value)
+                }),
+                _ => false,
+            }),
+            (Shape::List(list), Value::Array(items)) => items.iter().any(|item| self.has_emptiness(list.items, item)),
+            (Shape::Map(shape), Value::Object(map)) => {
+                map.values().any(|value| self.has_emptiness(shape.values, value))
+            }
+            (Shape::Scalar(Scalar::Bytes), Value::Null) => true,
+            _ => false,
         }
     }
 
@@ -51,7 +70,7 @@ impl Schema {
                     self.forget_emptiness_at(shape.values, value);
                 }
             }
-            (Shape::Scalar(Scalar::Bytes), value @ Value::Null) => *value = Value::String(String::new()),
+            (Shape::Scalar(Scalar::Bytes), value @ Value::Null) => *value = "".into(),
             _ => {}
         }
     }
@@ -81,21 +100,36 @@ impl Schema {
         }
     }
 
-    fn normalize_struct(&self, shape: &Struct, map: &mut serde_json::Map<String, Value>) {
+    fn normalize_struct(&self, shape: &Struct, map: &mut crate::apiserver::json::Map) {
         map.retain(|name, value| {
             let Some(field) = shape.field(name) else { return true };
-            if value.is_null() {
-                return false;
-            }
-            self.normalize_at(field.ty, value);
-            field.pointer || !self.is_left_out(field, value)
+            self.normalize_field(field, value)
         });
         for field in shape.fields.iter() {
-            if self.shown_when_absent(field) && !map.contains_key(&*field.name) {
-                let zero = if field.pointer { Value::Null } else { self.zero(field.ty) };
-                map.insert(field.name.to_string(), zero);
+            if self.shown_when_absent(field) && !map.contains_key(&field.name) {
+                map.insert(field.name.clone(), self.absent(field));
             }
         }
+    }
+
+    /// Normalizes the value of a field; says whether it is shown.
+    fn normalize_field(&self, field: &Field, value: &mut Value) -> bool {
+        if value.is_null() {
+            return false;
+        }
+        self.normalize_at(field.ty, value);
+        field.pointer || !self.is_left_out(field, value)
+    }
+
+    /// A field's value as it is shown, if it is shown.
+    pub(super) fn normalized_field(&self, field: &Field, mut value: Value) -> Option<Value> {
+        let shown = self.normalize_field(field, &mut value).then_some(value);
+        shown.or_else(|| self.shown_when_absent(field).then(|| self.absent(field)))
+    }
+
+    /// What Go shows of a field about which nothing was said.
+    fn absent(&self, field: &Field) -> Value {
+        if field.pointer { Value::Null } else { self.zero(field.ty) }
     }
 
     /// Whether a field that is not a pointer is left out because of its value.
@@ -110,7 +144,7 @@ impl Schema {
                     n.as_f64() == Some(0.0) && !matches!(self.shape(field.ty), Shape::Scalar(Scalar::IntOrString))
                 }
                 // An empty list of owners asks for a fresh start, which is not the same as saying nothing.
-                Value::Array(items) => items.is_empty() && &*field.name != "managedFields",
+                Value::Array(items) => items.is_empty() && field.name != "managedFields",
                 Value::Object(map) => map.is_empty() && matches!(self.shape(field.ty), Shape::Map(_)),
                 Value::Null => true,
             },
@@ -143,16 +177,16 @@ impl Schema {
     pub(super) fn zero(&self, ty: TypeRef) -> Value {
         match self.shape(ty) {
             Shape::Struct(shape) => {
-                let mut map = serde_json::Map::new();
+                let mut map = crate::apiserver::json::Map::new();
                 self.normalize_struct(shape, &mut map);
                 Value::Object(map)
             }
             Shape::Scalar(scalar) => match scalar {
-                Scalar::String => Value::String(String::new()),
+                Scalar::String => "".into(),
                 Scalar::Bool => Value::Bool(false),
                 Scalar::Int { .. } | Scalar::Float | Scalar::IntOrString => Value::from(0),
-                Scalar::Quantity => Value::String("0".to_owned()),
-                Scalar::Duration => Value::String("0s".to_owned()),
+                Scalar::Quantity => "0".into(),
+                Scalar::Duration => "0s".into(),
                 Scalar::Time | Scalar::MicroTime | Scalar::Bytes | Scalar::Untyped => Value::Null,
             },
             Shape::Any | Shape::List(_) | Shape::Map(_) => Value::Null,

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
-use serde_json::Value;
-
 use super::tables::{PACKAGES, Package};
 use super::{Emit, Field, List, ListTopology, Map, PatchStrategy, Scalar, Schema, Shape, Struct, Type, TypeRef};
+use crate::apiserver::json::Value;
 
 /// The schema of a built-in type by its OpenAPI name, e.g. `io.k8s.api.core.v1.Pod`.
 pub fn builtin(name: &str) -> Option<Arc<Schema>> {
@@ -182,7 +181,7 @@ impl Builder {
         let ty = self.resolve(package, ty.trim_start_matches('*'), &marks);
         let emit = marks.emit.unwrap_or(Emit::OmitEmpty);
         let key_default = match marks.key_default {
-            Some(text) => Some(Value::String(text)),
+            Some(text) => Some(text.into()),
             // A required scalar has its zero value as default in the published schema.
             None if emit == Emit::Always && !pointer => zero(&self.types[ty.0 as usize].shape),
             None => None,
@@ -233,7 +232,7 @@ fn leaf(text: &str) -> Option<(&str, Shape)> {
 
 fn zero(shape: &Shape) -> Option<Value> {
     match shape {
-        Shape::Scalar(Scalar::String) => Some(Value::String(String::new())),
+        Shape::Scalar(Scalar::String) => Some("".into()),
         Shape::Scalar(Scalar::Int { .. }) => Some(Value::from(0)),
         Shape::Scalar(Scalar::Bool) => Some(Value::Bool(false)),
         _ => None,

@@ -2,10 +2,9 @@
 
 use std::sync::OnceLock;
 
-use serde_json::Value;
-
 use super::registry::builtin;
 use super::{Field, Fields, List, ListTopology, Map, Scalar, Schema, Shape, Struct, Type, TypeRef};
+use crate::apiserver::json::Value;
 
 /// The schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +24,7 @@ impl Schema {
     /// `x-kubernetes-preserve-unknown-fields` at the root, anything is accepted. Metadata is always `ObjectMeta`.
     pub fn from_structural(name: &str, schema: Option<&Value>, preserve: bool) -> Result<Self, StructuralError> {
         let mut builder = Builder { types: Vec::new() };
-        let none = Value::Object(serde_json::Map::new());
+        let none = Value::Object(crate::apiserver::json::Map::new());
         builder.read(schema.unwrap_or(&none), "", 0)?;
         builder.add_type_meta(preserve || schema.is_none());
         Ok(Self { name: name.to_owned(), types: builder.types, structural: true, empty: OnceLock::new() })
@@ -118,7 +117,7 @@ impl Builder {
     }
 
     fn array(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {
-        let none = Value::Object(serde_json::Map::new());
+        let none = Value::Object(crate::apiserver::json::Map::new());
         let items = self.read(schema.get("items").unwrap_or(&none), &format!("{path}[*]"), depth + 1)?;
         let topology = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
             Some("set") => ListTopology::Set,

@@ -1,7 +1,7 @@
 use rstest::rstest;
-use serde_json::{Value, json};
 
 use super::*;
+use crate::apiserver::json::{Value, json};
 
 fn pod() -> std::sync::Arc<Schema> {
     builtin("io.k8s.api.core.v1.Pod").unwrap()

@@ -4,9 +4,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
-
 use super::{Decoded, Scalar, Schema, Shape, TypeRef, leaf};
+use crate::apiserver::json::{Map, Value};
 use crate::apiserver::status::go_quote;
 
 impl Schema {
@@ -69,7 +68,7 @@ impl Converter<'_> {
         result
     }
 
-    fn structure(&mut self, shape: &super::Struct, map: &mut Map<String, Value>) -> Result<(), String> {
+    fn structure(&mut self, shape: &super::Struct, map: &mut Map) -> Result<(), String> {
         let mut unknown = Vec::new();
         for (name, value) in map.iter_mut() {
             match (shape.field(name), shape.additional) {
@@ -80,7 +79,7 @@ impl Converter<'_> {
         }
         for name in unknown {
             map.remove(&name);
-            let path = if self.path.is_empty() { name } else { format!("{}.{name}", self.path) };
+            let path = if self.path.is_empty() { name.to_string() } else { format!("{}.{name}", self.path) };
             self.strict.push(format!("unknown field {}", go_quote(&path)));
         }
         Ok(())

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
-use serde_json::{Map, Value};
 
 use super::common::Common;
-use super::content::{Content, Encoding};
+use super::content::{Content, Encoding, Sets};
 use crate::apiserver::encoding::{self, Place};
+use crate::apiserver::json::{Map, Value};
 
 /// The key of an object within its resource: `namespace/name`, or `name` where there is no namespace.
 pub fn key(namespace: &str, name: &str) -> String {
@@ -269,21 +269,29 @@ pub struct Draft {
 impl Draft {
     /// Encodes `object`, whose name, namespace and uid are set. `fields` are what field selectors see.
     pub fn new(object: &Value, fields: Fields) -> Self {
+        Self::with_sets(object, fields, &Sets::default())
+    }
+
+    /// The same; the encodings of sets of fields come from `sets`, where they are there.
+    pub(super) fn with_sets(object: &Value, fields: Fields, sets: &Sets) -> Self {
         let empty = Map::new();
         let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
         let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
         let mut labels: Vec<_> = metadata
             .get("labels")
             .and_then(Value::as_object)
-            .map(|labels| labels.iter().map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect())
+            .map(|labels| {
+                labels.iter().map(|(k, v)| (k.to_string(), v.as_str().unwrap_or_default().to_owned())).collect()
+            })
             .unwrap_or_default();
         labels.sort();
 
         let schema = encoding::schema_for(object);
         let place = schema.as_deref().map(|schema| (schema, schema.root()));
-        let mut writer = Writer { encoding: Encoding::default(), tail_at: 0, owners: (0, 0), status_at: None };
+        let mut writer = Writer { encoding: Encoding::default(), tail_at: 0, owners: (0, 0), status_at: None, sets };
         writer.object(place, object);
-        let Writer { encoding, tail_at, owners, status_at } = writer;
+        let Writer { encoding, tail_at, owners, status_at, .. } = writer;
+        let status_at = status_at.map(|at| encoding.own_place(at));
         Self {
             key: key(text("namespace"), text("name")),
             uid: text("uid").to_owned(),
@@ -304,8 +312,8 @@ impl Draft {
     }
 
     /// Takes the encoded content out: for [`Draft::assemble`].
-    pub(super) fn share(&mut self, known: &mut Common<[u8]>) -> Content {
-        std::mem::take(&mut self.encoding).share(known)
+    pub(super) fn share(&mut self, known: &Mutex<Common<[u8]>>, sets: &Sets) -> Content {
+        std::mem::take(&mut self.encoding).share(known, sets)
     }
 
     /// The object with `content`, without a resourceVersion. Words are those of `old`, others come from `find`.
@@ -325,7 +333,7 @@ impl Draft {
             uid: same(self.uid, |old| &old.uid),
             labels: self.labels.into_iter().map(|(k, v)| (word(k), word(v))).collect(),
             fields: self.fields.into_iter().map(|(name, value)| (name, word(value))).collect(),
-            status: self.status_at.and_then(|at| NonZeroU32::new(content.own_place(at))),
+            status: self.status_at.and_then(|at| NonZeroU32::new(at as u32)),
             content,
             tail: self.tail_at as u32,
             owners: self.owners,
@@ -336,20 +344,21 @@ impl Draft {
 
     /// Bytes of the encoded object, about.
     pub fn size(&self) -> usize {
-        self.encoding.head.len() + self.encoding.rest.len()
+        self.encoding.len()
     }
 }
 
 /// Encodes an object and notes where its parts are.
-struct Writer {
+struct Writer<'s> {
     encoding: Encoding,
     tail_at: usize,
     owners: (u32, u32),
     /// Where the status begins, if that is the last field so far and all before it is written.
     status_at: Option<usize>,
+    sets: &'s Sets,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn object(&mut self, place: Place<'_>, object: &Value) {
         let empty = Map::new();
         let map = object.as_object().unwrap_or(&empty);
@@ -363,7 +372,7 @@ impl Writer {
                 }
                 ("spec", Value::Object(spec)) => self.encoding.shared_member(place, name, spec),
                 _ => {
-                    let from = self.encoding.head.len() + self.encoding.member(place, name, value);
+                    let from = self.encoding.member(place, name, value);
                     self.status_at = (name == "status" && !self.encoding.head.is_empty()).then_some(from);
                 }
             }
@@ -373,10 +382,10 @@ impl Writer {
     }
 
     /// Encodes the metadata; the resourceVersion's digits are left out, and what stands before them is the head.
-    fn metadata(&mut self, place: Place<'_>, metadata: &Map<String, Value>) {
+    fn metadata(&mut self, place: Place<'_>, metadata: &Map) {
         let mut metadata = Cow::Borrowed(metadata);
         if !metadata.contains_key("resourceVersion") {
-            metadata.to_mut().insert("resourceVersion".to_owned(), Value::Null);
+            metadata.to_mut().insert("resourceVersion", Value::Null);
         }
         let encoding = &mut self.encoding;
         encoding.rest.extend_from_slice(b"\"metadata\":{");
@@ -389,7 +398,7 @@ impl Writer {
                 }
                 // Parts are shared behind the digits only: those of a custom resource, in order of their names, are not.
                 ("managedFields", Value::Array(entries)) if !encoding.head.is_empty() => {
-                    encoding.managed_fields(place, name, entries);
+                    encoding.managed_fields(place, name, entries, self.sets);
                 }
                 _ => {
                     let from = encoding.head.len() + encoding.member(place, name, value);

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use rstest::rstest;
-use serde_json::{Value, json};
 
 use super::*;
+use crate::apiserver::json::{Value, json};
 
 fn pods() -> ResourceId {
     ResourceId::new("", "pods")

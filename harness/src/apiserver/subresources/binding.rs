@@ -1,8 +1,7 @@
 //! `pods/binding` and `bindings`: assigns a pod to a node.
 
-use serde_json::Value;
-
 use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::{Lookup, conditions, meta, selector, topology_labels};
 use crate::apiserver::status::{GroupResource, Status};
 
@@ -72,7 +71,7 @@ pub fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), Status> 
     }
     let target = binding.get("target").map_or("", |t| meta::text(t, "name"));
     if let Some(spec) = meta::object_at(pod, "spec") {
-        spec.insert("nodeName".to_owned(), target.into());
+        spec.insert("nodeName", target.into());
     }
     for field in ["annotations", "labels"] {
         merge(pod, binding, field);
@@ -119,9 +118,8 @@ fn check_preconditions(pod: &Value, binding: &Value, name: &str) -> Result<(), S
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::apiserver::json::json;
 
     const NOW: &str = "2024-01-01T00:00:00Z";
 

@@ -7,9 +7,8 @@
 use std::future::Future;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
-
 use crate::apiserver::field::{Error, ErrorList, Path};
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::kinds::{conditions, meta, selector};
 use crate::apiserver::status::{Details, GroupResource, Status};
 
@@ -343,7 +342,7 @@ fn pinned_version(options: &Value) -> Option<&str> {
 
 fn set_resource_version(options: &mut Value, version: &str) {
     if let Some(preconditions) = meta::object_at(options, "preconditions") {
-        preconditions.insert("resourceVersion".to_owned(), version.into());
+        preconditions.insert("resourceVersion", version.into());
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value, json};
-
 use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::kinds::{NameRule, meta, selector};
 use crate::apiserver::status::Status;
 
@@ -78,12 +77,12 @@ fn build(object: &Value, wanted: i64, observed: i64, selector: &str) -> Value {
     }
     let mut spec = Map::new();
     if wanted != 0 {
-        spec.insert("replicas".to_owned(), wanted.into());
+        spec.insert("replicas", wanted.into());
     }
     let mut status = Map::new();
-    status.insert("replicas".to_owned(), observed.into());
+    status.insert("replicas", observed.into());
     if !selector.is_empty() {
-        status.insert("selector".to_owned(), selector.into());
+        status.insert("selector", selector.into());
     }
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
 }
@@ -113,7 +112,7 @@ pub fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> R
     match paths {
         None => {
             if let Some(spec) = meta::object_at(object, "spec") {
-                spec.insert("replicas".to_owned(), replicas.into());
+                spec.insert("replicas", replicas.into());
             }
         }
         Some(paths) => store(object, &paths.spec_replicas, replicas.into()),
@@ -123,7 +122,7 @@ pub fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> R
         if version.is_empty() {
             own.remove("resourceVersion");
         } else {
-            own.insert("resourceVersion".to_owned(), version.into());
+            own.insert("resourceVersion", version.into());
         }
     }
     Ok(())

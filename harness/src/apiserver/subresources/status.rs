@@ -1,7 +1,6 @@
 //! `/status`: the one way through which a status is written.
 
-use serde_json::Value;
-
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::{self, Context, Kind};
 use crate::apiserver::status::Status;
 

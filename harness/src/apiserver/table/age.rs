@@ -1,7 +1,8 @@
 //! Ages and other durations as kubectl's tables show them. PURE.
 
 use jiff::Timestamp;
-use serde_json::Value;
+
+use crate::apiserver::json::Value;
 
 /// What a missing or zero time looks like in a cell.
 pub const UNKNOWN: &str = "<unknown>";

@@ -1,6 +1,6 @@
 //! Small readers of objects and writers of cells that all printers share. PURE.
 
-use serde_json::Value;
+use crate::apiserver::json::Value;
 
 /// What an empty cell shows.
 pub(super) const NONE: &str = "<none>";
@@ -55,7 +55,7 @@ pub(super) fn condition_is_true(object: &Value, kind: &str) -> bool {
 /// An int-or-string value, `otherwise` when it is absent.
 pub(super) fn int_or_string(object: &Value, pointer: &str, otherwise: &str) -> String {
     match object.pointer(pointer) {
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => text.to_string(),
         Some(Value::Number(number)) => number.to_string(),
         _ => otherwise.to_owned(),
     }
@@ -83,7 +83,7 @@ pub(super) fn selector(object: &Value, pointer: &str) -> String {
     let mut requirements: Vec<(String, String)> = Vec::new();
     if let Some(map) = selector.get("matchLabels").and_then(Value::as_object) {
         for (key, value) in map {
-            requirements.push((key.clone(), format!("{key}={}", value.as_str().unwrap_or_default())));
+            requirements.push((key.to_string(), format!("{key}={}", value.as_str().unwrap_or_default())));
         }
     }
     for expression in items(selector, "/matchExpressions") {

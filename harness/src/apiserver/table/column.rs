@@ -1,9 +1,9 @@
 //! What a column of a table is: its definition and how its cell is read off an object. PURE.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::{age, cell};
+use crate::apiserver::json::{Value, json};
 
 /// Where the description of a column comes from.
 #[derive(Debug, Clone, Copy)]

@@ -1,11 +1,11 @@
 //! The columns of the kinds of the core group, of events and of policies. PURE.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::cell::{NONE, condition_is_true, count, int_or_string, items, labels, number, text, text_or};
 use super::column::{AGE, About, Cell, Column, NAME, containers, images};
 use super::{age, column};
+use crate::apiserver::json::{Value, json};
 
 /// The columns of `namespaces`.
 pub(super) const NAMESPACES: &[Column] =

@@ -1,10 +1,10 @@
 //! The columns of custom resources: `additionalPrinterColumns`, read by simple JSON paths. PURE.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::age;
 use super::column::{self, definition, describe};
+use crate::apiserver::json::{Value, json};
 
 /// The columns that a version of a custom resource declares.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,9 +1,8 @@
 //! The columns of storage drivers, of devices and their claims, and of what binds admission policies. PURE.
 
-use serde_json::{Value, json};
-
 use super::cell::{NONE, UNSET, flag, items, text};
 use super::column::{AGE, About, Cell, Column, NAME};
+use crate::apiserver::json::{Key, Value, json};
 
 const fn about_driver(field: &'static str) -> About {
     About::Field("api.storage.v1.CSIDriverSpec", field)
@@ -109,7 +108,7 @@ fn parameters(binding: &Value) -> String {
 /// A label selector as Go prints it.
 fn go_text(selector: &Value) -> String {
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
-    let label = |(key, value): (&String, &Value)| format!("{key}: {},", value.as_str().unwrap_or_default());
+    let label = |(key, value): (&Key, &Value)| format!("{key}: {},", value.as_str().unwrap_or_default());
     let labels = labels.map(label).collect::<Vec<_>>().concat();
     let requirement = |one: &Value| {
         let values = items(one, "/values").iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");

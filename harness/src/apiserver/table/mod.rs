@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+
+use crate::apiserver::json::{Map, Value, json};
 
 pub mod accept;
 pub mod age;
@@ -159,19 +160,19 @@ impl Printer {
             Self::BuiltIn(columns) => columns.iter().map(|column| column.read(object, render.now)).collect(),
             Self::Custom(columns) => columns.cells(object, render.now),
         };
-        row.insert("cells".to_owned(), Value::Array(cells));
+        row.insert("cells", Value::Array(cells));
         if let Self::BuiltIn(columns) = self
             && std::ptr::eq(columns.as_ptr(), pod::COLUMNS.as_ptr())
             && let Some(conditions) = pod::row_conditions(object)
         {
-            row.insert("conditions".to_owned(), conditions);
+            row.insert("conditions", conditions);
         }
         let shown = match render.include {
             IncludeObject::None => Value::Null,
             IncludeObject::Metadata => partial_metadata(&internal_metadata(object), render.version),
             IncludeObject::Object => object.clone(),
         };
-        row.insert("object".to_owned(), shown);
+        row.insert("object", shown);
         Value::Object(row)
     }
 }
@@ -191,7 +192,7 @@ pub struct Rendering {
 pub fn table_of_object(printer: &Printer, object: &Value, render: &Rendering, headers: bool) -> Value {
     let mut metadata = Map::new();
     if let Some(version) = object.pointer("/metadata/resourceVersion") {
-        metadata.insert("resourceVersion".to_owned(), version.clone());
+        metadata.insert("resourceVersion", version.clone());
     }
     table(printer, Value::Object(metadata), [object], render, headers)
 }

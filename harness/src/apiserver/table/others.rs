@@ -1,10 +1,9 @@
 //! The columns of the remaining built-in kinds: storage, network, access, admission, scheduling. PURE.
 
-use serde_json::{Value, json};
-
 use super::cell::{NONE, UNSET, count, flag, items, text, text_or};
 use super::column::{AGE, About, Cell, Column, NAME};
 use super::core::ingress_addresses;
+use crate::apiserver::json::{Value, json};
 
 /// The columns of `persistentvolumes`.
 pub(super) const PERSISTENT_VOLUMES: &[Column] = &[

@@ -1,11 +1,11 @@
 //! The columns of pods: the summary of many container states in three words. PURE.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::age;
 use super::cell::{NONE, condition_is_true, flag, items, number, text};
 use super::column::{AGE, About, Cell, Column, NAME};
+use crate::apiserver::json::{Value, json};
 
 /// The columns of `pods`.
 pub(super) static COLUMNS: &[Column] = &[

@@ -1,8 +1,7 @@
 //! The columns of resource quotas: what is used of what is allowed, in requests and in limits. PURE.
 
-use serde_json::{Value, json};
-
 use super::column::{AGE, About, Cell, Column, NAME};
+use crate::apiserver::json::{Key, Value, json};
 
 /// The columns of `resourcequotas`.
 pub(super) const RESOURCE_QUOTAS: &[Column] = &[
@@ -26,7 +25,7 @@ pub(super) const RESOURCE_QUOTAS: &[Column] = &[
 fn uses(quota: &Value, limits: bool) -> String {
     let amount = |field: &str, name: &str| quota["status"][field][name].as_str().unwrap_or("0").to_owned();
     let hard = quota["status"]["hard"].as_object();
-    let mut names: Vec<&String> =
+    let mut names: Vec<&Key> =
         hard.into_iter().flatten().map(|(name, _)| name).filter(|name| name.starts_with("limits.") == limits).collect();
     names.sort();
     let shown: Vec<String> =

@@ -1,10 +1,9 @@
 //! The columns of certificate signing requests: who asks whom, and how it stands. PURE.
 
-use serde_json::{Value, json};
-
 use super::age::human_duration;
 use super::cell::{NONE, items, text, text_or};
 use super::column::{AGE, About, Cell, Column, NAME};
+use crate::apiserver::json::{Value, json};
 
 const SPEC: &str = "api.certificates.v1.CertificateSigningRequestSpec";
 

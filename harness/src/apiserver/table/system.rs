@@ -1,9 +1,8 @@
 //! The columns of what a cluster sets up for itself: flow control, addresses of services, admission policies. PURE.
 
-use serde_json::{Value, json};
-
 use super::cell::{NONE, UNSET, items, number, text, text_or};
 use super::column::{AGE, About, Cell, Column, NAME};
+use crate::apiserver::json::{Value, json};
 
 const LEVEL: &str = "api.flowcontrol.v1.LimitedPriorityLevelConfiguration";
 const QUEUING: &str = "api.flowcontrol.v1.QueuingConfiguration";

@@ -1,11 +1,11 @@
 //! The columns of workloads: deployments, sets, jobs. PURE.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::age;
 use super::cell::{NONE, UNSET, condition_is_true, items, labels, number, selector, text};
 use super::column::{AGE, About, Cell, Column, NAME, containers, images};
+use crate::apiserver::json::{Value, json};
 
 const CONTAINERS: &str = "/spec/template/spec/containers";
 

@@ -2,8 +2,7 @@
 //!
 //! Source: `plugin/pkg/auth/authorizer/rbac` of Kubernetes 1.36.
 
-use serde_json::{Value, json};
-
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::meta;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::server::ApiServer;

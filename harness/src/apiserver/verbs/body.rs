@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use serde_json::{Map, Value, json};
 
 use super::media::{Format, format_of};
 use super::options::{WriteOptions, go_type};
@@ -13,6 +12,7 @@ use super::scope::Scope;
 use super::write::Written;
 use super::yaml;
 use crate::apiserver::encoding;
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::request::{Reply, ReplyBody};
 use crate::apiserver::schema::{self, DecodeError, Decoded, FieldValidation, Schema};
@@ -468,8 +468,8 @@ fn set_type_meta(object: &mut Value, kind: &str, api_version: &str) {
         *object = Value::Object(Map::new());
     }
     if let Some(map) = object.as_object_mut() {
-        map.insert("kind".to_owned(), kind.into());
-        map.insert("apiVersion".to_owned(), api_version.into());
+        map.insert("kind", kind.into());
+        map.insert("apiVersion", api_version.into());
     }
 }
 

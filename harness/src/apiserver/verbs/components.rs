@@ -1,11 +1,11 @@
 //! `componentstatuses`: how the other parts of a control plane are, as a kube-apiserver tells that runs alone.
 
 use http::Method;
-use serde_json::{Value, json};
 
 use super::body::Shown;
 use super::options::ListOptions;
 use super::scope::Scope;
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::meta;
 use crate::apiserver::request::Reply;
 use crate::apiserver::status::{GroupResource, Status};

@@ -1,13 +1,12 @@
 //! DELETE of one object or of a collection.
 
-use serde_json::{Value, json};
-
 use super::body::{Shown, type_meta};
 use super::media::{Format, format_of};
 use super::options::{DeleteOptions, ListOptions, VersionMatch};
 use super::scope::Scope;
 use super::yaml;
 use crate::apiserver::crd;
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds;
 use crate::apiserver::lifecycle::{self, Deletion};
 use crate::apiserver::request::Reply;
@@ -157,7 +156,7 @@ impl Scope<'_> {
             if options.dry_run {
                 return Ok(Some(Deleted { object, gone: !waits && !matches!(deletion, Deletion::Graceful(1..)) }));
             }
-            match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
+            match self.server.store().update(&self.resource, current, draft(self.server.store(), &self.kind, object)) {
                 Ok(committed) => {
                     self.record(EventType::Modified, &committed);
                     object = self.value(&committed.new);
@@ -210,15 +209,15 @@ impl Scope<'_> {
                 object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
             return Ok(waits.then_some(Some(Deleted { object, gone: false })));
         }
-        lifecycle::metadata_mut(&mut object).insert("deletionTimestamp".to_owned(), lifecycle::rfc3339(now).into());
+        lifecycle::metadata_mut(&mut object).insert("deletionTimestamp", lifecycle::rfc3339(now).into());
         if let Some(status) = kinds::meta::object_at(&mut object, "status") {
-            status.insert("phase".to_owned(), "Terminating".into());
+            status.insert("phase", "Terminating".into());
         }
         lifecycle::set_gc_finalizers(&self.kind, &mut object, options);
         if options.dry_run {
             return Ok(Some(Some(Deleted { object, gone: false })));
         }
-        match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
+        match self.server.store().update(&self.resource, current, draft(self.server.store(), &self.kind, object)) {
             Ok(committed) => {
                 self.record(EventType::Modified, &committed);
                 Ok(Some(Some(Deleted { object: self.value(&committed.new), gone: false })))
@@ -244,7 +243,7 @@ impl Scope<'_> {
         }
         self.namespace_preconditions(current, options)?;
         let moment = lifecycle::rfc3339(now);
-        lifecycle::metadata_mut(&mut object).insert("deletionTimestamp".to_owned(), moment.as_str().into());
+        lifecycle::metadata_mut(&mut object).insert("deletionTimestamp", moment.as_str().into());
         if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
             conditions.retain(|condition| condition["type"] != "Terminating");
             conditions.push(json!({
@@ -259,7 +258,7 @@ impl Scope<'_> {
         if options.dry_run {
             return Ok(Some(Some(Deleted { object, gone: false })));
         }
-        match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
+        match self.server.store().update(&self.resource, current, draft(self.server.store(), &self.kind, object)) {
             Ok(committed) => {
                 self.record(EventType::Modified, &committed);
                 Ok(Some(Some(Deleted { object: self.value(&committed.new), gone: false })))

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
-use serde_json::{Value, json};
 
 use super::body::{BODY_MAX, Shown};
 use super::impersonation;
@@ -20,10 +19,10 @@ use crate::apiserver::crd;
 use crate::apiserver::discovery;
 use crate::apiserver::encoding;
 use crate::apiserver::faults::{Verdict, carry_out};
+use crate::apiserver::json::json;
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::kinds::Registry;
 use crate::apiserver::kinds::names;
-use crate::apiserver::lifecycle;
 use crate::apiserver::openapi;
 use crate::apiserver::protobuf;
 use crate::apiserver::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
@@ -470,7 +469,7 @@ impl Scope<'_> {
     /// The name in the body, if one can be read.
     fn decode_name(&self) -> String {
         let body = decode_body(self.request);
-        body.map_or_else(String::new, |body| lifecycle::metadata_text(&body, "name").to_owned())
+        body.map_or_else(String::new, |body| body["metadata"]["name"].as_str().unwrap_or_default().to_owned())
     }
 
     fn object(&self) -> Result<Reply, Status> {
@@ -583,7 +582,7 @@ pub(crate) fn describe(request: &ApiRequest, target: &Target, recorded: bool) ->
     }
 }
 
-fn decode_body(request: &ApiRequest) -> Option<Value> {
+fn decode_body(request: &ApiRequest) -> Option<serde_json::Value> {
     if request.body.is_empty() || request.body.len() > BODY_MAX {
         return None;
     }
@@ -620,10 +619,10 @@ pub(crate) fn describe_reply(at: Duration, reply: &Reply, fault: Option<String>,
     told.lost = lost;
     if let ReplyBody::Full(bytes) = &reply.body
         && bytes.len() <= LONGEST
-        && let Ok(value) = serde_json::from_slice::<Value>(bytes)
+        && let Ok(value) = serde_json::from_slice::<serde_json::Value>(bytes)
     {
-        let text = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
-        if value.get("kind").is_some_and(|kind| kind == "Status") {
+        let text = |field: &str| value[field].as_str().map(str::to_owned);
+        if value["kind"] == "Status" {
             told.reason = text("reason");
             told.message = text("message");
         }

@@ -8,11 +8,11 @@ use std::borrow::Cow;
 
 use http::HeaderValue;
 use http::header::HeaderName;
-use serde_json::{Map, Value, json};
 
 use super::authorization::{self, MASTERS};
 use crate::apiserver::crd;
 use crate::apiserver::identity;
+use crate::apiserver::json::{Key, Map, Value, json};
 use crate::apiserver::kinds::names;
 use crate::apiserver::request::{ApiRequest, Query, Reply, ResourcePath, Target};
 use crate::apiserver::selectors::FieldSelector;
@@ -53,7 +53,7 @@ pub(super) struct User {
     pub(super) name: String,
     pub(super) groups: Vec<String>,
     pub(super) uid: String,
-    pub(super) extra: Map<String, Value>,
+    pub(super) extra: Map,
 }
 
 impl User {
@@ -138,13 +138,13 @@ fn completed(name: &str, mut groups: Vec<String>) -> Vec<String> {
 }
 
 /// Upstream prints the user as Go does.
-fn nameless(groups: &[String], uid: &str, extra: &Map<String, Value>) -> Status {
+fn nameless(groups: &[String], uid: &str, extra: &Map) -> Status {
     let list = |texts: &[String]| texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ");
     let groups = if groups.is_empty() { "[]string(nil)".to_owned() } else { format!("[]string{{{}}}", list(groups)) };
     let extra = if extra.is_empty() {
         "map[string][]string(nil)".to_owned()
     } else {
-        let one = |(key, values): (&String, &Value)| {
+        let one = |(key, values): (&Key, &Value)| {
             let values = values.as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(Value::as_str);
             format!("{key:?}:[]string{{{}}}", list(&values.map(str::to_owned).collect::<Vec<_>>()))
         };

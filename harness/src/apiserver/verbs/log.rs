@@ -2,9 +2,9 @@
 
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
-use serde_json::Value;
 
 use super::scope::Scope;
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::{ErrorList, NOWHERE, Path, meta};
 use crate::apiserver::request::{Query, Reply};
 use crate::apiserver::status::Status;

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::options::go_type;
 use super::scope::Scope;
 use super::yaml;
+use crate::apiserver::json::Value;
 use crate::apiserver::managedfields::{self, Write};
 use crate::apiserver::patch::{self, apply::Apply};
 use crate::apiserver::schema::{self, Schema};
@@ -50,7 +49,8 @@ impl Scope<'_> {
             return new;
         }
         let api_version = self.kind.api_version();
-        managedfields::update(&schema, old, &mut new, &self.ownership(manager, &api_version));
+        let write = self.ownership(manager, &api_version);
+        managedfields::update(&schema, old, &mut new, &write, self.server.outcomes());
         new
     }
 

@@ -1,7 +1,6 @@
 //! The parameters of requests, read and checked as upstream does.
 
-use serde_json::Value;
-
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::kinds::field::{BadValue, Error, ErrorList, Path};
 use crate::apiserver::request::Query;
@@ -177,7 +176,7 @@ fn is_print(c: char) -> bool {
 
 fn check_dry_run(values: &[&str], errors: &mut ErrorList) {
     if values.iter().any(|value| *value != "All") {
-        let list = BadValue::from(serde_json::json!(values));
+        let list = BadValue::from(json!(values));
         errors.push(Error::not_supported(&Path::new("dryRun"), list, &["All"]));
     }
 }
@@ -256,7 +255,7 @@ impl DeleteOptions {
         let field = |name: &str| body.get(name).filter(|value| !value.is_null());
         let text = |parent: &Value, name: &str, path: &str, wanted: &str| match parent.get(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(Value::String(text)) => Ok(Some(text.to_string())),
             Some(other) => Err(wrong(path, other, wanted)),
         };
         let mut options = Self::default();
@@ -321,9 +320,9 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     #[rstest]
     #[case("kubectl/v1.36.0 (linux/amd64)", "kubectl")]

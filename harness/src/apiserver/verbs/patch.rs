@@ -1,12 +1,12 @@
 //! PATCH: the patch makes the new object, the guaranteed update does the rest.
 
 use http::header::CONTENT_TYPE;
-use serde_json::Value;
 
 use super::body::unfit_metadata;
 use super::options::WriteOptions;
 use super::scope::Scope;
 use super::write::{Part, UpdateRules, Written};
+use crate::apiserver::json::{Map, Value};
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::lifecycle;
 use crate::apiserver::patch::{self, PatchType};
@@ -50,7 +50,7 @@ impl Scope<'_> {
         self.refuse_foreign_custom(&value)?;
         if is_untyped(&value) {
             // Upstream then reads a type whose fields have no names in JSON: it knows none of those that are there.
-            for field in value.as_object().into_iter().flat_map(serde_json::Map::keys) {
+            for field in value.as_object().into_iter().flat_map(Map::keys) {
                 self.warn(format!("unknown field \"{field}\""));
             }
             lifecycle::check_name(&Value::Null, &self.path.name)?;

@@ -3,9 +3,8 @@
 //!
 //! Source: `pkg/registry/core/{pod,node,service}` of Kubernetes 1.36.
 
-use serde_json::Value;
-
 use super::scope::Scope;
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::meta;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::request::Reply;

@@ -1,9 +1,8 @@
 //! The resource quotas of a namespace: asked before a write, charged with it.
 
-use serde_json::Value;
-
 use super::scope::Scope;
 use super::write::{Part, UpdateRules};
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::{meta, quota};
 use crate::apiserver::lifecycle;
 use crate::apiserver::status::Status;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
 
 use super::body::{STREAM_TYPES, Shown};
 use super::options::{ListOptions, VersionMatch};
 use super::scope::Scope;
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::kinds::{Path, field};
 use crate::apiserver::lifecycle::parse_version;
 use crate::apiserver::request::{Reply, ReplyBody};
@@ -71,11 +71,11 @@ impl Scope<'_> {
         let found = self.server.store().page(&self.resource, range, revision, limit.unwrap_or(usize::MAX), select);
         let found = found.map_err(|_| self.expired(options, &page))?;
         let mut metadata = Map::new();
-        metadata.insert("resourceVersion".to_owned(), found.revision.to_string().into());
+        metadata.insert("resourceVersion", found.revision.to_string().into());
         if let Some(last) = found.objects.last().filter(|_| found.left > 0) {
-            metadata.insert("continue".to_owned(), self.continue_token(last.key(), found.revision).into());
+            metadata.insert("continue", self.continue_token(last.key(), found.revision).into());
             if everything {
-                metadata.insert("remainingItemCount".to_owned(), found.left.into());
+                metadata.insert("remainingItemCount", found.left.into());
             }
         }
         Ok(Listed { items: found.objects, metadata: Value::Object(metadata) })

@@ -2,10 +2,10 @@
 //! another status at its end. Comparing the rest with what is stored is cheaper than decoding it.
 
 use http::header::CONTENT_TYPE;
-use serde_json::Value;
 
 use super::media::{Format, format_of};
 use super::scope::Scope;
+use crate::apiserver::json::Value;
 
 impl Scope<'_> {
     /// What [`Scope::decode`] makes of the body of a write to `/status`, if that is the object as it is now but for its
@@ -22,16 +22,19 @@ impl Scope<'_> {
         let status = stored.status_in(body).filter(|status| status.starts_with(b"{"))?;
         let known = self.server.recent().find(&stored)?;
         let schema = self.schema();
-        let status = schema.decode_field("status", status)?;
         let mut object = (*known).clone();
-        object.as_object_mut()?.insert("status".to_owned(), status);
-        schema.normalize(&mut object);
+        if !schema.decode_field("status", status, object.as_object_mut()?) {
+            return None;
+        }
+        self.kind.strategy.default_status(&mut object);
         debug_assert_eq!(
-            schema.decode(body).map(|decoded| (decoded.value, decoded.strict.len())),
+            schema.decode(body).map(|mut decoded| {
+                self.kind.strategy.default(&mut decoded.value);
+                (decoded.value, decoded.strict.len())
+            }),
             Ok((object.clone(), 0)),
             "what is stored means the same when it is sent"
         );
-        self.kind.strategy.default(&mut object);
         Some(object)
     }
 }
@@ -41,10 +44,10 @@ mod tests {
     use http::{HeaderValue, Method};
     use proptest::prelude::*;
     use proptest::sample::select;
-    use serde_json::json;
 
     use super::*;
     use crate::apiserver::identity::User;
+    use crate::apiserver::json::json;
     use crate::apiserver::request::{ApiRequest, ReplyBody, Target};
     use crate::apiserver::verbs::scope::Caller;
     use crate::apiserver::{ApiServer, ApiServerConfig};

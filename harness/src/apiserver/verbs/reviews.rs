@@ -3,8 +3,6 @@
 //! The administrator may do everything. Questions about others, and of others (service accounts; `kubectl auth can-i --as`), are
 //! answered by the roles and bindings that are stored.
 
-use serde_json::{Value, json};
-
 use super::authorization;
 use super::body::Shown;
 use super::impersonation::{self, User};
@@ -12,6 +10,7 @@ use super::options::WriteOptions;
 use super::scope::Scope;
 use crate::apiserver::encoding;
 use crate::apiserver::identity::ISSUER;
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::field::BadValue;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{ErrorList, Path, meta};

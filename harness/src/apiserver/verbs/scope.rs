@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value;
-
 use super::options::manager_or_user_agent;
 use crate::apiserver::identity::User;
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::{self, Kind};
 use crate::apiserver::request::{ApiRequest, Query, ResourcePath};
 use crate::apiserver::server::{ApiServer, Record, storage_id};
@@ -136,8 +135,8 @@ pub(crate) fn record(
         namespace: Some(new.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
         name: new.name().to_owned(),
         resource_version: new.revision(),
-        old: committed.old.as_ref().map(|old| Arc::new(old.value())),
-        new: (event_type != EventType::Deleted).then(|| Arc::new(new.value())),
+        old: committed.old.as_ref().map(|old| Arc::new(old.value().into())),
+        new: (event_type != EventType::Deleted).then(|| Arc::new(new.value().into())),
     };
     server.transcript().change(server.clock().elapsed(), caller.actor.clone(), change);
 }

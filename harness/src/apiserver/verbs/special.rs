@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
-use serde_json::{Value, json};
 
 use super::body::{Shown, encode};
 use super::options::{DeleteOptions, WriteOptions};
 use super::scope::Scope;
 use super::write::{Part, UpdateRules, Written};
 use crate::apiserver::identity::{Claims, ISSUER};
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{ErrorList, Path, meta};
 use crate::apiserver::lifecycle;
@@ -155,7 +155,7 @@ impl Scope<'_> {
             // A Scale without a version scales whatever there is, also where updates must name one.
             if lifecycle::metadata_text(&new, "resourceVersion").is_empty() {
                 let version = lifecycle::metadata_text(old, "resourceVersion").to_owned();
-                lifecycle::metadata_mut(&mut new).insert("resourceVersion".to_owned(), version.into());
+                lifecycle::metadata_mut(&mut new).insert("resourceVersion", version.into());
             }
             if self.replicas_are_owned(old) {
                 if self.is_scaled_to_nothing(old, &wanted) {
@@ -397,7 +397,7 @@ impl Scope<'_> {
             let manager = self.manager(&options.field_manager);
             let api_version = "authentication.k8s.io/v1";
             let write = Write { manager: &manager, api_version, subresource: "token", reset: &[], now };
-            managedfields::update(&schema, None, &mut body, &write);
+            managedfields::update(&schema, None, &mut body, &write, self.server.outcomes());
         }
         if meta::is_empty(body["spec"].get("audiences")) {
             body["spec"]["audiences"] = json!([ISSUER]);
@@ -414,10 +414,10 @@ impl Scope<'_> {
         });
         body["status"] = json!({"token": token, "expirationTimestamp": lifecycle::rfc3339(end)});
         let metadata = lifecycle::metadata_mut(&mut body);
-        metadata.insert("name".to_owned(), self.path.name.as_str().into());
-        metadata.insert("namespace".to_owned(), self.path.namespace.as_str().into());
-        metadata.insert("uid".to_owned(), self.server.ids().uid().into());
-        metadata.insert("creationTimestamp".to_owned(), lifecycle::rfc3339(now).into());
+        metadata.insert("name", self.path.name.as_str().into());
+        metadata.insert("namespace", self.path.namespace.as_str().into());
+        metadata.insert("uid", self.server.ids().uid().into());
+        metadata.insert("creationTimestamp", lifecycle::rfc3339(now).into());
         self.show(201, Shown::Value(&body), negotiated)
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::Value;
 
 use super::options::WriteOptions;
 use super::scope::Scope;
 use crate::apiserver::encoding;
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::{self, ErrorList, meta};
 use crate::apiserver::lifecycle;
 use crate::apiserver::managedfields;
@@ -99,7 +99,7 @@ impl Scope<'_> {
         let prefix = lifecycle::metadata_text(object, "generateName").to_owned();
         if lifecycle::metadata_text(object, "name").is_empty() && !prefix.is_empty() {
             let name = self.server.ids().name(&prefix);
-            lifecycle::metadata_mut(object).insert("name".to_owned(), name.into());
+            lifecycle::metadata_mut(object).insert("name", name.into());
         }
         self.kind.strategy.prepare_for_create(object, &context);
         self.refuse_invalid(object, &kinds::validate_create(&self.kind, object))?;
@@ -129,7 +129,7 @@ impl Scope<'_> {
         let (draft, object) = self.draft(object)?;
         match self.server.store().create(&self.resource, draft) {
             Ok(committed) => {
-                self.server.recent().put(object, &committed.new);
+                self.server.recent().put(object, &committed.new, None);
                 self.record(EventType::Added, &committed);
                 Ok(Written::Stored { stored: committed.new, created: true })
             }
@@ -141,7 +141,7 @@ impl Scope<'_> {
     /// The object made ready to be stored, and as it is stored, unless it is too large for that.
     fn draft(&self, mut object: Value) -> Result<(Draft, Value), Status> {
         self.forget_emptiness(&mut object);
-        let (draft, object) = draft_of(&self.kind, object);
+        let (draft, object) = draft_of(self.server.store(), &self.kind, object);
         if draft.size() > OBJECT_MAX {
             return Err(Status::raw_error("etcdserver: request is too large"));
         }
@@ -242,7 +242,7 @@ impl Scope<'_> {
             let (draft, new) = self.draft(new)?;
             match self.server.store().update(&self.resource, &current, draft) {
                 Ok(committed) => {
-                    self.server.recent().put(new, &committed.new);
+                    self.server.recent().put(new, &committed.new, Some(current.revision()));
                     self.record(EventType::Modified, &committed);
                     return Ok(Written::Stored { stored: committed.new, created: false });
                 }
@@ -311,7 +311,7 @@ impl Scope<'_> {
     fn check_version(&self, new: &mut Value, revision: u64, unconditional: bool) -> Result<(), Status> {
         match lifecycle::resource_version(new)? {
             0 if unconditional => {
-                lifecycle::metadata_mut(new).insert("resourceVersion".to_owned(), revision.to_string().into());
+                lifecycle::metadata_mut(new).insert("resourceVersion", revision.to_string().into());
                 Ok(())
             }
             0 => {

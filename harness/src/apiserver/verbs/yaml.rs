@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
+
+use crate::apiserver::json::{Key, Map, Value};
 
 pub(crate) use read::{complaints, to_json};
 
@@ -49,8 +50,8 @@ impl Writer {
     }
 
     /// `started`: the first key goes on behind what is on the line already.
-    fn mapping(&mut self, map: &serde_json::Map<String, Value>, depth: usize, started: bool) {
-        let mut keys: Vec<&String> = map.keys().collect();
+    fn mapping(&mut self, map: &Map, depth: usize, started: bool) {
+        let mut keys: Vec<&Key> = map.keys().collect();
         keys.sort_by(|a, b| natural(a, b));
         for (i, key) in keys.into_iter().enumerate() {
             if i > 0 || !started {
@@ -235,9 +236,9 @@ fn natural(a: &str, b: &str) -> Ordering {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     #[rstest]
     #[case::plain(json!("img:1"), "img:1")]

@@ -7,9 +7,9 @@ use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use rstest::rstest;
-use serde_json::{Value, json};
 
 use crate::apiserver::faults::{Matcher, On, Rule, Verdict, WatchEnd};
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig, ReplyBody, ResourceId, Status};
 use crate::time::{Clock, epoch, run_virtual, settle};
 
@@ -26,7 +26,7 @@ fn api(server: &ApiServer) -> Api<ConfigMap> {
 }
 
 fn map(name: &str, value: &str) -> ConfigMap {
-    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"v": value}})).unwrap()
+    serde_json::from_value(serde_json::json!({"metadata": {"name": name}, "data": {"v": value}})).unwrap()
 }
 
 async fn set(server: &ApiServer, name: &str, value: &str) {

@@ -1,8 +1,7 @@
 //! Daemon sets: a pod on every node that takes it.
 
-use serde_json::{Value, json};
-
 use super::{Desk, count, is_active, is_ready};
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kubelet::takes;
 use crate::apiserver::loops::is_deleted;
 use crate::apiserver::store::ResourceId;

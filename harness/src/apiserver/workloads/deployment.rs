@@ -1,8 +1,7 @@
 //! Deployments: a replica set for each template, and a measured change from the old ones to the new one.
 
-use serde_json::{Map, Value, json};
-
 use super::{Desk, count, wanted};
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::lifecycle::rfc3339;
 use crate::apiserver::loops::{MERGE_PATCH, is_deleted};
 
@@ -93,10 +92,10 @@ fn set_annotations(deployment: &Value, revision: i64) -> Value {
     let (surge, _) = limits(deployment);
     let own = deployment["metadata"]["annotations"].as_object().into_iter().flatten();
     let kept = own.filter(|(name, _)| !NOT_COPIED.contains(&name.as_str()));
-    let mut all: Map<String, Value> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
-    all.insert(REVISION.to_owned(), json!(revision.to_string()));
-    all.insert(DESIRED.to_owned(), json!(wanted(deployment).to_string()));
-    all.insert(MOST.to_owned(), json!((wanted(deployment) + surge).to_string()));
+    let mut all: Map = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    all.insert(REVISION, json!(revision.to_string()));
+    all.insert(DESIRED, json!(wanted(deployment).to_string()));
+    all.insert(MOST, json!((wanted(deployment) + surge).to_string()));
     Value::Object(all)
 }
 
@@ -235,7 +234,7 @@ fn status(deployment: &Value, sets: &[Value], now: &str) -> Value {
         ("unavailableReplicas", (wanted.max(replicas) - available).max(0)),
     ];
     status.extend(fields.map(|(name, value)| (name.to_owned(), json!(value))));
-    status.insert("conditions".to_owned(), Value::Array(conditions));
+    status.insert("conditions", Value::Array(conditions));
     Value::Object(status)
 }
 

@@ -1,8 +1,7 @@
 //! Replica sets and replication controllers: so many pods of one template.
 
-use serde_json::{Value, json};
-
 use super::{Desk, count, is_active, is_ready, wanted};
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::loops::is_deleted;
 
 /// Brings the pods of one set, and its status, in line.

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
-
 use super::*;
+use crate::apiserver::json::{Value, json};
 
 fn recorded() -> Value {
     serde_json::from_str(include_str!("recorded.json")).expect("JSON")

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
+use crate::apiserver::json::{Map, Value};
 
 /// Deepest schema that is looked at.
 const MAX_DEPTH: usize = 64;
@@ -133,10 +133,7 @@ fn of_schema(schema: &Value, root: bool, depth: usize) -> Ty {
             if let Some(values) = schema.get("additionalProperties").filter(|one| one.is_object()) {
                 return Ty::Map(Box::new(Ty::Text), Box::new(below(values)));
             }
-            if declared.is_none_or(serde_json::Map::is_empty)
-                && flag("x-kubernetes-preserve-unknown-fields")
-                && !embedded
-            {
+            if declared.is_none_or(Map::is_empty) && flag("x-kubernetes-preserve-unknown-fields") && !embedded {
                 return Ty::Dyn;
             }
             let fields = declared.into_iter().flatten();
@@ -193,8 +190,8 @@ pub(super) fn escape(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apiserver::json::json;
     use rstest::rstest;
-    use serde_json::json;
 
     #[rstest]
     #[case("a", Some("a"))]

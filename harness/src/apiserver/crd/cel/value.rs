@@ -4,9 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, FixedOffset};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::Value;
 
 use super::types::escape;
+use crate::apiserver::json::Value;
 
 /// A value and its schema.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +70,7 @@ impl Serialize for Typed<'_> {
                 for (name, value) in fields {
                     let known = declared.and_then(|declared| declared.get(name));
                     // The keys of maps are data, the names of fields are names.
-                    let key = if extra.is_some() { Some(name.clone()) } else { escape(name) };
+                    let key = if extra.is_some() { Some(name.to_string()) } else { escape(name) };
                     if let Some(key) = key {
                         map.serialize_entry(&key, &self.below(value, known.or(extra)))?;
                     }

@@ -1,7 +1,6 @@
 //! What the admission plugins that are on by default do to pods.
 
-use serde_json::{Value, json};
-
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::{Context, Plugin, meta};
 use crate::apiserver::status::{GroupResource, Status};
 
@@ -67,10 +66,10 @@ pub(super) fn priority(pod: &mut Value, ctx: &Context<'_>) -> Result<(), Status>
         ));
     }
     if !computed.name.is_empty() {
-        spec.insert("priorityClassName".to_owned(), computed.name.into());
+        spec.insert("priorityClassName", computed.name.into());
     }
-    spec.insert("priority".to_owned(), computed.value.into());
-    spec.insert("preemptionPolicy".to_owned(), computed.preemption.into());
+    spec.insert("priority", computed.value.into());
+    spec.insert("preemptionPolicy", computed.preemption.into());
     Ok(())
 }
 

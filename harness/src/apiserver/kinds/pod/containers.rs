@@ -1,9 +1,8 @@
 //! Validation of containers: names, ports, environment, mounts, probes, handlers, resources, security.
 
-use serde_json::Value;
-
 use super::volumes::Volumes;
 use crate::apiserver::field::{BadValue, Error, ErrorList, Path};
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::meta::given;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{meta, names};

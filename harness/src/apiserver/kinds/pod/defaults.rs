@@ -1,12 +1,11 @@
 //! Default values of pods and of the pod templates in workloads.
 
-use serde_json::{Map, Value, json};
-
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::kinds::meta;
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::time;
 
-type Object = Map<String, Value>;
+type Object = Map;
 
 /// Sets a text field that is missing or empty.
 fn text_default(map: &mut Object, field: &str, value: &str) {
@@ -58,7 +57,7 @@ pub(in crate::apiserver::kinds) fn pod(object: &mut Value) {
     pod_level_requests(spec);
     value_default(spec, "enableServiceLinks", true);
     if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|s| s < 0) {
-        spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+        spec.insert("terminationGracePeriodSeconds", 1.into());
     }
     if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
         for field in ["containers", "initContainers"] {
@@ -72,6 +71,11 @@ pub(in crate::apiserver::kinds) fn pod(object: &mut Value) {
             }
         }
     }
+    status(object);
+}
+
+/// Defaults of a pod's status.
+pub(in crate::apiserver::kinds) fn status(object: &mut Value) {
     if let Some(status) = meta::object_at(object, "status") {
         pod_status(status);
     }
@@ -87,7 +91,7 @@ pub(in crate::apiserver::kinds) fn template(template: &mut Value) {
 
 fn pod_spec(spec: &mut Object) {
     if spec.get("containers").is_none() {
-        spec.insert("containers".to_owned(), Value::Null);
+        spec.insert("containers", Value::Null);
     }
     text_default(spec, "dnsPolicy", "ClusterFirst");
     text_default(spec, "restartPolicy", "Always");
@@ -98,8 +102,8 @@ fn pod_spec(spec: &mut Object) {
     if let Some(account) = spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")).cloned()
         && !meta::is_empty(Some(&account))
     {
-        spec.insert("serviceAccountName".to_owned(), account.clone());
-        spec.insert("serviceAccount".to_owned(), account);
+        spec.insert("serviceAccountName", account.clone());
+        spec.insert("serviceAccount", account);
     }
     for field in ["containers", "initContainers", "ephemeralContainers"] {
         for container in each(spec, field) {
@@ -172,7 +176,7 @@ fn divisor(selector: &mut Object) {
     if let Some(text) = selector.get("divisor").map(quantity_text)
         && let Some(quantity) = Quantity::parse(&text)
     {
-        selector.insert("divisor".to_owned(), quantity.to_string().into());
+        selector.insert("divisor", quantity.to_string().into());
     }
 }
 
@@ -231,7 +235,7 @@ fn requests_from_limits(container: &mut Object) {
         return;
     }
     if !resources.get("requests").is_some_and(Value::is_object) {
-        resources.insert("requests".to_owned(), Value::Object(Map::new()));
+        resources.insert("requests", Value::Object(Map::new()));
     }
     let Some(requests) = inner(resources, "requests") else { return };
     for (name, value) in limits {
@@ -257,13 +261,13 @@ fn pod_level_requests(spec: &mut Object) {
             let Some(quantity) = Quantity::parse(&quantity_text(value)) else { continue };
             match sums.iter_mut().find(|(n, _)| n == name) {
                 Some((_, sum)) => *sum = sum.plus(quantity),
-                None => sums.push((name.clone(), quantity)),
+                None => sums.push((name.to_string(), quantity)),
             }
         }
     }
     let Some(resources) = inner(spec, "resources") else { return };
     if !resources.get("requests").is_some_and(Value::is_object) {
-        resources.insert("requests".to_owned(), Value::Object(Map::new()));
+        resources.insert("requests", Value::Object(Map::new()));
     }
     let Some(requests) = inner(resources, "requests") else { return };
     for (name, sum) in sums {
@@ -305,7 +309,7 @@ pub(in crate::apiserver::kinds) fn quantities(map: &mut Object, field: &str) {
 /// A quantity as it was written: JSON numbers are allowed, too.
 pub(in crate::apiserver::kinds) fn quantity_text(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         other => other.to_string(),
     }
 }
@@ -315,7 +319,7 @@ const MODE: i64 = 0o644;
 fn volume_defaults(volume: &mut Object) {
     let has_source = volume.iter().any(|(field, value)| field != "name" && !value.is_null());
     if !has_source {
-        volume.insert("emptyDir".to_owned(), json!({}));
+        volume.insert("emptyDir", json!({}));
     }
     for field in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = inner(volume, field) {
@@ -359,7 +363,7 @@ fn volume_defaults(volume: &mut Object) {
     if let Some(disk) = inner(volume, "emptyDir")
         && let Some(quantity) = disk.get("sizeLimit").map(quantity_text).and_then(|t| Quantity::parse(&t))
     {
-        disk.insert("sizeLimit".to_owned(), quantity.to_string().into());
+        disk.insert("sizeLimit", quantity.to_string().into());
     }
     if let Some(claim) = inner(volume, "ephemeral").and_then(|e| inner(e, "volumeClaimTemplate")) {
         value_default(claim, "metadata", json!({}));
@@ -396,10 +400,10 @@ fn pod_status(status: &mut Object) {
     let first = status.get("podIPs").and_then(|ips| ips.get(0)).and_then(|ip| ip.get("ip")).cloned();
     match (single, first) {
         (Some(single), first) if first.as_ref() != Some(&single) => {
-            status.insert("podIPs".to_owned(), json!([{"ip": single}]));
+            status.insert("podIPs", json!([{"ip": single}]));
         }
         (None, Some(first)) => {
-            status.insert("podIP".to_owned(), first);
+            status.insert("podIP", first);
         }
         _ => {}
     }

@@ -9,10 +9,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde_json::Value;
-
 use super::difflib;
 use crate::apiserver::field::go_json;
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::meta;
 use crate::apiserver::kinds::selector::array;
 
@@ -123,7 +122,7 @@ impl Printer<'_> {
             (_, None) | ("+" | "L", Some(_)) => self.out.push_str("null"),
             ("M", Some(Value::Object(map))) if map.is_empty() => self.out.push_str("null"),
             ("M", Some(Value::Object(map))) => {
-                let entries: Vec<(String, Value)> = map.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+                let entries: Vec<(String, Value)> = map.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
                 self.entries(&entries, depth);
             }
             ("K", Some(selector)) => self.selector(selector, depth),
@@ -175,7 +174,7 @@ impl Printer<'_> {
         if let Some(labels) = labels {
             self.line(depth + 1);
             self.key("\"matchLabels\"");
-            let entries: Vec<(String, Value)> = labels.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+            let entries: Vec<(String, Value)> = labels.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
             self.entries(&entries, depth + 1);
         }
         if !expressions.is_empty() {
@@ -202,9 +201,8 @@ impl Printer<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::apiserver::json::json;
 
     #[test]
     fn a_changed_node_is_shown_in_its_surroundings() {

@@ -1,9 +1,8 @@
 //! Validation of environment variables and their sources.
 
-use serde_json::Value;
-
 use super::defaults::quantity_text;
 use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::meta::given;
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::selector::array;

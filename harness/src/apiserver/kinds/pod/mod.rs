@@ -16,11 +16,10 @@ pub(super) mod validation;
 mod volumes;
 pub(super) mod warnings;
 
-use serde_json::{Map, Value, json};
-
 use super::field::ErrorList;
 use super::selector::array;
 use super::{Context, Strategy, meta, names, time};
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::status::Status;
 
 /// A template as upstream shows it in `Invalid value`.
@@ -42,6 +41,10 @@ pub struct Pod;
 impl Strategy for Pod {
     fn default(&self, object: &mut Value) {
         defaults::pod(object);
+    }
+
+    fn default_status(&self, object: &mut Value) {
+        defaults::status(object);
     }
 
     fn admit_create(&self, object: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
@@ -72,7 +75,7 @@ impl Strategy for Pod {
             }]);
         }
         if let Some(map) = object.as_object_mut() {
-            map.insert("status".to_owned(), status);
+            map.insert("status", status);
         }
     }
 
@@ -152,7 +155,7 @@ impl Strategy for Pod {
     }
 }
 
-fn keep(map: &mut Map<String, Value>, old: &Value, field: &str) {
+fn keep(map: &mut Map, old: &Value, field: &str) {
     match old.get(field) {
         Some(value) => {
             map.insert(field.to_owned(), value.clone());
@@ -164,7 +167,7 @@ fn keep(map: &mut Map<String, Value>, old: &Value, field: &str) {
 }
 
 /// Conditions written without `observedGeneration` keep the old one, per type in order.
-fn keep_observed_generations(status: &mut Map<String, Value>, before: &Value) {
+fn keep_observed_generations(status: &mut Map, before: &Value) {
     let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };
     let before = array(before, "conditions");
     let mut seen: Vec<String> = Vec::new();

@@ -1,8 +1,7 @@
 //! What pods for one operating system cannot say.
 
-use serde_json::Value;
-
 use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::selector::array;
 
 /// Fields of a pod's `securityContext` that mean nothing on Windows, and where upstream reports them.

@@ -1,7 +1,6 @@
 //! Warnings about files of a volume that get into each other's way.
 
-use serde_json::Value;
-
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::meta::{self, given};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::status::go_quote;

@@ -1,7 +1,6 @@
 //! The quality-of-service class of a pod.
 
-use serde_json::Value;
-
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::selector::array;
 
@@ -45,9 +44,9 @@ fn judge(resources: &Value, seen: &mut bool, guaranteed: &mut bool) {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     #[rstest]
     #[case::nothing(json!({}), "BestEffort")]

@@ -1,9 +1,8 @@
 //! Validation of resource requirements.
 
-use serde_json::Value;
-
 use super::defaults::quantity_text;
 use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::node::{is_extended_resource, is_integer_resource};
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::{meta, names};

@@ -1,8 +1,7 @@
 //! Validation of what decides where a pod runs: tolerations, affinities, spreading, gates.
 
-use serde_json::{Value, json};
-
 use crate::apiserver::field::{BadValue, ErrorList, Path};
+use crate::apiserver::json::{Key, Value, json};
 use crate::apiserver::kinds::meta::given;
 use crate::apiserver::kinds::selector::{self, array};
 use crate::apiserver::kinds::{meta, names};
@@ -276,7 +275,7 @@ fn label_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     let keys = array(term, "matchLabelKeys");
     let labels = selector.and_then(|s| s.get("matchLabels")).and_then(Value::as_object);
-    let mut seen: Vec<&str> = labels.into_iter().flat_map(|labels| labels.keys().map(String::as_str)).collect();
+    let mut seen: Vec<&str> = labels.into_iter().flat_map(|labels| labels.keys().map(Key::as_str)).collect();
     for expression in selector.map_or(&[][..], |s| array(s, "matchExpressions")) {
         let key = meta::text(expression, "key");
         // What the keys themselves added is there once.

@@ -1,10 +1,9 @@
 //! `/ephemeralcontainers` and `/resize`: what of a pod may change through them.
 
-use serde_json::{Map, Value};
-
 use super::validation::{METADATA, SPEC, metadata_and_spec, put_back};
 use super::{dump, qos};
 use crate::apiserver::field::{ErrorList, NOWHERE, Path};
+use crate::apiserver::json::{Map, Value};
 use crate::apiserver::kinds::meta::spec_of;
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::selector::array;
@@ -28,7 +27,7 @@ pub(super) fn narrow(subresource: &str, new: &mut Value, old: &Value) {
             keep_the_rest(new, old);
             let Some(spec) = meta::object_at(new, "spec") else { return };
             match wanted.filter(|list| !meta::is_empty(Some(list))) {
-                Some(list) => spec.insert("ephemeralContainers".to_owned(), list),
+                Some(list) => spec.insert("ephemeralContainers", list),
                 None => spec.remove("ephemeralContainers"),
             };
         }
@@ -183,11 +182,11 @@ fn same_containers(now: &Value, before: &Value, errors: &mut ErrorList) -> bool 
     errors.len() == known
 }
 
-fn amounts<'a>(container: &'a Value, kind: &str) -> Option<&'a Map<String, Value>> {
+fn amounts<'a>(container: &'a Value, kind: &str) -> Option<&'a Map> {
     container.get("resources")?.get(kind)?.as_object()
 }
 
-fn removed(now: Option<&Map<String, Value>>, before: Option<&Map<String, Value>>) -> bool {
+fn removed(now: Option<&Map>, before: Option<&Map>) -> bool {
     before.is_some_and(|before| before.keys().any(|name| now.is_none_or(|now| !now.contains_key(name))))
 }
 
@@ -274,9 +273,9 @@ fn requested(spec: &Value, name: &str, unit: i128) -> i128 {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     fn pod(spec: &Value) -> Value {
         json!({"metadata": {"name": "p", "namespace": "n", "labels": {"a": "b"}}, "spec": spec, "status": {}})

@@ -1,10 +1,9 @@
 //! Validation of pods and pod templates, in upstream's order.
 
-use serde_json::{Map, Value, json};
-
 use super::containers::{self, Surroundings};
 use super::{os, resources, scheduling, volumes};
 use crate::apiserver::field::{BadValue, Error, ErrorList, Path};
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::kinds::meta::{given, spec_of};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{NameRule, meta, names};
@@ -501,7 +500,7 @@ fn munge(now: &Value, before: &Value) -> Value {
 }
 
 /// Puts back which nodes a pod wants; which pods it wants near it, or not, stays.
-fn put_back_node_affinity(map: &mut Map<String, Value>, before: &Value) {
+fn put_back_node_affinity(map: &mut Map, before: &Value) {
     let old = given(before, "affinity");
     let wanted = old.and_then(|old| given(old, "nodeAffinity"));
     if map.get("affinity").and_then(|affinity| given(affinity, "nodeAffinity")) == wanted {
@@ -509,7 +508,7 @@ fn put_back_node_affinity(map: &mut Map<String, Value>, before: &Value) {
     }
     let Some(affinity) = map.get_mut("affinity").and_then(Value::as_object_mut) else {
         if let Some(wanted) = wanted {
-            map.insert("affinity".to_owned(), json!({ "nodeAffinity": wanted }));
+            map.insert("affinity", json!({ "nodeAffinity": wanted }));
         }
         return;
     };
@@ -527,7 +526,7 @@ fn put_back_node_affinity(map: &mut Map<String, Value>, before: &Value) {
     }
 }
 
-pub(super) fn put_back(map: &mut Map<String, Value>, before: &Value, field: &str) {
+pub(super) fn put_back(map: &mut Map, before: &Value, field: &str) {
     match before.get(field) {
         Some(value) => {
             map.insert(field.to_owned(), value.clone());

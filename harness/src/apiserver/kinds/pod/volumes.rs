@@ -1,8 +1,7 @@
 //! Validation of volumes.
 
-use serde_json::Value;
-
 use crate::apiserver::field::{ErrorList, Path};
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::meta::given;
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::selector::array;

@@ -1,9 +1,8 @@
 //! Warnings about pods and pod templates that are valid but hardly meant so.
 
-use serde_json::Value;
-
 use super::defaults::quantity_text;
 use crate::apiserver::field::Path;
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::quantity::Quantity;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{meta, names};
@@ -300,9 +299,9 @@ fn clash(port: &Value, other: &Value) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::apiserver::json::json;
 
     #[rstest]
     #[case::fine(json!({"containers": [{"env": [{"name": "a", "value": "b"}]}]}), &[])]

@@ -5,10 +5,9 @@
 
 use std::net::Ipv4Addr;
 
-use serde_json::{Value, json};
-
 use super::{is_headless, kind_of, needs_address, needs_node_port};
 use crate::apiserver::field::{BadValue, Error, ErrorList, Path};
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::meta::spec_of;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{Context, meta};
@@ -34,7 +33,7 @@ pub(super) fn normalize_update(new: &mut Value, old: &Value) {
         spec.remove("clusterIPs");
         spec.remove("clusterIP");
     } else if !now.is_empty() && ((now != before && same_list) || meta::is_empty(spec.get("clusterIPs"))) {
-        spec.insert("clusterIPs".to_owned(), json!([now]));
+        spec.insert("clusterIPs", json!([now]));
     }
 }
 
@@ -101,7 +100,7 @@ pub(super) fn carry_over(new: &mut Value, old: &Value) {
         && meta::is_empty(spec.get("healthCheckNodePort"))
         && let Some(number) = before.get("healthCheckNodePort")
     {
-        spec.insert("healthCheckNodePort".to_owned(), number.clone());
+        spec.insert("healthCheckNodePort", number.clone());
     }
     if with_ports {
         let key = |port: &Value| (port.get("protocol").cloned(), port.get("port").cloned());
@@ -131,8 +130,8 @@ pub(super) fn for_new(service: &mut Value, ctx: &Context<'_>) -> Result<(), Stat
         let address = if given.is_empty() { others.free_address() } else { others.check_address(&given) };
         let address = address.map_err(&invalid)?;
         if let Some(spec) = meta::object_at(service, "spec") {
-            spec.insert("clusterIP".to_owned(), address.as_str().into());
-            spec.insert("clusterIPs".to_owned(), json!([address]));
+            spec.insert("clusterIP", address.as_str().into());
+            spec.insert("clusterIPs", json!([address]));
         }
     }
     if needs_node_port(service) {
@@ -144,7 +143,7 @@ pub(super) fn for_new(service: &mut Value, ctx: &Context<'_>) -> Result<(), Stat
             .find(free)
             .ok_or_else(|| Status::internal("failed to allocate a HealthCheck NodePort : range is full"))?;
         if let Some(spec) = meta::object_at(service, "spec") {
-            spec.insert("healthCheckNodePort".to_owned(), number.into());
+            spec.insert("healthCheckNodePort", number.into());
         }
     }
     Ok(())
@@ -209,11 +208,11 @@ fn families(service: &mut Value) {
     let Some(spec) = meta::object_at(service, "spec") else { return };
     if policy.is_empty() {
         let policy = if both { "RequireDualStack" } else { "SingleStack" };
-        spec.insert("ipFamilyPolicy".to_owned(), policy.into());
+        spec.insert("ipFamilyPolicy", policy.into());
     }
     if meta::is_empty(spec.get("ipFamilies")) {
         let families = if both && policy != "SingleStack" { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
-        spec.insert("ipFamilies".to_owned(), families);
+        spec.insert("ipFamilies", families);
     }
 }
 

@@ -5,12 +5,11 @@ mod validation;
 
 pub(super) use validation::is_cidr;
 
-use serde_json::{Map, Value, json};
-
 use super::field::{ErrorList, Path};
 use super::meta::spec_of;
 use super::selector::array;
 use super::{Context, NameRule, Strategy, meta};
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::status::Status;
 
 /// Rules of services.
@@ -54,7 +53,7 @@ fn is_external(service: &Value) -> bool {
     }
 }
 
-fn text_default(map: &mut Map<String, Value>, field: &str, value: &str) {
+fn text_default(map: &mut Map, field: &str, value: &str) {
     if meta::is_empty(map.get(field)) {
         map.insert(field.to_owned(), value.into());
     }
@@ -107,7 +106,7 @@ impl Strategy for Service {
                 let timeout = spec.get("sessionAffinityConfig").and_then(|c| c.pointer("/clientIP/timeoutSeconds"));
                 if timeout.is_none_or(Value::is_null) {
                     let config = json!({"clientIP": {"timeoutSeconds": 10_800}});
-                    spec.insert("sessionAffinityConfig".to_owned(), config);
+                    spec.insert("sessionAffinityConfig", config);
                 }
             }
             _ => {}
@@ -119,7 +118,7 @@ impl Strategy for Service {
             let target = port.get("targetPort");
             if meta::is_empty(target) || target.and_then(Value::as_i64) == Some(0) {
                 let own = port.get("port").cloned().unwrap_or_else(|| 0.into());
-                port.insert("targetPort".to_owned(), own);
+                port.insert("targetPort", own);
             }
             meta::drop_zero(port, &["nodePort"]);
         }
@@ -136,14 +135,14 @@ impl Strategy for Service {
             text_default(spec, "internalTrafficPolicy", "Cluster");
         }
         if kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts").is_none_or(Value::is_null) {
-            spec.insert("allocateLoadBalancerNodePorts".to_owned(), true.into());
+            spec.insert("allocateLoadBalancerNodePorts", true.into());
         }
         meta::drop_zero(spec, &["healthCheckNodePort"]);
         if kind == "LoadBalancer" {
             let points = object.pointer_mut("/status/loadBalancer/ingress").and_then(Value::as_array_mut);
             for point in points.into_iter().flatten().filter_map(Value::as_object_mut) {
                 if !meta::is_empty(point.get("ip")) && point.get("ipMode").is_none_or(Value::is_null) {
-                    point.insert("ipMode".to_owned(), "VIP".into());
+                    point.insert("ipMode", "VIP".into());
                 }
             }
         }
@@ -151,12 +150,12 @@ impl Strategy for Service {
 
     fn prepare_for_create(&self, object: &mut Value, _ctx: &Context<'_>) {
         if let Some(map) = object.as_object_mut() {
-            map.insert("status".to_owned(), json!({"loadBalancer": {}}));
+            map.insert("status", json!({"loadBalancer": {}}));
         }
         if let Some(spec) = meta::object_at(object, "spec") {
             let address = spec.get("clusterIP").filter(|ip| !meta::is_empty(Some(ip))).cloned();
             if let Some(address) = address.filter(|_| meta::is_empty(spec.get("clusterIPs"))) {
-                spec.insert("clusterIPs".to_owned(), json!([address]));
+                spec.insert("clusterIPs", json!([address]));
             }
         }
     }
@@ -191,7 +190,7 @@ impl Strategy for Service {
         if kind_of(new) != "LoadBalancer"
             && let Some(status) = meta::object_at(new, "status")
         {
-            status.insert("loadBalancer".to_owned(), json!({}));
+            status.insert("loadBalancer", json!({}));
         }
     }
 

@@ -1,9 +1,8 @@
 //! Validation of services, in upstream's order.
 
-use serde_json::Value;
-
 use super::{is_external, is_headless, kind_of, needs_address, needs_health_check};
 use crate::apiserver::field::{BadValue, ErrorList, Path};
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::meta::spec_of;
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{meta, names};

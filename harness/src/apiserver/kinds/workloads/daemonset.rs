@@ -1,8 +1,7 @@
 //! `apps/v1` DaemonSet.
 
-use serde_json::{Value, json};
-
 use super::{METADATA, SPEC, meta, non_negative, number, spec, text_default, value_default};
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::field::{BadValue, ErrorList, Path};
 use crate::apiserver::kinds::{Context, NameRule, Strategy, int_or_percent, selector};
 
@@ -114,7 +113,7 @@ fn template_generation(object: &Value) -> i64 {
 fn set_template_generation(object: &mut Value, generation: i64) {
     let Some(metadata) = object.get_mut("metadata") else { return };
     if let Some(annotations) = meta::object_at(metadata, "annotations") {
-        annotations.insert(GENERATION.to_owned(), generation.to_string().into());
+        annotations.insert(GENERATION, generation.to_string().into());
     }
 }
 

@@ -1,8 +1,7 @@
 //! `apps/v1` Deployment.
 
-use serde_json::{Value, json};
-
 use super::{METADATA, SPEC, meta, non_negative, spec, text_default, value_default};
+use crate::apiserver::json::{Value, json};
 use crate::apiserver::kinds::field::{BadValue, ErrorList, Path};
 use crate::apiserver::kinds::{Context, NameRule, Strategy, int_or_percent, pod};
 

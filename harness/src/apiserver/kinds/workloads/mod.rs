@@ -6,10 +6,9 @@ pub mod replicaset;
 pub mod replicationcontroller;
 pub mod statefulset;
 
-use serde_json::{Map, Value};
-
 use super::field::{BadValue, ErrorList, Path};
 use super::{meta, pod, selector, time};
+use crate::apiserver::json::{Map, Value};
 
 /// `metadata` as a path.
 const METADATA: Path<'static> = Path::new("metadata");
@@ -18,23 +17,23 @@ const METADATA: Path<'static> = Path::new("metadata");
 const SPEC: Path<'static> = Path::new("spec");
 
 /// Sets a field that is missing or null.
-fn value_default(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
+fn value_default(map: &mut Map, field: &str, value: impl Into<Value>) {
     if map.get(field).is_none_or(Value::is_null) {
         map.insert(field.to_owned(), value.into());
     }
 }
 
 /// Sets a text that is missing or empty.
-fn text_default(map: &mut Map<String, Value>, field: &str, value: &str) {
+fn text_default(map: &mut Map, field: &str, value: &str) {
     if meta::is_empty(map.get(field)) {
         map.insert(field.to_owned(), value.into());
     }
 }
 
 /// The template's defaults; a missing template becomes an empty one.
-fn template_default(spec: &mut Map<String, Value>) {
+fn template_default(spec: &mut Map) {
     if spec.get("template").is_none_or(Value::is_null) {
-        spec.insert("template".to_owned(), Value::Object(Map::new()));
+        spec.insert("template", Value::Object(Map::new()));
     }
     if let Some(template) = spec.get_mut("template") {
         pod::defaults::template(template);
@@ -64,7 +63,7 @@ fn status_default(object: &mut Value, shown: &[&str]) {
 /// An empty status and the first generation, for creations.
 fn start(object: &mut Value, shown: &[&str]) {
     if let Some(map) = object.as_object_mut() {
-        map.insert("status".to_owned(), Value::Object(Map::new()));
+        map.insert("status", Value::Object(Map::new()));
     }
     status_default(object, shown);
     meta::set_generation(object, 1);

@@ -1,8 +1,7 @@
 //! `apps/v1` ReplicaSet.
 
-use serde_json::Value;
-
 use super::{METADATA, SPEC, meta, non_negative, spec, value_default};
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::field::{BadValue, ErrorList};
 use crate::apiserver::kinds::{Context, NameRule, Strategy};
 

@@ -1,8 +1,7 @@
 //! Core `v1` `ReplicationController`.
 
-use serde_json::Value;
-
 use super::{METADATA, SPEC, meta, non_negative, spec, value_default};
+use crate::apiserver::json::Value;
 use crate::apiserver::kinds::field::ErrorList;
 use crate::apiserver::kinds::{Context, NameRule, Strategy};
 
@@ -23,12 +22,12 @@ impl Strategy for ReplicationController {
         }
         let Some(labels) = labels.filter(|l| !meta::is_empty(Some(l))) else { return };
         if meta::is_empty(spec.get("selector")) {
-            spec.insert("selector".to_owned(), labels.clone());
+            spec.insert("selector", labels.clone());
         }
         if let Some(metadata) = meta::object_at(object, "metadata")
             && meta::is_empty(metadata.get("labels"))
         {
-            metadata.insert("labels".to_owned(), labels);
+            metadata.insert("labels", labels);
         }
     }
 

@@ -1,8 +1,7 @@
 //! `apps/v1` StatefulSet.
 
-use serde_json::{Map, Value, json};
-
 use super::{METADATA, SPEC, meta, non_negative, spec, text_default, value_default};
+use crate::apiserver::json::{Map, Value, json};
 use crate::apiserver::kinds::field::{BadValue, ErrorList, Path};
 use crate::apiserver::kinds::selector::array;
 use crate::apiserver::kinds::{Context, NameRule, Strategy, claims, int_or_percent, names, pod, selector};
@@ -109,11 +108,11 @@ fn history_warning(object: &Value) -> Option<String> {
     (super::number(spec(object), "revisionHistoryLimit") < 0).then(|| text.to_owned())
 }
 
-fn update_strategy(spec: &mut Map<String, Value>) {
+fn update_strategy(spec: &mut Map) {
     value_default(spec, "updateStrategy", json!({}));
     let Some(strategy) = spec.get_mut("updateStrategy").and_then(Value::as_object_mut) else { return };
     if meta::is_empty(strategy.get("type")) {
-        strategy.insert("type".to_owned(), "RollingUpdate".into());
+        strategy.insert("type", "RollingUpdate".into());
         value_default(strategy, "rollingUpdate", json!({}));
     }
     if strategy.get("type") == Some(&Value::from("RollingUpdate"))
@@ -130,11 +129,11 @@ fn drop_gated(object: &mut Value) {
     }
 }
 
-fn claim_templates(spec: &mut Map<String, Value>) {
+fn claim_templates(spec: &mut Map) {
     let claims = spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten();
     for claim in claims.filter_map(Value::as_object_mut) {
-        claim.insert("kind".to_owned(), "PersistentVolumeClaim".into());
-        claim.insert("apiVersion".to_owned(), "v1".into());
+        claim.insert("kind", "PersistentVolumeClaim".into());
+        claim.insert("apiVersion", "v1".into());
         value_default(claim, "metadata", json!({}));
         value_default(claim, "spec", json!({}));
         if let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) {
@@ -221,7 +220,7 @@ fn validate_template(spec: &Value, errors: &mut ErrorList) {
             .collect();
         let own = spec.get("volumes").and_then(Value::as_array).into_iter().flatten();
         volumes.extend(own.filter(|v| claims.iter().all(|c| meta::name(c) != meta::text(v, "name"))).cloned());
-        spec.insert("volumes".to_owned(), Value::Array(volumes));
+        spec.insert("volumes", Value::Array(volumes));
     }
     pod::validation::template(&template, &path, errors);
     template_metadata(&template, &path, errors);

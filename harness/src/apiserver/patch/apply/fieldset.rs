@@ -1,9 +1,8 @@
 //! The fields that an object sets: what its applier comes to own.
 
-use serde_json::{Map, Value};
-
 use super::super::super::managedfields::{FieldSet, list_key, node};
 use super::super::super::schema::{List, ListTopology, Schema, Shape, TypeRef};
+use crate::apiserver::json::{Map, Value};
 
 /// The fields that `value`, of the schema's root type, sets.
 pub(super) fn of(schema: &Schema, value: &Value) -> FieldSet {
@@ -11,7 +10,7 @@ pub(super) fn of(schema: &Schema, value: &Value) -> FieldSet {
 }
 
 /// Whether the value itself is a member, and what lies below it.
-fn walk(schema: &Schema, ty: TypeRef, value: &Value) -> (bool, Map<String, Value>) {
+fn walk(schema: &Schema, ty: TypeRef, value: &Value) -> (bool, Map) {
     match (schema.shape(ty), value) {
         (Shape::List(list), _) if list.topology == ListTopology::Atomic => (true, Map::new()),
         (Shape::List(list), Value::Array(items)) => (false, walk_list(schema, list, items)),
@@ -24,7 +23,7 @@ fn walk(schema: &Schema, ty: TypeRef, value: &Value) -> (bool, Map<String, Value
     }
 }
 
-fn walk_object(schema: &Schema, ty: TypeRef, map: &Map<String, Value>) -> Map<String, Value> {
+fn walk_object(schema: &Schema, ty: TypeRef, map: &Map) -> Map {
     let mut out = Map::new();
     for (name, value) in map {
         let Some(child) = schema.field_type(ty, name) else { continue };
@@ -38,7 +37,7 @@ fn walk_object(schema: &Schema, ty: TypeRef, map: &Map<String, Value>) -> Map<St
     out
 }
 
-fn walk_list(schema: &Schema, list: &List, items: &[Value]) -> Map<String, Value> {
+fn walk_list(schema: &Schema, list: &List, items: &[Value]) -> Map {
     let mut out = Map::new();
     for item in items {
         let Ok(key) = list_key(schema, list, item) else { continue };

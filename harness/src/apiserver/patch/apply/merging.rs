@@ -1,9 +1,8 @@
 //! The applied object merged into the live one: fields and items of both, the applied ones winning.
 
-use serde_json::{Map, Value};
-
 use super::super::super::managedfields::index_key;
 use super::super::super::schema::{List, ListTopology, Schema, Shape, TypeRef};
+use crate::apiserver::json::{Map, Value};
 
 /// Merges two objects of the schema's root type.
 ///
@@ -31,7 +30,7 @@ fn walk(schema: &Schema, ty: TypeRef, left: Option<&Value>, right: Option<&Value
     };
     let object = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
     let (left_map, right_map) = (left.and_then(Value::as_object), right.and_then(Value::as_object));
-    let empty = |m: Option<&Map<String, Value>>| m.is_none_or(Map::is_empty);
+    let empty = |m: Option<&Map>| m.is_none_or(Map::is_empty);
     if !granular || !object(left) || !object(right) || (empty(left_map) && empty(right_map)) {
         return Ok(keep());
     }

@@ -1,10 +1,9 @@
 //! What a manager applied before and now leaves out goes, unless somebody else owns it.
 
-use serde_json::{Map, Value};
-
 use super::super::super::managedfields::{Entries, FieldSet, is_member, list_key};
 use super::super::super::schema::{List, ListTopology, Schema, Shape, TypeRef};
 use super::fieldset;
+use crate::apiserver::json::{Map, Value};
 
 /// Removes from `merged` what is only in `last`, the manager's set before this apply; `entries` holds the set of now.
 pub(super) fn prune(schema: &Schema, merged: Value, last: &FieldSet, entries: &Entries) -> Value {
@@ -32,7 +31,7 @@ fn with_containers(schema: &Schema, set: &FieldSet) -> FieldSet {
     FieldSet::from_map(containers(schema, Some(schema.root()), set.as_map()))
 }
 
-fn containers(schema: &Schema, ty: Option<TypeRef>, map: &Map<String, Value>) -> Map<String, Value> {
+fn containers(schema: &Schema, ty: Option<TypeRef>, map: &Map) -> Map {
     let mut out = Map::new();
     for (key, child) in map {
         let Value::Object(child) = child else { continue };
@@ -50,7 +49,7 @@ fn containers(schema: &Schema, ty: Option<TypeRef>, map: &Map<String, Value>) ->
         let declared = matches!((shape, name), (Some((_, Shape::Struct(s))), Some(name)) if s.field(name).is_some());
         let mut child = containers(schema, child_type, child);
         if declared && !child.is_empty() {
-            child.insert(".".to_owned(), Value::Object(Map::new()));
+            child.insert(".", Value::Object(Map::new()));
         }
         out.insert(key.clone(), Value::Object(child));
     }
@@ -62,7 +61,7 @@ fn remove(schema: &Schema, value: &Value, set: &FieldSet) -> Value {
     walk(schema, schema.root(), value, set.as_map()).unwrap_or_else(|| Value::Object(Map::new()))
 }
 
-fn walk(schema: &Schema, ty: TypeRef, value: &Value, set: &Map<String, Value>) -> Option<Value> {
+fn walk(schema: &Schema, ty: TypeRef, value: &Value, set: &Map) -> Option<Value> {
     match (schema.shape(ty), value) {
         (Shape::List(list), Value::Array(items)) => {
             if list.topology == ListTopology::Atomic {
@@ -95,12 +94,12 @@ fn part(schema: &Schema, ty: Option<TypeRef>, value: &Value, node: Option<&Value
     Some((inside.unwrap_or(emptied), true))
 }
 
-fn walk_object(schema: &Schema, ty: TypeRef, map: &Map<String, Value>, set: &Map<String, Value>) -> Option<Value> {
+fn walk_object(schema: &Schema, ty: TypeRef, map: &Map, set: &Map) -> Option<Value> {
     let mut out = Map::new();
     let mut touched = false;
     for (name, value) in map {
         let child = schema.field_type(ty, name);
-        if let Some((value, changed)) = part(schema, child, value, set.get(&format!("f:{name}"))) {
+        if let Some((value, changed)) = part(schema, child, value, set.get(format!("f:{name}"))) {
             touched |= changed;
             out.insert(name.clone(), value);
         }
@@ -108,7 +107,7 @@ fn walk_object(schema: &Schema, ty: TypeRef, map: &Map<String, Value>, set: &Map
     (!out.is_empty() || touched).then_some(Value::Object(out))
 }
 
-fn walk_list(schema: &Schema, list: &List, items: &[Value], set: &Map<String, Value>) -> Option<Value> {
+fn walk_list(schema: &Schema, list: &List, items: &[Value], set: &Map) -> Option<Value> {
     let mut out = Vec::new();
     let mut touched = false;
     for item in items {

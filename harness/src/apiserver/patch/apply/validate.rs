@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
-
 use super::super::super::managedfields::{list_key, show};
 use super::super::super::schema::{List, ListTopology, Scalar, Schema, Shape, TypeRef};
 use super::super::super::status::go_quote;
 use super::super::go_text;
+use crate::apiserver::json::{Map, Value};
 
 /// Complaints, each with its path.
 pub(super) fn validate(schema: &Schema, value: &Value) -> Vec<String> {
@@ -68,7 +67,7 @@ impl Validator<'_> {
         }
     }
 
-    fn object(&mut self, ty: TypeRef, map: &Map<String, Value>) {
+    fn object(&mut self, ty: TypeRef, map: &Map) {
         for (name, value) in map {
             let Some(child) = self.schema.field_type(ty, name) else {
                 // Upstream looks no further in this object.

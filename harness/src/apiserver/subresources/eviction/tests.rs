@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use rstest::rstest;
-use serde_json::json;
 
 use super::*;
+use crate::apiserver::json::json;
 
 /// A store of one pod and some budgets in namespace `n`, which records what is done to it.
 #[derive(Default)]
@@ -370,7 +370,7 @@ fn e_019_a_budget_that_is_behind_asks_for_ten_seconds() {
 #[case::as_many_as_may_be(1, 2000, 201)]
 fn e_020_broken_budgets_are_forbidden(#[case] allowed: i64, #[case] claims: usize, #[case] expected: u16) {
     let mut guard = budget(allowed, 3, 2);
-    let pods: Map<String, Value> = (0..claims).map(|i| (format!("x{i}"), "2024-01-01T00:00:00Z".into())).collect();
+    let pods: Map = (0..claims).map(|i| (format!("x{i}"), "2024-01-01T00:00:00Z")).collect();
     guard["status"]["disruptedPods"] = Value::Object(pods);
     let fake = Fake::new(pod("Running", true), vec![guard]);
     let code = fake.evict(&eviction(), &[]).map_or_else(|s| s.code, |s| s.code);

@@ -1,9 +1,10 @@
 //! YAML as Go's library reads it, with its complaints. PURE.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
 use serde_saphyr::Spanned;
 use serde_saphyr::options::DuplicateKeyPolicy;
+
+use crate::apiserver::json::{Map, Value};
 
 /// What a YAML document says.
 pub(crate) struct Read {
@@ -222,7 +223,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
-        let (mut map, mut again) = (serde_json::Map::new(), Vec::new());
+        let (mut map, mut again) = (Map::new(), Vec::new());
         while let Some(key) = entries.next_key::<Spanned<String>>()? {
             let line = key.referenced.line();
             if map.contains_key(&key.value) {
@@ -239,9 +240,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::apiserver::json::json;
 
     #[test]
     fn the_last_of_equal_keys_counts() {
