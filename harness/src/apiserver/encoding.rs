@@ -170,26 +170,17 @@ fn write_known(out: &mut Vec<u8>, value: &Value, order: &[&str]) {
 }
 
 /// Appends an object whose fields come in `order`, the others behind them.
-fn write_fields(out: &mut Vec<u8>, map: &Map, order: &[&str], field: impl FnMut(&mut Vec<u8>, &str, &Value)) {
+fn write_fields(out: &mut Vec<u8>, map: &Map, order: &[&str], mut field: impl FnMut(&mut Vec<u8>, &str, &Value)) {
     let known = order.iter().filter_map(|name| map.get_key_value(*name));
     let others = map.iter().filter(|(name, _)| !order.contains(&name.as_str()));
-    write_members(out, known.chain(others), field);
-}
-
-/// Appends an object of these members, whose values `member` appends.
-fn write_members<'m, T>(
-    out: &mut Vec<u8>,
-    members: impl Iterator<Item = (&'m Key, T)>,
-    mut member: impl FnMut(&mut Vec<u8>, &str, T),
-) {
     out.push(b'{');
-    for (at, (name, value)) in members.enumerate() {
+    for (at, (name, value)) in known.chain(others).enumerate() {
         if at > 0 {
             out.push(b',');
         }
         write_text(out, name);
         out.push(b':');
-        member(out, name, value);
+        field(out, name, value);
     }
     out.push(b'}');
 }
@@ -209,8 +200,15 @@ fn write_items(out: &mut Vec<u8>, items: &[Value], mut item: impl FnMut(&mut Vec
 pub(crate) fn write(out: &mut Vec<u8>, place: Place<'_>, value: &Value) {
     match value {
         Value::Object(map) => {
-            let members = fields(place, map).map(|(name, value, place)| (name, (place, value)));
-            write_members(out, members, |out, _, (place, value)| write(out, place, value));
+            out.push(b'{');
+            for (at, member) in fields(place, map).enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                member.write_name(out);
+                write(out, member.place, member.value);
+            }
+            out.push(b'}');
         }
         Value::Array(items) => {
             let place = place.and_then(|(schema, ty)| match schema.shape(ty) {
@@ -227,8 +225,29 @@ pub(crate) fn write(out: &mut Vec<u8>, place: Place<'_>, value: &Value) {
     }
 }
 
-/// A field of an object: its name, its value, and where that lies.
-pub(crate) type Member<'v> = (&'v Key, &'v Value, Place<'v>);
+/// A field of an object.
+pub(crate) struct Member<'v> {
+    pub(crate) name: &'v Key,
+    /// The name is that of a declared field: nothing in it need be escaped.
+    plain: bool,
+    pub(crate) value: &'v Value,
+    /// Where the value lies.
+    pub(crate) place: Place<'v>,
+}
+
+impl<'v> Member<'v> {
+    /// One with a name of the client's choice.
+    fn free(name: &'v Key, value: &'v Value, place: Place<'v>) -> Self {
+        Self { name, plain: false, value, place }
+    }
+
+    /// Appends the name in quotes and a colon.
+    pub(crate) fn write_name(&self, out: &mut Vec<u8>) {
+        let write = if self.plain { write_plain } else { write_text };
+        write(out, self.name);
+        out.push(b':');
+    }
+}
 
 /// The fields of an object at `place` in the order in which they are written.
 pub(crate) fn fields<'v>(place: Place<'v>, map: &'v Map) -> Members<'v> {
@@ -298,10 +317,10 @@ impl<'v> Iterator for Members<'v> {
                     let open = open.filter(|_| matches!(name.as_str(), "items" | "additionalProperties"));
                     (*schema, open.unwrap_or(field.ty))
                 });
-                Some((name, value, place))
+                Some(Member { name, plain: place.is_some(), value, place })
             }
-            Self::Ordered(members, place) => members.next().map(|(name, value)| (name, value, *place)),
-            Self::Sorted(members, place) => members.next().map(|(name, value)| (name, value, *place)),
+            Self::Ordered(members, place) => members.next().map(|(name, value)| Member::free(name, value, *place)),
+            Self::Sorted(members, place) => members.next().map(|(name, value)| Member::free(name, value, *place)),
         }
     }
 }
@@ -343,33 +362,44 @@ fn of_scalars(one: &Value, other: &Value) -> Ordering {
     }
 }
 
-/// Which bytes are not written as they are.
+/// Whether a byte is not written as it is.
+const fn is_special(byte: u8) -> bool {
+    // Numbers, not truth values: those would be asked for one after the other.
+    let quotes = (byte == b'"') as u8 | (byte == b'\\') as u8;
+    let markup = (byte == b'<') as u8 | (byte == b'>') as u8 | (byte == b'&') as u8;
+    (byte < 0x20) as u8 | quotes | markup | (byte == 0xe2) as u8 != 0
+}
+
+/// The same, for looking it up.
 const SPECIAL: [bool; 256] = {
     let mut special = [false; 256];
     let mut byte = 0;
-    while byte < 0x20 {
-        special[byte] = true;
+    while byte < 256 {
+        special[byte] = is_special(byte as u8);
         byte += 1;
     }
-    special[b'"' as usize] = true;
-    special[b'\\' as usize] = true;
-    special[b'<' as usize] = true;
-    special[b'>' as usize] = true;
-    special[b'&' as usize] = true;
-    special[0xe2] = true;
     special
 };
 
 /// Appends a string in quotes.
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
     // Nearly every text is written as it is, and telling so is cheaper than the general way.
-    if text.bytes().any(|byte| SPECIAL[usize::from(byte)]) {
-        return write_escaped(out, text);
-    }
+    if has_special(text.as_bytes()) { write_escaped(out, text) } else { write_plain(out, text) }
+}
+
+/// Appends a string in quotes in which nothing is to be escaped.
+fn write_plain(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
     out.extend_from_slice(text.as_bytes());
     out.push(b'"');
+}
+
+fn has_special(text: &[u8]) -> bool {
+    let (chunks, rest) = text.as_chunks::<16>();
+    // Without branches: the processor does a chunk at once.
+    chunks.iter().any(|chunk| chunk.iter().fold(false, |found, byte| found | is_special(*byte)))
+        || rest.iter().any(|byte| SPECIAL[usize::from(*byte)])
 }
 
 fn write_escaped(out: &mut Vec<u8>, text: &str) {

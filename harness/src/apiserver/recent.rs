@@ -2,31 +2,42 @@
 //! creation), and reading it back from its bytes is the dearest part of that.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::lifecycle;
 use super::store::Stored;
 use crate::apiserver::json::Value;
 
-/// Objects that are kept, some 10 KB each: as many as are written between a client's creation and its status, with many
+/// New objects that are kept, some 10 KB each: as many as are written between a client's creation and its status, with many
 /// clients, and no more than the processor's caches hold.
-const KEPT: usize = 128;
+const NEW_KEPT: usize = 96;
+/// Changed objects that are kept; they are less often written again at once.
+const CHANGED_KEPT: usize = 32;
 
 /// Decoded objects by resourceVersion, the newest ones.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<BTreeMap<u64, Arc<Value>>>);
+pub(crate) struct Recent(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    new: BTreeMap<u64, Arc<Value>>,
+    changed: BTreeMap<u64, Arc<Value>>,
+}
 
 impl Recent {
     /// Remembers the object that was stored as `stored`, in place of what was there as `before`; `object` is its content,
     /// under whatever resourceVersion.
     pub(crate) fn put(&self, mut object: Value, stored: &Stored, before: Option<u64>) {
         lifecycle::metadata_mut(&mut object).insert("resourceVersion", stored.revision().to_string().into());
-        let mut objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        objects.insert(stored.revision(), Arc::new(object));
-        let replaced = before.and_then(|before| objects.remove(&before));
-        let oldest = if objects.len() > KEPT { objects.pop_first() } else { None };
+        let object = Arc::new(object);
+        let mut kept = self.lock();
+        let replaced = before.and_then(|before| kept.new.remove(&before).or_else(|| kept.changed.remove(&before)));
+        let (objects, most) =
+            if before.is_none() { (&mut kept.new, NEW_KEPT) } else { (&mut kept.changed, CHANGED_KEPT) };
+        objects.insert(stored.revision(), object);
+        let oldest = if objects.len() > most { objects.pop_first() } else { None };
         // Dropped, with all that hangs on them, when others may go on.
-        drop(objects);
+        drop(kept);
         drop((replaced, oldest));
     }
 
@@ -37,9 +48,15 @@ impl Recent {
 
     /// The object, if it is remembered.
     pub(crate) fn find(&self, stored: &Stored) -> Option<Arc<Value>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&stored.revision()).cloned()?;
+        let kept = self.lock();
+        let known = kept.new.get(&stored.revision()).or_else(|| kept.changed.get(&stored.revision())).cloned()?;
+        drop(kept);
         debug_assert_eq!(*known, stored.value(), "what is remembered is what is stored");
         Some(known)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -51,16 +68,27 @@ mod tests {
 
     #[test]
     fn the_last_ones_are_remembered_and_the_others_read() {
-        let (store, recent) = (Store::default(), Recent::default());
+        let (store, recent, id) = (Store::default(), Recent::default(), ResourceId::new("", "x"));
+        let object = |number: usize, text: &str| json!({"metadata": {"name": format!("o{number}")}, "data": {"n": 1.5, "m": -3, "l": [null], "t": text}});
         let mut all = Vec::new();
-        for number in 0..KEPT + 2 {
-            let object = json!({"metadata": {"name": format!("o{number}")}, "data": {"n": 1.5, "m": -3, "l": [null]}});
-            let stored = store.create(&ResourceId::new("", "x"), Draft::new(&object, Vec::new())).unwrap().new;
+        for number in 0..NEW_KEPT + 2 {
+            let object = object(number, "new");
+            let stored = store.create(&id, Draft::new(&object, Vec::new())).unwrap().new;
             recent.put(object, &stored, None);
             all.push(stored);
         }
-        assert_eq!(recent.0.lock().unwrap().len(), KEPT);
-        for stored in [&all[0], &all[1], &all[2], &all[KEPT + 1]] {
+        assert_eq!(recent.lock().new.len(), NEW_KEPT);
+        let mut changed = Vec::new();
+        for (number, before) in all.iter().enumerate() {
+            let object = object(number, "changed");
+            let stored = store.update(&id, before, Draft::new(&object, Vec::new())).unwrap().new;
+            recent.put(object, &stored, Some(before.revision()));
+            assert!(recent.find(before).is_none());
+            changed.push(stored);
+        }
+        let kept = |kept: &Kept| (kept.new.len(), kept.changed.len());
+        assert_eq!(kept(&recent.lock()), (0, CHANGED_KEPT));
+        for stored in changed.iter().chain(&all) {
             assert_eq!(*recent.get(stored), stored.value());
         }
     }

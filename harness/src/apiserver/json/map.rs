@@ -1,8 +1,9 @@
 //! Objects: members in order of their names, shared by copies until one of them changes.
 
+use std::cmp::Ordering;
 use std::fmt;
-use std::sync::Arc;
 
+use ecow::EcoVec;
 use smol_str::SmolStr;
 
 use super::Value;
@@ -20,6 +21,14 @@ struct Member {
 impl Member {
     fn new(key: Key, value: Value) -> Self {
         Self { prefix: Prefix::of(&key), key, value }
+    }
+
+    /// The order of the member's name and `key`, which has the same prefix.
+    fn order(&self, key: &str) -> Ordering {
+        if self.key.len() <= Prefix::LEN && key.len() <= Prefix::LEN {
+            return self.key.len().cmp(&key.len());
+        }
+        self.key.as_str().cmp(key)
     }
 
     fn pair(&self) -> (&Key, &Value) {
@@ -57,57 +66,55 @@ impl Prefix {
 /// Copying one costs a counter. A copy becomes an object of its own when it is changed; what takes `&mut self` does so only
 /// where it finds something to change, unless it says otherwise.
 #[derive(Clone, Default, Eq)]
-pub struct Map(Option<Arc<Vec<Member>>>);
+pub struct Map(EcoVec<Member>);
 
 impl Map {
     /// An object without members.
     pub const fn new() -> Self {
-        Self(None)
+        Self(EcoVec::new())
     }
 
     /// An object with room for so many members.
     pub fn with_capacity(capacity: usize) -> Self {
-        if capacity == 0 { Self::new() } else { Self(Some(Arc::new(Vec::with_capacity(capacity)))) }
+        Self(EcoVec::with_capacity(capacity))
     }
 
     /// Whether both are the same object in memory, and so equal; what is equal need not be the same.
     pub fn is_same(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (None, None) => true,
-            _ => false,
-        }
-    }
-
-    fn members(&self) -> &[Member] {
-        self.0.as_ref().map_or(&[], |members| members.as_slice())
-    }
-
-    /// The members as this object's own.
-    fn own(&mut self) -> &mut Vec<Member> {
-        Arc::make_mut(self.0.get_or_insert_default())
+        self.len() == other.len() && (self.is_empty() || std::ptr::eq(self.0.as_slice(), other.0.as_slice()))
     }
 
     /// Where the member is, or belongs.
     fn find(&self, key: &str) -> Result<usize, usize> {
-        let prefix = Prefix::of(key);
-        let order = |member: &Member| member.prefix.cmp(&prefix).then_with(|| member.key.as_str().cmp(key));
-        let members = self.members();
-        match members.last() {
-            // Mostly members are added in their order.
-            Some(last) if order(last).is_lt() => Err(members.len()),
-            _ => members.binary_search_by(order),
+        let (prefix, members) = (Prefix::of(key), self.0.as_slice());
+        // Most objects are small: going along their members is faster than jumping among them.
+        let first = if members.len() <= 16 {
+            members.iter().position(|member| member.prefix >= prefix).unwrap_or(members.len())
+        } else {
+            members.partition_point(|member| member.prefix < prefix)
+        };
+        // Few names have the same beginning.
+        for (at, member) in members.iter().enumerate().skip(first) {
+            if member.prefix != prefix {
+                return Err(at);
+            }
+            match member.order(key) {
+                Ordering::Less => {}
+                Ordering::Equal => return Ok(at),
+                Ordering::Greater => return Err(at),
+            }
         }
+        Err(members.len())
     }
 
     /// How many members there are.
     pub fn len(&self) -> usize {
-        self.members().len()
+        self.0.len()
     }
 
     /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
-        self.members().is_empty()
+        self.0.is_empty()
     }
 
     /// The value of a member.
@@ -118,18 +125,18 @@ impl Map {
     /// A member.
     pub fn get_key_value(&self, key: impl AsRef<str>) -> Option<(&Key, &Value)> {
         let at = self.find(key.as_ref()).ok()?;
-        self.members().get(at).map(Member::pair)
+        self.0.get(at).map(Member::pair)
     }
 
     /// The member that is the `at`th in order.
     pub(crate) fn nth(&self, at: usize) -> Option<(&Key, &Value)> {
-        self.members().get(at).map(Member::pair)
+        self.0.get(at).map(Member::pair)
     }
 
     /// The value of a member, to be changed.
     pub fn get_mut(&mut self, key: impl AsRef<str>) -> Option<&mut Value> {
         let at = self.find(key.as_ref()).ok()?;
-        self.own().get_mut(at).map(|member| &mut member.value)
+        self.0.make_mut().get_mut(at).map(|member| &mut member.value)
     }
 
     /// Whether there is such a member.
@@ -141,9 +148,9 @@ impl Map {
     pub fn insert(&mut self, key: impl Into<Key>, value: Value) -> Option<Value> {
         let key = key.into();
         match self.find(&key) {
-            Ok(at) => Some(std::mem::replace(&mut self.own()[at].value, value)),
+            Ok(at) => Some(std::mem::replace(&mut self.0.make_mut()[at].value, value)),
             Err(at) => {
-                self.own().insert(at, Member::new(key, value));
+                self.0.insert(at, Member::new(key, value));
                 None
             }
         }
@@ -157,7 +164,7 @@ impl Map {
     /// Takes a member out, with its name.
     pub fn remove_entry(&mut self, key: impl AsRef<str>) -> Option<(Key, Value)> {
         let at = self.find(key.as_ref()).ok()?;
-        let member = self.own().remove(at);
+        let member = self.0.remove(at);
         Some((member.key, member.value))
     }
 
@@ -165,13 +172,13 @@ impl Map {
     pub fn entry(&mut self, key: impl Into<Key>) -> Entry<'_> {
         let key = key.into();
         let at = self.find(&key);
-        Entry { members: self.own(), at, key }
+        Entry { members: &mut self.0, at, key }
     }
 
     /// Keeps the members that `keep` says, which may change their values. The members become this object's own.
     pub fn retain(&mut self, mut keep: impl FnMut(&Key, &mut Value) -> bool) {
         if !self.is_empty() {
-            self.own().retain_mut(|member| keep(&member.key, &mut member.value));
+            self.0.retain(|member| keep(&member.key, &mut member.value));
         }
     }
 
@@ -182,29 +189,28 @@ impl Map {
 
     /// The members.
     pub fn iter(&self) -> Iter<'_> {
-        Iter(self.members().iter())
+        Iter(self.0.iter())
     }
 
     /// The members, their values to be changed. They become this object's own.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
-        let members = if self.is_empty() { &mut [] } else { self.own().as_mut_slice() };
-        IterMut(members.iter_mut())
+        IterMut(self.0.make_mut().iter_mut())
     }
 
     /// The names of the members.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Key> + ExactSizeIterator + Clone {
-        self.members().iter().map(|member| &member.key)
+        self.0.iter().map(|member| &member.key)
     }
 
     /// Whether the members of both have the same names.
     pub(crate) fn has_names_of(&self, other: &Self) -> bool {
         let same = |(one, other): (&Member, &Member)| one.prefix == other.prefix && one.key == other.key;
-        self.is_same(other) || (self.len() == other.len() && self.members().iter().zip(other.members()).all(same))
+        self.is_same(other) || (self.len() == other.len() && self.0.iter().zip(&other.0).all(same))
     }
 
     /// The values of the members.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator + Clone {
-        self.members().iter().map(|member| &member.value)
+        self.0.iter().map(|member| &member.value)
     }
 
     /// The values of the members, to be changed. The members become this object's own.
@@ -215,7 +221,7 @@ impl Map {
 
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
-        self.is_same(other) || self.members() == other.members()
+        self.is_same(other) || self.0 == other.0
     }
 }
 
@@ -227,7 +233,7 @@ impl fmt::Debug for Map {
 
 /// The place of a member.
 pub struct Entry<'m> {
-    members: &'m mut Vec<Member>,
+    members: &'m mut EcoVec<Member>,
     at: Result<usize, usize>,
     key: Key,
 }
@@ -244,14 +250,14 @@ impl<'m> Entry<'m> {
             self.members.insert(at, Member::new(self.key, make()));
             at
         });
-        &mut self.members[at].value
+        &mut self.members.make_mut()[at].value
     }
 
     /// Changes the value of a member that is there.
     #[must_use]
     pub fn and_modify(self, change: impl FnOnce(&mut Value)) -> Self {
         if let Ok(at) = self.at {
-            change(&mut self.members[at].value);
+            change(&mut self.members.make_mut()[at].value);
         }
         self
     }
@@ -297,7 +303,7 @@ impl<'m> Iterator for IterMut<'m> {
 }
 
 /// The members of an object that is taken apart.
-pub struct IntoIter(std::vec::IntoIter<Member>);
+pub struct IntoIter(ecow::vec::IntoIter<Member>);
 
 impl Iterator for IntoIter {
     type Item = (Key, Value);
@@ -334,7 +340,7 @@ impl IntoIterator for Map {
     type IntoIter = IntoIter;
 
     fn into_iter(self) -> IntoIter {
-        IntoIter(self.0.map(Arc::unwrap_or_clone).unwrap_or_default().into_iter())
+        IntoIter(self.0.into_iter())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which fields differ between two objects of one type.
 
-use super::super::schema::{List, ListTopology, Schema, Shape, TypeRef};
+use super::super::schema::{List, ListTopology, Schema, Shape, Struct, TypeRef};
 use super::element::index_key;
+use super::reset::{Reset, reset_set};
 use super::set::{FieldSet, node};
 use crate::apiserver::json::{Key, Map, Value};
 
@@ -15,11 +16,11 @@ pub(crate) struct Comparison {
 
 impl Comparison {
     /// Forgets the fields that an endpoint does not change.
-    pub(crate) fn exclude(&mut self, reset: &[&[&str]]) {
+    pub(crate) fn exclude(&mut self, reset: Reset) {
         if reset.is_empty() {
             return;
         }
-        let reset = FieldSet::of_fields(reset);
+        let reset = reset_set(reset);
         self.removed.recursive_difference(&reset);
         self.modified.recursive_difference(&reset);
         self.added.recursive_difference(&reset);
@@ -58,14 +59,6 @@ impl Difference {
             }
         }
     }
-
-    fn leaf(&mut self, left: Option<&Value>, right: Option<&Value>) {
-        match (left, right) {
-            (None, _) => self.member[ADDED] = true,
-            (_, None) => self.member[REMOVED] = true,
-            (Some(left), Some(right)) => self.member[MODIFIED] |= left != right,
-        }
-    }
 }
 
 /// Whether two values of a type that is no list are compared member by member.
@@ -81,6 +74,55 @@ pub(super) fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 
     !atomic && sides.into_iter().all(fits) && sides.into_iter().any(filled)
 }
 
+/// What is below a value that appears or goes as a whole: it is a member of the set itself, and so is all that is in it.
+fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, String> {
+    let mut parts = Map::new();
+    match (schema.shape(ty), value) {
+        (Shape::List(list), Value::Array(items)) if list.topology != ListTopology::Atomic => {
+            let items = index_key(schema, list, items)?;
+            for (at, (key, item)) in items.iter().enumerate() {
+                let again = |others: &[(String, &Value)]| others.iter().any(|(other, _)| other == key);
+                if again(&items[..at]) {
+                    continue;
+                }
+                // Items with one key are owned together, as if atomic.
+                let below = if again(&items[at + 1..]) { Map::new() } else { whole(schema, list.items, item)? };
+                parts.insert(key.as_str(), member(below));
+            }
+        }
+        (_, Value::Object(map)) if is_granular(schema, ty, [Some(value), None]) => {
+            let shape = struct_of(schema, ty);
+            for (name, value) in map {
+                if let Some((element, ty)) = child(schema, ty, shape, name) {
+                    parts.insert(element, member(whole(schema, ty, value)?));
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(parts)
+}
+
+/// A member of a set of fields, with what is below it.
+fn member(below: Map) -> Value {
+    node(true, below).unwrap_or_default()
+}
+
+fn struct_of(schema: &Schema, ty: TypeRef) -> Option<&Struct> {
+    match schema.shape(ty) {
+        Shape::Struct(shape) => Some(shape),
+        _ => None,
+    }
+}
+
+/// The element of paths that a member of an object is, and the member's type; nothing for what is not declared.
+fn child(schema: &Schema, ty: TypeRef, shape: Option<&Struct>, name: &str) -> Option<(Key, TypeRef)> {
+    match shape.and_then(|shape| shape.field(name)) {
+        Some(field) => Some((field.element.clone(), field.ty)),
+        None => schema.field_type(ty, name).map(|ty| (["f:", name].concat().into(), ty)),
+    }
+}
+
 fn walk(
     schema: &Schema,
     ty: TypeRef,
@@ -88,25 +130,34 @@ fn walk(
     right: Option<&Value>,
     out: &mut Difference,
 ) -> Result<(), String> {
+    let (side, value) = match (left, right) {
+        (Some(left), Some(right)) => return walk_both(schema, ty, left, right, out),
+        (None, Some(value)) => (ADDED, value),
+        (Some(value), None) => (REMOVED, value),
+        (None, None) => return Ok(()),
+    };
+    out.member[side] = true;
+    out.children[side] = whole(schema, ty, value)?;
+    Ok(())
+}
+
+fn walk_both(schema: &Schema, ty: TypeRef, left: &Value, right: &Value, out: &mut Difference) -> Result<(), String> {
     if let Shape::List(list) = schema.shape(ty) {
         return walk_list(schema, list, left, right, out);
     }
-    if !is_granular(schema, ty, [left, right]) {
-        out.leaf(left, right);
+    if !is_granular(schema, ty, [Some(left), Some(right)]) {
+        out.member[MODIFIED] |= left != right;
         if !matches!(schema.shape(ty), Shape::Any) || schema.is_raw(ty) {
             return Ok(());
         }
         // Free-form values may turn from an object into something else: what was in the object goes, too.
-        let filled = |v: Option<&Value>| v.and_then(Value::as_object).is_some_and(|m| !m.is_empty());
-        if left.is_none() || right.is_none() || !(filled(left) || filled(right)) {
+        let filled = |v: &Value| v.as_object().is_some_and(|m| !m.is_empty());
+        if !(filled(left) || filled(right)) {
             return Ok(());
         }
     }
-    let shape = match schema.shape(ty) {
-        Shape::Struct(shape) => Some(shape),
-        _ => None,
-    };
-    let (left_map, right_map) = (left.and_then(Value::as_object), right.and_then(Value::as_object));
+    let shape = struct_of(schema, ty);
+    let (left_map, right_map) = (left.as_object(), right.as_object());
     let mut left_items = left_map.into_iter().flatten().peekable();
     let mut right_items = right_map.into_iter().flatten().peekable();
     loop {
@@ -122,8 +173,7 @@ fn walk(
         else {
             break;
         };
-        let field = shape.and_then(|shape| shape.field(name));
-        let Some(child_type) = field.map(|field| field.ty).or_else(|| schema.field_type(ty, name)) else { continue };
+        let Some((element, child_type)) = child(schema, ty, shape, name) else { continue };
         if ty == schema.root() && l == r {
             // Most writes leave whole parts alone, a status update the spec: comparing values is cheaper than walking types.
             continue;
@@ -131,34 +181,17 @@ fn walk(
         let mut child = Difference::default();
         walk(schema, child_type, l, r, &mut child)?;
         if child.member != [false; 3] || child.children.iter().any(|c| !c.is_empty()) {
-            let element = field.map_or_else(|| ["f:", name].concat().into(), |field| field.element.clone());
             out.absorb(element, child);
         }
     }
-    mark_container(left, right, out);
     Ok(())
 }
 
-/// A container that appears or goes is itself added or removed.
-fn mark_container(left: Option<&Value>, right: Option<&Value>, out: &mut Difference) {
-    if left.is_none() {
-        out.member[ADDED] = true;
-    } else if right.is_none() {
-        out.member[REMOVED] = true;
-    }
-}
-
-fn walk_list(
-    schema: &Schema,
-    list: &List,
-    left: Option<&Value>,
-    right: Option<&Value>,
-    out: &mut Difference,
-) -> Result<(), String> {
-    let left_items = left.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let right_items = right.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+fn walk_list(schema: &Schema, list: &List, left: &Value, right: &Value, out: &mut Difference) -> Result<(), String> {
+    let left_items = left.as_array().map(Vec::as_slice).unwrap_or_default();
+    let right_items = right.as_array().map(Vec::as_slice).unwrap_or_default();
     if list.topology == ListTopology::Atomic || (left_items.is_empty() && right_items.is_empty()) {
-        out.leaf(left, right);
+        out.member[MODIFIED] |= left != right;
         return Ok(());
     }
     if left == right {
@@ -180,7 +213,6 @@ fn walk_list(
             out.absorb(key.as_str().into(), child);
         }
     }
-    mark_container(left, right, out);
     Ok(())
 }
 

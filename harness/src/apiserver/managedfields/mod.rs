@@ -34,7 +34,7 @@ pub(crate) use element::{index_key, list_key};
 pub use entry::Operation;
 pub(crate) use entry::{Entries, Entry, stamp};
 pub use outcome::Outcomes;
-pub use reset::{CUSTOM_MAIN, CUSTOM_STATUS, reset_fields};
+pub use reset::{CUSTOM_MAIN, CUSTOM_STATUS, Reset, reset_fields};
 pub(crate) use set::{FieldSet, is_member, node, show};
 
 use outcome::Outcome;
@@ -54,7 +54,7 @@ pub struct Write<'a> {
     /// `status`, or empty for the object itself.
     pub subresource: &'a str,
     /// Fields that the endpoint does not change ([`reset_fields`]).
-    pub reset: &'static [&'static [&'static str]],
+    pub reset: Reset,
     /// The server's time.
     pub now: Timestamp,
 }

@@ -4,11 +4,13 @@
 //! out again for each of them, and the sets of fields, being the same objects in memory, rest and are encoded once.
 
 use std::cmp::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering as Access};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::json::{Key, Value};
 use super::super::schema::{List, ListTopology, Schema, Shape, TypeRef};
 use super::compare::{Comparison, compare};
+use super::reset::Reset;
 use super::set::FieldSet;
 use super::{Write, is_granular};
 
@@ -44,6 +46,8 @@ impl Outcome {
 const REMEMBERED: usize = 64;
 /// A remembered write gives way to another when so many were not like it.
 const MISSES: usize = 8;
+/// Writes of a kind that are never alike are compared only once in a while: after at most so many that are not.
+const PAUSE: usize = 512;
 
 /// The last writes, one for each kind of write, with their outcomes.
 #[derive(Debug, Default)]
@@ -53,10 +57,15 @@ pub struct Outcomes(Mutex<Vec<Remembered>>);
 struct Remembered {
     schema: Arc<Schema>,
     subresource: String,
-    reset: &'static [&'static [&'static str]],
+    reset: Reset,
     created: bool,
     sample: Arc<Sample>,
+    /// Writes that were not like the sample.
     misses: usize,
+    /// Writes that are still not to be compared with it.
+    pause: usize,
+    /// How many that will be when the next sample was of no use either.
+    next_pause: usize,
 }
 
 /// A write and its outcome.
@@ -65,6 +74,29 @@ struct Sample {
     left: Value,
     right: Value,
     outcome: Outcome,
+    /// Another write was like it.
+    useful: AtomicBool,
+}
+
+impl Remembered {
+    fn is_of(&self, schema: &Arc<Schema>, created: bool, write: &Write<'_>) -> bool {
+        let same = Arc::ptr_eq(&self.schema, schema) && self.created == created;
+        same && self.subresource == write.subresource && self.reset == write.reset
+    }
+
+    /// Notes that a write was not like the sample; returns the sample if `other` came in its place.
+    fn miss(&mut self, other: impl FnOnce() -> Arc<Sample>) -> Option<Arc<Sample>> {
+        if self.sample.useful.swap(false, Access::Relaxed) {
+            (self.misses, self.next_pause) = (0, 0);
+        }
+        self.misses += 1;
+        if self.misses < MISSES {
+            return None;
+        }
+        (self.misses, self.pause) = (0, self.next_pause);
+        self.next_pause = (2 * self.next_pause + MISSES).min(PAUSE);
+        Some(std::mem::replace(&mut self.sample, other()))
+    }
 }
 
 impl Outcomes {
@@ -77,45 +109,67 @@ impl Outcomes {
         write: &Write<'_>,
     ) -> Result<Outcome, String> {
         let left = live.unwrap_or_else(|| schema.empty());
-        let same_kind = |known: &Remembered| {
-            Arc::ptr_eq(&known.schema, schema)
-                && known.created == live.is_none()
-                && known.subresource == write.subresource
-                && known.reset == write.reset
+        let sample = match self.sample(schema, live.is_none(), write) {
+            Ok(sample) => sample,
+            Err(Pause) => return Outcome::of(schema, left, new, write),
         };
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let sample = lock().iter().find(|known| same_kind(known)).map(|known| known.sample.clone());
         if let Some(sample) = &sample
             && are_alike(schema, [&sample.left, &sample.right], [left, new])
         {
+            sample.useful.store(true, Access::Relaxed);
             return Ok(sample.outcome.clone());
         }
         let outcome = Outcome::of(schema, left, new, write)?;
-        let fresh = || Arc::new(Sample { left: left.clone(), right: new.clone(), outcome: outcome.clone() });
-        let mut known = lock();
-        let old = match known.iter_mut().find(|known| same_kind(known)) {
-            Some(known) if known.misses < MISSES => {
-                known.misses += 1;
-                None
-            }
-            Some(known) => {
-                known.misses = 0;
-                Some(std::mem::replace(&mut known.sample, fresh()))
-            }
-            None => {
-                let (schema, subresource) = (schema.clone(), write.subresource.to_owned());
-                let created = live.is_none();
-                let sample = fresh();
-                known.push(Remembered { schema, subresource, reset: write.reset, created, sample, misses: 0 });
-                if known.len() > REMEMBERED { Some(known.remove(0).sample) } else { None }
-            }
-        };
-        // Dropped, with all that hangs on them, when others may go on.
-        drop(known);
-        drop((old, sample));
+        let (left, right, useful) = (left.clone(), new.clone(), AtomicBool::new(false));
+        let fresh = || Arc::new(Sample { left, right, outcome: outcome.clone(), useful });
+        // What is replaced is dropped, with all that hangs on it, when others may go on.
+        let _replaced = self.miss(schema, live.is_none(), write, fresh);
         Ok(outcome)
     }
+
+    /// The sample of a kind of write, if there is one.
+    fn sample(&self, schema: &Arc<Schema>, created: bool, write: &Write<'_>) -> Result<Option<Arc<Sample>>, Pause> {
+        let mut known = self.lock();
+        let Some(known) = known.iter_mut().find(|known| known.is_of(schema, created, write)) else { return Ok(None) };
+        if known.pause > 0 {
+            known.pause -= 1;
+            return Err(Pause);
+        }
+        Ok(Some(known.sample.clone()))
+    }
+
+    /// Notes a write that was like no other; returns the sample that gave way to it.
+    fn miss(
+        &self,
+        schema: &Arc<Schema>,
+        created: bool,
+        write: &Write<'_>,
+        fresh: impl FnOnce() -> Arc<Sample>,
+    ) -> Option<Arc<Sample>> {
+        let mut known = self.lock();
+        if let Some(known) = known.iter_mut().find(|known| known.is_of(schema, created, write)) {
+            return known.miss(fresh);
+        }
+        known.push(Remembered {
+            schema: schema.clone(),
+            subresource: write.subresource.to_owned(),
+            reset: write.reset,
+            created,
+            sample: fresh(),
+            misses: 0,
+            pause: 0,
+            next_pause: 0,
+        });
+        if known.len() > REMEMBERED { Some(known.remove(0).sample) } else { None }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Remembered>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
+
+/// Writes of this kind are not compared for now.
+struct Pause;
 
 /// Whether two writes, each from the first object to the second, have the same outcome; `false` where that is not plain.
 fn are_alike(schema: &Schema, one: [&Value; 2], other: [&Value; 2]) -> bool {

@@ -1,8 +1,28 @@
 //! Fields that an endpoint never changes, whatever the request says; nobody comes to own them through it.
 
+use std::sync::{Mutex, PoisonError};
+
+use super::set::FieldSet;
+
+/// Paths of fields.
+pub type Reset = &'static [&'static [&'static str]];
+
+/// The set of these fields; it is made once.
+pub(super) fn reset_set(reset: Reset) -> FieldSet {
+    // There are as many as there are lists below.
+    static SETS: Mutex<Vec<(Reset, FieldSet)>> = Mutex::new(Vec::new());
+    let mut sets = SETS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, set)) = sets.iter().find(|(known, _)| *known == reset) {
+        return set.clone();
+    }
+    let set = FieldSet::of_fields(reset);
+    sets.push((reset, set.clone()));
+    set
+}
+
 /// Reset fields of a built-in type's endpoint; `subresource` is empty for the object itself.
 /// For custom resources see [`CUSTOM_MAIN`] and [`CUSTOM_STATUS`].
-pub fn reset_fields(schema: &str, subresource: &str) -> &'static [&'static [&'static str]] {
+pub fn reset_fields(schema: &str, subresource: &str) -> Reset {
     let name = schema.rsplit('.').next().unwrap_or_default();
     match (subresource, name) {
         ("", "CertificateSigningRequest") => &[&["spec"], &["status"]],

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::common::Common;
-use crate::apiserver::encoding::{self, Place};
+use crate::apiserver::encoding::{self, Member, Place};
 use crate::apiserver::json::{Map, Value};
 use crate::apiserver::schema::Shape;
 
@@ -122,16 +122,15 @@ impl Encoding {
     /// Appends an entry of `managedFields` with a comma behind it.
     fn entry(&mut self, place: Place<'_>, entry: &Map, sets: &Sets) {
         self.rest.push(b'{');
-        for (name, value, place) in encoding::fields(place, entry) {
-            let set = value.as_object().filter(|_| name == "fieldsV1");
+        for member in encoding::fields(place, entry) {
+            let set = member.value.as_object().filter(|_| member.name == "fieldsV1");
             if let Some(bytes) = set.and_then(|set| sets.get(set)) {
-                encoding::write_text(&mut self.rest, name);
-                self.rest.push(b':');
+                member.write_name(&mut self.rest);
                 self.parts.push(Part::Known { at: self.rest.len(), bytes });
                 self.rest.push(b',');
                 continue;
             }
-            let from = self.member(place, name, value);
+            let from = self.member(&member);
             if let Some(set) = set {
                 self.share_from(from, Some(set));
             }
@@ -157,35 +156,34 @@ impl Encoding {
         self.head.len() + place - self.parts.iter().map(Part::fresh).sum::<usize>()
     }
 
-    /// Appends a member of an object, whose value lies at `place`, with a comma behind it; returns where the value begins.
-    pub(super) fn member(&mut self, place: Place<'_>, name: &str, value: &Value) -> usize {
-        encoding::write_text(&mut self.rest, name);
-        self.rest.push(b':');
+    /// Appends a member of an object with a comma behind it; returns where its value begins.
+    pub(super) fn member(&mut self, member: &Member<'_>) -> usize {
+        member.write_name(&mut self.rest);
         let from = self.rest.len();
-        encoding::write(&mut self.rest, place, value);
+        encoding::write(&mut self.rest, member.place, member.value);
         self.rest.push(b',');
         from
     }
 
-    /// Appends an object as a member, its members shared where they are long.
-    pub(super) fn shared_member(&mut self, place: Place<'_>, name: &str, map: &Map) {
-        encoding::write_text(&mut self.rest, name);
-        self.rest.extend_from_slice(b":{");
-        for (name, value, place) in encoding::fields(place, map) {
-            let from = self.member(place, name, value);
+    /// Appends a member that is an object, its members shared where they are long.
+    pub(super) fn shared_member(&mut self, member: &Member<'_>, map: &Map) {
+        member.write_name(&mut self.rest);
+        self.rest.push(b'{');
+        for member in encoding::fields(member.place, map) {
+            let from = self.member(&member);
             self.share_from(from, None);
         }
         self.close(b'}');
     }
 
     /// Appends `managedFields` as a member; the sets of fields are shared.
-    pub(super) fn managed_fields(&mut self, place: Place<'_>, name: &str, entries: &[Value], sets: &Sets) {
-        let place = place.and_then(|(schema, ty)| match schema.shape(ty) {
+    pub(super) fn managed_fields(&mut self, member: &Member<'_>, entries: &[Value], sets: &Sets) {
+        let place = member.place.and_then(|(schema, ty)| match schema.shape(ty) {
             Shape::List(list) => Some((schema, list.items)),
             _ => None,
         });
-        encoding::write_text(&mut self.rest, name);
-        self.rest.extend_from_slice(b":[");
+        member.write_name(&mut self.rest);
+        self.rest.push(b'[');
         for entry in entries {
             if let Value::Object(entry) = entry {
                 self.entry(place, entry, sets);
@@ -240,8 +238,13 @@ mod tests {
     fn encode(object: &Value, known: &Mutex<Common<[u8]>>, sets: &Sets) -> Content {
         let mut encoding = Encoding { head: b"{\"v\":".to_vec(), ..Encoding::default() };
         encoding.rest.push(b',');
-        encoding.managed_fields(None, "managed", object["managed"].as_array().unwrap(), sets);
-        encoding.shared_member(None, "spec", object["spec"].as_object().unwrap());
+        for member in encoding::fields(None, object.as_object().unwrap()) {
+            match member.value {
+                Value::Array(entries) => encoding.managed_fields(&member, entries, sets),
+                Value::Object(spec) => encoding.shared_member(&member, spec),
+                _ => {}
+            }
+        }
         encoding.close(b'}');
         encoding.rest.pop();
         encoding.share(known, sets)

@@ -363,17 +363,17 @@ impl Writer<'_> {
         let empty = Map::new();
         let map = object.as_object().unwrap_or(&empty);
         self.encoding.rest.push(b'{');
-        for (name, value, place) in encoding::fields(place, map) {
+        for member in encoding::fields(place, map) {
             self.status_at = None;
-            match (name.as_str(), value) {
+            match (member.name.as_str(), member.value) {
                 ("metadata", Value::Object(metadata)) => {
                     self.tail_at = self.encoding.rest.len();
-                    self.metadata(place, metadata);
+                    self.metadata(member.place, metadata);
                 }
-                ("spec", Value::Object(spec)) => self.encoding.shared_member(place, name, spec),
+                ("spec", Value::Object(spec)) => self.encoding.shared_member(&member, spec),
                 _ => {
-                    let from = self.encoding.member(place, name, value);
-                    self.status_at = (name == "status" && !self.encoding.head.is_empty()).then_some(from);
+                    let from = self.encoding.member(&member);
+                    self.status_at = (member.name == "status" && !self.encoding.head.is_empty()).then_some(from);
                 }
             }
         }
@@ -389,8 +389,8 @@ impl Writer<'_> {
         }
         let encoding = &mut self.encoding;
         encoding.rest.extend_from_slice(b"\"metadata\":{");
-        for (name, value, place) in encoding::fields(place, &metadata) {
-            match (name.as_str(), value) {
+        for member in encoding::fields(place, &metadata) {
+            match (member.name.as_str(), member.value) {
                 ("resourceVersion", _) => {
                     encoding.rest.extend_from_slice(b"\"resourceVersion\":\"");
                     encoding.head = std::mem::replace(&mut encoding.rest, Vec::with_capacity(4096));
@@ -398,11 +398,11 @@ impl Writer<'_> {
                 }
                 // Parts are shared behind the digits only: those of a custom resource, in order of their names, are not.
                 ("managedFields", Value::Array(entries)) if !encoding.head.is_empty() => {
-                    encoding.managed_fields(place, name, entries, self.sets);
+                    encoding.managed_fields(&member, entries, self.sets);
                 }
                 _ => {
-                    let from = encoding.head.len() + encoding.member(place, name, value);
-                    if name == "ownerReferences" {
+                    let from = encoding.head.len() + encoding.member(&member);
+                    if member.name == "ownerReferences" {
                         let end = encoding.head.len() + encoding.rest.len() - 1;
                         self.owners = (from as u32, (end - from) as u32);
                     }
