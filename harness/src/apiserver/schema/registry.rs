@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use super::tables::{PACKAGES, Package};
 use super::{Emit, Field, List, ListTopology, Map, PatchStrategy, Scalar, Schema, Shape, Struct, Type, TypeRef};
-use crate::apiserver::json::Value;
+use crate::apiserver::json::{Key, Value};
 
 /// The schema of a built-in type by its OpenAPI name, e.g. `io.k8s.api.core.v1.Pod`.
 pub fn builtin(name: &str) -> Option<Arc<Schema>> {
@@ -173,7 +173,7 @@ impl Builder {
         }
     }
 
-    fn read_field(&mut self, package: usize, name: &str, text: &str, embedded: &str) -> Field {
+    fn read_field(&mut self, package: usize, name: &'static str, text: &str, embedded: &str) -> Field {
         let end = text.find(['!', '~', '@', '+', '=', '%', ':']).unwrap_or(text.len());
         let (ty, marks) = text.split_at(end);
         let marks = read_marks(marks);
@@ -186,7 +186,9 @@ impl Builder {
             None if emit == Emit::Always && !pointer => zero(&self.types[ty.0 as usize].shape),
             None => None,
         };
-        Field { pointer, emit, patch: marks.patch, key_default, embedded: embedded.into(), ..Field::plain(name, ty) }
+        let plain = Field::plain(name, ty);
+        let (name, element) = (Key::new_static(name), for_ever(plain.element));
+        Field { name, element, pointer, emit, patch: marks.patch, key_default, embedded: embedded.into(), ..plain }
     }
 }
 
@@ -276,4 +278,10 @@ fn read_marks(mut text: &str) -> Marks {
         }
     }
     marks
+}
+
+/// A text that stays as long as the tables do: each object has copies of it, and counting those of all threads in one place
+/// would slow them down.
+fn for_ever(text: Key) -> Key {
+    if text.is_heap_allocated() { Key::new_static(String::from(text).leak()) } else { text }
 }
