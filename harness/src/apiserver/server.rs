@@ -8,7 +8,6 @@ use super::faults::Faults;
 use super::identity::{Claims, Tokens, User};
 use super::kinds::{Kind, Lookup, Plugin, Registry, SelectableField};
 use super::lifecycle::{self, Ids};
-use super::managedfields::Outcomes;
 use super::recent::Recent;
 use super::request::{ApiRequest, Reply};
 use super::store::{Draft, Fields, HistoryLimits, Range, ResourceId, Store, Stored, key};
@@ -72,7 +71,6 @@ struct Shared {
     ids: Mutex<Ids>,
     faults: Faults,
     recent: Recent,
-    outcomes: Outcomes,
     counters: Counters,
     tokens: Tokens,
 }
@@ -90,7 +88,6 @@ impl ApiServer {
             ids: Mutex::new(Ids::new(config.seed)),
             faults: Faults::new(config.seed),
             recent: Recent::default(),
-            outcomes: Outcomes::default(),
             counters: Counters::default(),
             tokens: Tokens::new(&config.seed.to_be_bytes()),
             config,
@@ -162,11 +159,6 @@ impl ApiServer {
         // Whose time runs out while the request is under way is not the administrator for that.
         let claims = if token.contains('.') { self.shared.tokens.read(token) } else { None };
         claims.map_or_else(User::administrator, |claims| claims.user())
-    }
-
-    /// What writes did to the owners of fields, for those that are alike.
-    pub(crate) fn outcomes(&self) -> &Outcomes {
-        &self.shared.outcomes
     }
 
     /// The objects written last, decoded.
@@ -253,7 +245,7 @@ impl ApiServer {
         metadata.entry("creationTimestamp").or_insert_with(|| now.into());
         metadata.entry("uid").or_insert_with(|| uid.into());
         let resource = storage_id(kind);
-        let draft = draft(self.store(), kind, object);
+        let draft = draft(kind, object);
         let existing = self.store().get(&resource, draft.key());
         let written = match existing {
             Some(old) => self.store().update(&resource, &old, draft),
@@ -302,12 +294,12 @@ pub(crate) fn storage_id(kind: &Kind) -> ResourceId {
 }
 
 /// The object, in the form of `kind`'s version, made ready to be stored.
-pub(crate) fn draft(store: &Store, kind: &Kind, object: Value) -> Draft {
-    draft_of(store, kind, object).0
+pub(crate) fn draft(kind: &Kind, object: Value) -> Draft {
+    draft_of(kind, object).0
 }
 
 /// As [`draft`], with the object in the form in which it is stored.
-pub(crate) fn draft_of(store: &Store, kind: &Kind, object: Value) -> (Draft, Value) {
+pub(crate) fn draft_of(kind: &Kind, object: Value) -> (Draft, Value) {
     let mut stored = kind.to_storage(object);
     let value_of = |field: &SelectableField| (field.label.clone(), field.value_in(&stored).into_owned());
     let fields: Fields = kind.selectable.iter().map(value_of).collect();
@@ -315,7 +307,7 @@ pub(crate) fn draft_of(store: &Store, kind: &Kind, object: Value) -> (Draft, Val
     if let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.entry("resourceVersion").or_insert(Value::Null);
     }
-    (store.draft(&stored, fields), stored)
+    (Draft::new(&stored, fields), stored)
 }
 
 impl Lookup for ApiServer {

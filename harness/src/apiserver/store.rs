@@ -16,8 +16,6 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
-use super::json::Value;
-
 mod common;
 mod content;
 mod object;
@@ -98,8 +96,6 @@ impl Default for HistoryLimits {
 pub struct Store {
     inner: Mutex<Inner>,
     parts: Mutex<common::Common<[u8]>>,
-    /// Sets of fields with their encodings.
-    sets: content::Sets,
     /// Label keys and values, node names and phases repeat from object to object.
     words: Mutex<common::Common<str>>,
     pages: pages::Pages,
@@ -189,22 +185,17 @@ impl Store {
     /// An empty store. The first write gets resourceVersion 2: 1 is the empty store's, as in etcd.
     pub fn new(limits: HistoryLimits) -> Self {
         let inner = Inner { revision: 1, compacted: 0, resources: BTreeMap::new(), next_watch: 0 };
-        let (parts, sets, words) = (Mutex::default(), content::Sets::default(), Mutex::default());
-        Self { inner: Mutex::new(inner), parts, sets, words, pages: pages::Pages::default(), limits }
+        let (parts, words) = (Mutex::default(), Mutex::default());
+        Self { inner: Mutex::new(inner), parts, words, pages: pages::Pages::default(), limits }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         locked(&self.inner)
     }
 
-    /// Makes an object ready to be stored, as [`Draft::new`] does, with what the store knows already.
-    pub fn draft(&self, object: &Value, fields: Fields) -> Draft {
-        Draft::with_sets(object, fields, &self.sets)
-    }
-
     /// The object that `draft` is, still without a resourceVersion; what it has in common with `old` and others is shared.
     fn assemble(&self, mut draft: Draft, old: Option<&Stored>) -> Stored {
-        let content = draft.share(&self.parts, &self.sets);
+        let content = draft.share(&mut locked(&self.parts));
         // Nearly all words of an object that changes are those of before.
         let mut words = None;
         draft.assemble(content, old, &mut |word| words.get_or_insert_with(|| locked(&self.words)).get(word))

@@ -202,12 +202,6 @@ impl Map {
         self.0.iter().map(|member| &member.key)
     }
 
-    /// Whether the members of both have the same names.
-    pub(crate) fn has_names_of(&self, other: &Self) -> bool {
-        let same = |(one, other): (&Member, &Member)| one.prefix == other.prefix && one.key == other.key;
-        self.is_same(other) || (self.len() == other.len() && self.0.iter().zip(&other.0).all(same))
-    }
-
     /// The values of the members.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator + Clone {
         self.0.iter().map(|member| &member.value)

@@ -62,7 +62,7 @@ impl Difference {
 }
 
 /// Whether two values of a type that is no list are compared member by member.
-pub(super) fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 2]) -> bool {
+fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 2]) -> bool {
     let atomic = match schema.shape(ty) {
         Shape::Scalar(_) | Shape::List(_) => true,
         Shape::Struct(shape) => shape.atomic,

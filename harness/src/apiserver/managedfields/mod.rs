@@ -5,7 +5,6 @@
 //! ```text
 //! set.rs       sets of fields: union, difference, intersection, paths
 //! compare.rs   which fields a write added, changed and removed
-//! outcome.rs   what that does to the owners, remembered for writes that are alike
 //! element.rs   how list items are told apart
 //! entry.rs     the entries of managedFields: reading, order, limits
 //! reset.rs     fields that an endpoint never changes
@@ -18,26 +17,19 @@
 mod compare;
 mod element;
 mod entry;
-mod outcome;
 mod reset;
 mod set;
 
-use std::sync::Arc;
+use jiff::Timestamp;
 
 use crate::apiserver::json::{Map, Value};
 
-use jiff::Timestamp;
-
-use compare::is_granular;
 pub(crate) use compare::{Comparison, compare};
 pub(crate) use element::{index_key, list_key};
 pub use entry::Operation;
 pub(crate) use entry::{Entries, Entry, stamp};
-pub use outcome::Outcomes;
 pub use reset::{CUSTOM_MAIN, CUSTOM_STATUS, Reset, reset_fields};
 pub(crate) use set::{FieldSet, is_member, node, show};
-
-use outcome::Outcome;
 
 use super::schema::Schema;
 
@@ -62,8 +54,8 @@ pub struct Write<'a> {
 /// Brings `new.metadata.managedFields` up to date for a create (`live` is `None`), update or patch.
 ///
 /// What the client put there counts unless it is empty or `write.subresource` is set; `[{}]` forgets all owners.
-/// An object that cannot be understood loses its managedFields, as upstream has it. `known` remembers writes that are alike.
-pub fn update(schema: &Arc<Schema>, live: Option<&Value>, new: &mut Value, write: &Write<'_>, known: &Outcomes) {
+/// An object that cannot be understood loses its managedFields, as upstream has it.
+pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &Write<'_>) {
     let sent = take_managed_fields(new);
     let stored = live.and_then(|l| l.get("metadata")).and_then(|m| m.get("managedFields"));
     let entries = if write.subresource.is_empty() && is_reset(sent.as_ref()) {
@@ -82,8 +74,7 @@ pub fn update(schema: &Arc<Schema>, live: Option<&Value>, new: &mut Value, write
         return;
     }
     entries.keep_group(write);
-    if let Ok(outcome) = known.find(schema, live, new, write) {
-        settle(outcome, &mut entries, write);
+    if track(schema, live, new, &mut entries, write).is_ok() {
         entries.write(new);
     }
 }
@@ -120,23 +111,22 @@ pub(crate) fn track(
     entries: &mut Entries,
     write: &Write<'_>,
 ) -> Result<(), String> {
-    let left = live.unwrap_or_else(|| schema.empty());
-    settle(Outcome::of(schema, left, new, write)?, entries, write);
-    Ok(())
-}
-
-/// Moves fields between the owners as a write has it.
-fn settle(outcome: Outcome, entries: &mut Entries, write: &Write<'_>) {
-    let Outcome { changed, removed, own } = outcome;
-    if changed.is_empty() && removed.is_empty() {
-        return;
+    let mut comparison = compare(schema, live.unwrap_or_else(|| schema.empty()), new)?;
+    comparison.exclude(write.reset);
+    let Comparison { removed, modified, added } = comparison;
+    let mut own = added;
+    own.union(modified);
+    if own.is_empty() && removed.is_empty() {
+        return Ok(());
     }
-    entries.release(&changed);
+    entries.release(&own);
     entries.release(&removed);
+    own.strip_meta();
     if !own.is_empty() {
         entries.gain(write, own);
     }
     entries.cap();
+    Ok(())
 }
 
 /// Takes back new timestamps in `new`'s managedFields where nothing but them differs from `old`, so that a write that

@@ -17,7 +17,7 @@ fn write<'a>(manager: &'a str, api_version: &'a str) -> Write<'a> {
 fn managed(schema: &str, live: Option<&Value>, mut new: Value, manager: &str) -> Value {
     let schema = builtin(schema).unwrap();
     schema.normalize(&mut new);
-    update(&schema, live, &mut new, &write(manager, "v1"), &Outcomes::default());
+    update(&schema, live, &mut new, &write(manager, "v1"));
     new
 }
 
@@ -110,7 +110,7 @@ fn reset_fields_are_nobodys() {
     let schema = builtin("io.k8s.api.core.v1.Pod").unwrap();
     let mut new = json!({"metadata": {"name": "p", "labels": {"a": "1"}}, "status": {"phase": "Running"}});
     let reset = reset_fields("io.k8s.api.core.v1.Pod", "");
-    update(&schema, None, &mut new, &Write { reset, ..write("m", "v1") }, &Outcomes::default());
+    update(&schema, None, &mut new, &Write { reset, ..write("m", "v1") });
     assert_eq!(sets(&new)[0].1.get("f:status"), None);
 }
 
@@ -286,7 +286,7 @@ proptest! {
             _ = apply_patch(kind, &schema, live.clone(), patch.to_string().as_bytes(), FieldValidation::Strict);
         }
         let mut updated = new.clone();
-        update(&schema, Some(&live), &mut updated, &write("m", "v1"), &Outcomes::default());
+        update(&schema, Some(&live), &mut updated, &write("m", "v1"));
         let mut config = patch;
         if let Some(map) = config.as_object_mut() {
             map.insert("apiVersion", json!("v1"));

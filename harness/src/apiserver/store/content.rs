@@ -3,8 +3,7 @@
 //! The pods of a replica set have the same containers and volumes, and everything written by one manager the same
 //! `fieldsV1`. Such parts are held once for all objects; an object is put together again as it is sent.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::common::Common;
 use crate::apiserver::encoding::{self, Member, Place};
@@ -54,6 +53,12 @@ impl Content {
         rest.strip_prefix(self.own.get(at..to as usize)?)
     }
 
+    /// The place in the object's own bytes of what is at `place` in the whole encoding, behind all shared parts.
+    pub(super) fn own_place(&self, place: usize) -> u32 {
+        let shared: usize = self.shared.iter().map(|(_, part)| part.len()).sum();
+        (place - shared) as u32
+    }
+
     /// Bytes of the encoded object, but for the digits.
     pub(super) fn len(&self) -> usize {
         self.length as usize
@@ -71,89 +76,19 @@ impl Content {
 pub(super) struct Encoding {
     pub(super) head: Vec<u8>,
     pub(super) rest: Vec<u8>,
-    parts: Vec<Part>,
-}
-
-/// A part of an encoding that may be shared.
-#[derive(Debug)]
-enum Part {
-    /// It stands in `rest`; it is the encoding of `set`, if that may come again.
-    Fresh { from: usize, to: usize, set: Option<Map> },
-    /// It belongs there in `rest`.
-    Known { at: usize, bytes: Arc<[u8]> },
-}
-
-impl Part {
-    /// The bytes that are missing in `rest`.
-    fn missing(&self) -> usize {
-        if let Self::Known { bytes, .. } = self { bytes.len() } else { 0 }
-    }
-
-    /// The bytes of `rest` that may be shared.
-    fn fresh(&self) -> usize {
-        if let Self::Fresh { from, to, .. } = self { to - from } else { 0 }
-    }
-}
-
-/// Sets of fields that are kept with their encodings.
-const SETS: usize = 32;
-
-/// The sets of fields that were encoded last: writes that are alike leave the same ones, the same in memory.
-#[derive(Debug, Default)]
-pub(super) struct Sets(Mutex<VecDeque<(Map, Arc<[u8]>)>>);
-
-impl Sets {
-    fn get(&self, set: &Map) -> Option<Arc<[u8]>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().find(|(known, _)| known.is_same(set)).map(|(_, bytes)| bytes.clone())
-    }
-
-    fn put(&self, set: Map, bytes: Arc<[u8]>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.push_back((set, bytes));
-        let oldest = if known.len() > SETS { known.pop_front() } else { None };
-        // Dropped, with all that hangs on it, when others may go on.
-        drop(known);
-        drop(oldest);
-    }
+    parts: Vec<(usize, usize)>,
 }
 
 impl Encoding {
-    /// Appends an entry of `managedFields` with a comma behind it.
-    fn entry(&mut self, place: Place<'_>, entry: &Map, sets: &Sets) {
-        self.rest.push(b'{');
-        for member in encoding::fields(place, entry) {
-            let set = member.value.as_object().filter(|_| member.name == "fieldsV1");
-            if let Some(bytes) = set.and_then(|set| sets.get(set)) {
-                member.write_name(&mut self.rest);
-                self.parts.push(Part::Known { at: self.rest.len(), bytes });
-                self.rest.push(b',');
-                continue;
-            }
+    /// Appends the members of an object, each with a comma behind it; `share` says which values are worth sharing.
+    fn members(&mut self, place: Place<'_>, map: &Map, share: impl Fn(&str) -> bool) {
+        for member in encoding::fields(place, map) {
             let from = self.member(&member);
-            if let Some(set) = set {
-                self.share_from(from, Some(set));
+            let to = self.rest.len() - 1;
+            if share(member.name) && to - from >= SHARED_MIN {
+                self.parts.push((from, to));
             }
         }
-        self.close(b'}');
-    }
-
-    /// Has the member whose value begins at `from` shared, if it is long.
-    fn share_from(&mut self, from: usize, set: Option<&Map>) {
-        let to = self.rest.len() - 1;
-        if to - from >= SHARED_MIN {
-            self.parts.push(Part::Fresh { from, to, set: set.cloned() });
-        }
-    }
-
-    /// Bytes of all together.
-    pub(super) fn len(&self) -> usize {
-        self.head.len() + self.rest.len() + self.parts.iter().map(Part::missing).sum::<usize>()
-    }
-
-    /// The place in the object's own bytes of what is at `place` in `rest`, behind all parts.
-    pub(super) fn own_place(&self, place: usize) -> usize {
-        self.head.len() + place - self.parts.iter().map(Part::fresh).sum::<usize>()
     }
 
     /// Appends a member of an object with a comma behind it; returns where its value begins.
@@ -169,15 +104,12 @@ impl Encoding {
     pub(super) fn shared_member(&mut self, member: &Member<'_>, map: &Map) {
         member.write_name(&mut self.rest);
         self.rest.push(b'{');
-        for member in encoding::fields(member.place, map) {
-            let from = self.member(&member);
-            self.share_from(from, None);
-        }
+        self.members(member.place, map, |_| true);
         self.close(b'}');
     }
 
     /// Appends `managedFields` as a member; the sets of fields are shared.
-    pub(super) fn managed_fields(&mut self, member: &Member<'_>, entries: &[Value], sets: &Sets) {
+    pub(super) fn managed_fields(&mut self, member: &Member<'_>, entries: &[Value]) {
         let place = member.place.and_then(|(schema, ty)| match schema.shape(ty) {
             Shape::List(list) => Some((schema, list.items)),
             _ => None,
@@ -186,7 +118,9 @@ impl Encoding {
         self.rest.push(b'[');
         for entry in entries {
             if let Value::Object(entry) = entry {
-                self.entry(place, entry, sets);
+                self.rest.push(b'{');
+                self.members(place, entry, |name| name == "fieldsV1");
+                self.close(b'}');
             } else {
                 encoding::write(&mut self.rest, None, entry);
                 self.rest.push(b',');
@@ -202,28 +136,16 @@ impl Encoding {
     }
 
     /// The content, with the parts that `known` holds already.
-    pub(super) fn share(self, known: &Mutex<Common<[u8]>>, sets: &Sets) -> Content {
-        let (length, digits) = (self.len(), self.head.len());
-        let mut own = Vec::with_capacity(self.own_place(self.rest.len()));
+    pub(super) fn share(self, known: &mut Common<[u8]>) -> Content {
+        let length = self.head.len() + self.rest.len();
+        let digits = self.head.len();
+        let mut own = Vec::with_capacity(length - self.parts.iter().map(|(from, to)| to - from).sum::<usize>());
         own.extend_from_slice(&self.head);
         let (mut shared, mut at) = (Vec::with_capacity(self.parts.len()), 0);
-        for part in self.parts {
-            match part {
-                Part::Fresh { from, to, set } => {
-                    own.extend_from_slice(&self.rest[at..from]);
-                    let bytes = known.lock().unwrap_or_else(PoisonError::into_inner).get(&self.rest[from..to]);
-                    if let Some(set) = set {
-                        sets.put(set, bytes.clone());
-                    }
-                    shared.push((own.len() as u32, bytes));
-                    at = to;
-                }
-                Part::Known { at: place, bytes } => {
-                    own.extend_from_slice(&self.rest[at..place]);
-                    shared.push((own.len() as u32, bytes));
-                    at = place;
-                }
-            }
+        for (from, to) in self.parts {
+            own.extend_from_slice(&self.rest[at..from]);
+            shared.push((own.len() as u32, known.get(&self.rest[from..to])));
+            at = to;
         }
         own.extend_from_slice(&self.rest[at..]);
         Content { own: own.into(), shared: shared.into(), digits: digits as u32, length: length as u32 }
@@ -235,19 +157,19 @@ mod tests {
     use super::*;
     use crate::apiserver::json::json;
 
-    fn encode(object: &Value, known: &Mutex<Common<[u8]>>, sets: &Sets) -> Content {
+    fn encode(object: &Value, known: &mut Common<[u8]>) -> Content {
         let mut encoding = Encoding { head: b"{\"v\":".to_vec(), ..Encoding::default() };
         encoding.rest.push(b',');
         for member in encoding::fields(None, object.as_object().unwrap()) {
             match member.value {
-                Value::Array(entries) => encoding.managed_fields(&member, entries, sets),
+                Value::Array(entries) => encoding.managed_fields(&member, entries),
                 Value::Object(spec) => encoding.shared_member(&member, spec),
                 _ => {}
             }
         }
         encoding.close(b'}');
         encoding.rest.pop();
-        encoding.share(known, sets)
+        encoding.share(known)
     }
 
     fn text(content: &Content) -> Value {
@@ -260,21 +182,16 @@ mod tests {
     #[test]
     fn long_parts_are_held_once_and_nothing_is_lost() {
         let long = "x".repeat(SHARED_MIN);
-        let (known, sets) = (Mutex::default(), Sets::default());
-        let encode = |object: &Value| encode(object, &known, &sets);
+        let mut known = Common::default();
         let one =
             json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "1"}, {}, 5], "spec": {"a": [long], "b": 1}});
         let two = json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "2"}], "spec": {"a": [long], "b": 2}});
         let none = json!({"v": 7, "managed": [], "spec": {}});
-        let (first, second) = (encode(&one), encode(&two));
-        assert_eq!((text(&first), text(&second), text(&encode(&none))), (one.clone(), two, none));
-        assert_eq!(known.lock().unwrap().len(), 2);
+        let (first, second) = (encode(&one, &mut known), encode(&two, &mut known));
+        assert_eq!((text(&first), text(&second), text(&encode(&none, &mut known))), (one.clone(), two, none));
+        assert_eq!(known.len(), 2);
         assert!(first.own.len() < 100, "{}", first.own.len());
         assert!(first.shared.iter().zip(&second.shared).all(|(a, b)| Arc::ptr_eq(&a.1, &b.1)));
-        // Sets that are the same in memory are found without being encoded.
-        let again = encode(&one);
-        assert_eq!(again, first);
-        assert_eq!(text(&again), one);
-        assert!(sets.get(one["managed"][0]["fieldsV1"].as_object().unwrap()).is_some());
+        assert_eq!(encode(&one, &mut known), first);
     }
 }

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
 use super::common::Common;
-use super::content::{Content, Encoding, Sets};
+use super::content::{Content, Encoding};
 use crate::apiserver::encoding::{self, Place};
 use crate::apiserver::json::{Map, Value};
 
@@ -269,11 +269,6 @@ pub struct Draft {
 impl Draft {
     /// Encodes `object`, whose name, namespace and uid are set. `fields` are what field selectors see.
     pub fn new(object: &Value, fields: Fields) -> Self {
-        Self::with_sets(object, fields, &Sets::default())
-    }
-
-    /// The same; the encodings of sets of fields come from `sets`, where they are there.
-    pub(super) fn with_sets(object: &Value, fields: Fields, sets: &Sets) -> Self {
         let empty = Map::new();
         let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
         let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -288,10 +283,9 @@ impl Draft {
 
         let schema = encoding::schema_for(object);
         let place = schema.as_deref().map(|schema| (schema, schema.root()));
-        let mut writer = Writer { encoding: Encoding::default(), tail_at: 0, owners: (0, 0), status_at: None, sets };
+        let mut writer = Writer { encoding: Encoding::default(), tail_at: 0, owners: (0, 0), status_at: None };
         writer.object(place, object);
-        let Writer { encoding, tail_at, owners, status_at, .. } = writer;
-        let status_at = status_at.map(|at| encoding.own_place(at));
+        let Writer { encoding, tail_at, owners, status_at } = writer;
         Self {
             key: key(text("namespace"), text("name")),
             uid: text("uid").to_owned(),
@@ -312,8 +306,8 @@ impl Draft {
     }
 
     /// Takes the encoded content out: for [`Draft::assemble`].
-    pub(super) fn share(&mut self, known: &Mutex<Common<[u8]>>, sets: &Sets) -> Content {
-        std::mem::take(&mut self.encoding).share(known, sets)
+    pub(super) fn share(&mut self, known: &mut Common<[u8]>) -> Content {
+        std::mem::take(&mut self.encoding).share(known)
     }
 
     /// The object with `content`, without a resourceVersion. Words are those of `old`, others come from `find`.
@@ -333,7 +327,7 @@ impl Draft {
             uid: same(self.uid, |old| &old.uid),
             labels: self.labels.into_iter().map(|(k, v)| (word(k), word(v))).collect(),
             fields: self.fields.into_iter().map(|(name, value)| (name, word(value))).collect(),
-            status: self.status_at.and_then(|at| NonZeroU32::new(at as u32)),
+            status: self.status_at.and_then(|at| NonZeroU32::new(content.own_place(at))),
             content,
             tail: self.tail_at as u32,
             owners: self.owners,
@@ -344,21 +338,20 @@ impl Draft {
 
     /// Bytes of the encoded object, about.
     pub fn size(&self) -> usize {
-        self.encoding.len()
+        self.encoding.head.len() + self.encoding.rest.len()
     }
 }
 
 /// Encodes an object and notes where its parts are.
-struct Writer<'s> {
+struct Writer {
     encoding: Encoding,
     tail_at: usize,
     owners: (u32, u32),
     /// Where the status begins, if that is the last field so far and all before it is written.
     status_at: Option<usize>,
-    sets: &'s Sets,
 }
 
-impl Writer<'_> {
+impl Writer {
     fn object(&mut self, place: Place<'_>, object: &Value) {
         let empty = Map::new();
         let map = object.as_object().unwrap_or(&empty);
@@ -372,7 +365,7 @@ impl Writer<'_> {
                 }
                 ("spec", Value::Object(spec)) => self.encoding.shared_member(&member, spec),
                 _ => {
-                    let from = self.encoding.member(&member);
+                    let from = self.encoding.head.len() + self.encoding.member(&member);
                     self.status_at = (member.name == "status" && !self.encoding.head.is_empty()).then_some(from);
                 }
             }
@@ -398,7 +391,7 @@ impl Writer<'_> {
                 }
                 // Parts are shared behind the digits only: those of a custom resource, in order of their names, are not.
                 ("managedFields", Value::Array(entries)) if !encoding.head.is_empty() => {
-                    encoding.managed_fields(&member, entries, self.sets);
+                    encoding.managed_fields(&member, entries);
                 }
                 _ => {
                     let from = encoding.head.len() + encoding.member(&member);

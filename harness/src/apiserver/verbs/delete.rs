@@ -156,7 +156,7 @@ impl Scope<'_> {
             if options.dry_run {
                 return Ok(Some(Deleted { object, gone: !waits && !matches!(deletion, Deletion::Graceful(1..)) }));
             }
-            match self.server.store().update(&self.resource, current, draft(self.server.store(), &self.kind, object)) {
+            match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
                 Ok(committed) => {
                     self.record(EventType::Modified, &committed);
                     object = self.value(&committed.new);
@@ -217,7 +217,7 @@ impl Scope<'_> {
         if options.dry_run {
             return Ok(Some(Some(Deleted { object, gone: false })));
         }
-        match self.server.store().update(&self.resource, current, draft(self.server.store(), &self.kind, object)) {
+        match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
             Ok(committed) => {
                 self.record(EventType::Modified, &committed);
                 Ok(Some(Some(Deleted { object: self.value(&committed.new), gone: false })))
@@ -258,7 +258,7 @@ impl Scope<'_> {
         if options.dry_run {
             return Ok(Some(Some(Deleted { object, gone: false })));
         }
-        match self.server.store().update(&self.resource, current, draft(self.server.store(), &self.kind, object)) {
+        match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
             Ok(committed) => {
                 self.record(EventType::Modified, &committed);
                 Ok(Some(Some(Deleted { object: self.value(&committed.new), gone: false })))

@@ -49,8 +49,7 @@ impl Scope<'_> {
             return new;
         }
         let api_version = self.kind.api_version();
-        let write = self.ownership(manager, &api_version);
-        managedfields::update(&schema, old, &mut new, &write, self.server.outcomes());
+        managedfields::update(&schema, old, &mut new, &self.ownership(manager, &api_version));
         new
     }
 

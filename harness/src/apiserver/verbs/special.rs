@@ -397,7 +397,7 @@ impl Scope<'_> {
             let manager = self.manager(&options.field_manager);
             let api_version = "authentication.k8s.io/v1";
             let write = Write { manager: &manager, api_version, subresource: "token", reset: &[], now };
-            managedfields::update(&schema, None, &mut body, &write, self.server.outcomes());
+            managedfields::update(&schema, None, &mut body, &write);
         }
         if meta::is_empty(body["spec"].get("audiences")) {
             body["spec"]["audiences"] = json!([ISSUER]);

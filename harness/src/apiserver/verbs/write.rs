@@ -141,7 +141,7 @@ impl Scope<'_> {
     /// The object made ready to be stored, and as it is stored, unless it is too large for that.
     fn draft(&self, mut object: Value) -> Result<(Draft, Value), Status> {
         self.forget_emptiness(&mut object);
-        let (draft, object) = draft_of(self.server.store(), &self.kind, object);
+        let (draft, object) = draft_of(&self.kind, object);
         if draft.size() > OBJECT_MAX {
             return Err(Status::raw_error("etcdserver: request is too large"));
         }
