@@ -259,10 +259,6 @@ pub(crate) fn fields<'v>(place: Place<'v>, map: &'v Map) -> Members<'v> {
 }
 
 /// The fields of an object, as [`fields`] gives them.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most objects are structs, and putting their members elsewhere costs more"
-)]
 pub(crate) enum Members<'v> {
     /// Those of a struct in Go's order, those that it does not have behind them.
     Declared {

@@ -1,12 +1,15 @@
 //! Objects: members in order of their names, shared by copies until one of them changes.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, btree_map};
 use std::fmt;
+use std::sync::Arc;
 
 use ecow::EcoVec;
 use smol_str::SmolStr;
 
 use super::Value;
+use Members::{Few, Many};
 
 /// The name of a member.
 pub type Key = SmolStr;
@@ -65,56 +68,72 @@ impl Prefix {
 ///
 /// Copying one costs a counter. A copy becomes an object of its own when it is changed; what takes `&mut self` does so only
 /// where it finds something to change, unless it says otherwise.
-#[derive(Clone, Default, Eq)]
-pub struct Map(EcoVec<Member>);
+#[derive(Clone)]
+pub struct Map(Members);
+
+#[derive(Clone)]
+enum Members {
+    /// Nearly all objects: a sorted list.
+    Few(EcoVec<Member>),
+    /// A list of so many would take long to keep in order.
+    Many(Arc<BTreeMap<Key, Value>>),
+}
+
+/// So many members are few.
+const FEW: usize = 64;
+
+/// Where the member is in a list, or belongs.
+fn find(members: &[Member], key: &str) -> Result<usize, usize> {
+    let prefix = Prefix::of(key);
+    // Going along the members is faster than jumping among them.
+    let first = members.iter().position(|member| member.prefix >= prefix).unwrap_or(members.len());
+    // Few names have the same beginning.
+    for (at, member) in members.iter().enumerate().skip(first) {
+        if member.prefix != prefix {
+            return Err(at);
+        }
+        match member.order(key) {
+            Ordering::Less => {}
+            Ordering::Equal => return Ok(at),
+            Ordering::Greater => return Err(at),
+        }
+    }
+    Err(members.len())
+}
 
 impl Map {
     /// An object without members.
     pub const fn new() -> Self {
-        Self(EcoVec::new())
+        Self(Few(EcoVec::new()))
     }
 
     /// An object with room for so many members.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self(EcoVec::with_capacity(capacity))
+        Self(if capacity <= FEW { Few(EcoVec::with_capacity(capacity)) } else { Many(Arc::default()) })
     }
 
     /// Whether both are the same object in memory, and so equal; what is equal need not be the same.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.len() == other.len() && (self.is_empty() || std::ptr::eq(self.0.as_slice(), other.0.as_slice()))
-    }
-
-    /// Where the member is, or belongs.
-    fn find(&self, key: &str) -> Result<usize, usize> {
-        let (prefix, members) = (Prefix::of(key), self.0.as_slice());
-        // Most objects are small: going along their members is faster than jumping among them.
-        let first = if members.len() <= 16 {
-            members.iter().position(|member| member.prefix >= prefix).unwrap_or(members.len())
-        } else {
-            members.partition_point(|member| member.prefix < prefix)
-        };
-        // Few names have the same beginning.
-        for (at, member) in members.iter().enumerate().skip(first) {
-            if member.prefix != prefix {
-                return Err(at);
+        match (&self.0, &other.0) {
+            (Few(one), Few(other)) => {
+                one.len() == other.len() && (one.is_empty() || std::ptr::eq(one.as_slice(), other.as_slice()))
             }
-            match member.order(key) {
-                Ordering::Less => {}
-                Ordering::Equal => return Ok(at),
-                Ordering::Greater => return Err(at),
-            }
+            (Many(one), Many(other)) => Arc::ptr_eq(one, other),
+            _ => false,
         }
-        Err(members.len())
     }
 
     /// How many members there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        match &self.0 {
+            Few(members) => members.len(),
+            Many(members) => members.len(),
+        }
     }
 
     /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
     /// The value of a member.
@@ -124,35 +143,54 @@ impl Map {
 
     /// A member.
     pub fn get_key_value(&self, key: impl AsRef<str>) -> Option<(&Key, &Value)> {
-        let at = self.find(key.as_ref()).ok()?;
-        self.0.get(at).map(Member::pair)
+        match &self.0 {
+            Few(members) => members.get(find(members, key.as_ref()).ok()?).map(Member::pair),
+            Many(members) => members.get_key_value(key.as_ref()),
+        }
     }
 
-    /// The member that is the `at`th in order.
+    /// The member that is the `at`th in order; it takes long to find among many.
     pub(crate) fn nth(&self, at: usize) -> Option<(&Key, &Value)> {
-        self.0.get(at).map(Member::pair)
+        match &self.0 {
+            Few(members) => members.get(at).map(Member::pair),
+            Many(members) => members.iter().nth(at),
+        }
     }
 
     /// The value of a member, to be changed.
     pub fn get_mut(&mut self, key: impl AsRef<str>) -> Option<&mut Value> {
-        let at = self.find(key.as_ref()).ok()?;
-        self.0.make_mut().get_mut(at).map(|member| &mut member.value)
+        let key = key.as_ref();
+        match &mut self.0 {
+            Few(members) => {
+                let at = find(members, key).ok()?;
+                members.make_mut().get_mut(at).map(|member| &mut member.value)
+            }
+            Many(members) if members.contains_key(key) => Arc::make_mut(members).get_mut(key),
+            Many(_) => None,
+        }
     }
 
     /// Whether there is such a member.
     pub fn contains_key(&self, key: impl AsRef<str>) -> bool {
-        self.find(key.as_ref()).is_ok()
+        self.get_key_value(key).is_some()
     }
 
     /// Sets a member; returns the value it had before.
     pub fn insert(&mut self, key: impl Into<Key>, value: Value) -> Option<Value> {
         let key = key.into();
-        match self.find(&key) {
-            Ok(at) => Some(std::mem::replace(&mut self.0.make_mut()[at].value, value)),
-            Err(at) => {
-                self.0.insert(at, Member::new(key, value));
-                None
+        if let Few(members) = &mut self.0 {
+            match find(members, &key) {
+                Ok(at) => return Some(std::mem::replace(&mut members.make_mut()[at].value, value)),
+                Err(at) if members.len() < FEW => {
+                    members.insert(at, Member::new(key, value));
+                    return None;
+                }
+                Err(_) => self.0 = Many(Arc::new(std::mem::take(self).into_iter().collect())),
             }
+        }
+        match &mut self.0 {
+            Many(members) => Arc::make_mut(members).insert(key, value),
+            Few(_) => unreachable!("few become many above"),
         }
     }
 
@@ -163,22 +201,29 @@ impl Map {
 
     /// Takes a member out, with its name.
     pub fn remove_entry(&mut self, key: impl AsRef<str>) -> Option<(Key, Value)> {
-        let at = self.find(key.as_ref()).ok()?;
-        let member = self.0.remove(at);
-        Some((member.key, member.value))
+        let key = key.as_ref();
+        match &mut self.0 {
+            Few(members) => {
+                let at = find(members, key).ok()?;
+                let member = members.remove(at);
+                Some((member.key, member.value))
+            }
+            Many(members) if members.contains_key(key) => Arc::make_mut(members).remove_entry(key),
+            Many(_) => None,
+        }
     }
 
-    /// The place of a member, to be filled where it is empty. The members become this object's own.
+    /// The place of a member, to be filled where it is empty.
     pub fn entry(&mut self, key: impl Into<Key>) -> Entry<'_> {
-        let key = key.into();
-        let at = self.find(&key);
-        Entry { members: &mut self.0, at, key }
+        Entry { map: self, key: key.into() }
     }
 
     /// Keeps the members that `keep` says, which may change their values. The members become this object's own.
     pub fn retain(&mut self, mut keep: impl FnMut(&Key, &mut Value) -> bool) {
-        if !self.is_empty() {
-            self.0.retain(|member| keep(&member.key, &mut member.value));
+        match &mut self.0 {
+            Few(members) if members.is_empty() => {}
+            Few(members) => members.retain(|member| keep(&member.key, &mut member.value)),
+            Many(members) => Arc::make_mut(members).retain(|key, value| keep(key, value)),
         }
     }
 
@@ -189,22 +234,28 @@ impl Map {
 
     /// The members.
     pub fn iter(&self) -> Iter<'_> {
-        Iter(self.0.iter())
+        Iter(match &self.0 {
+            Few(members) => Either::Few(members.iter()),
+            Many(members) => Either::Many(members.iter()),
+        })
     }
 
     /// The members, their values to be changed. They become this object's own.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
-        IterMut(self.0.make_mut().iter_mut())
+        IterMut(match &mut self.0 {
+            Few(members) => Either::Few(members.make_mut().iter_mut()),
+            Many(members) => Either::Many(Arc::make_mut(members).iter_mut()),
+        })
     }
 
     /// The names of the members.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Key> + ExactSizeIterator + Clone {
-        self.0.iter().map(|member| &member.key)
+        self.iter().map(|(key, _)| key)
     }
 
     /// The values of the members.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator + Clone {
-        self.0.iter().map(|member| &member.value)
+        self.iter().map(|(_, value)| value)
     }
 
     /// The values of the members, to be changed. The members become this object's own.
@@ -213,11 +264,23 @@ impl Map {
     }
 }
 
-impl PartialEq for Map {
-    fn eq(&self, other: &Self) -> bool {
-        self.is_same(other) || self.0 == other.0
+impl Default for Map {
+    fn default() -> Self {
+        Self::new()
     }
 }
+
+impl PartialEq for Map {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other)
+            || match (&self.0, &other.0) {
+                (Few(one), Few(other)) => one == other,
+                _ => self.len() == other.len() && self.iter().eq(other),
+            }
+    }
+}
+
+impl Eq for Map {}
 
 impl fmt::Debug for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -227,87 +290,116 @@ impl fmt::Debug for Map {
 
 /// The place of a member.
 pub struct Entry<'m> {
-    members: &'m mut EcoVec<Member>,
-    at: Result<usize, usize>,
+    map: &'m mut Map,
     key: Key,
 }
 
 impl<'m> Entry<'m> {
-    /// The member's value; where it is missing, `value`.
+    /// The member's value; where it is missing, `value`. The members become the object's own.
     pub fn or_insert(self, value: Value) -> &'m mut Value {
         self.or_insert_with(|| value)
     }
 
-    /// The member's value; where it is missing, what `make` makes.
+    /// The member's value; where it is missing, what `make` makes. The members become the object's own.
     pub fn or_insert_with(self, make: impl FnOnce() -> Value) -> &'m mut Value {
-        let at = self.at.unwrap_or_else(|at| {
-            self.members.insert(at, Member::new(self.key, make()));
-            at
-        });
-        &mut self.members.make_mut()[at].value
+        self.filled(make)
+    }
+
+    fn filled(self, make: impl FnOnce() -> Value) -> &'m mut Value {
+        if !self.map.contains_key(&self.key) {
+            self.map.insert(self.key.clone(), make());
+        }
+        self.map.get_mut(&self.key).expect("put there above")
     }
 
     /// Changes the value of a member that is there.
     #[must_use]
     pub fn and_modify(self, change: impl FnOnce(&mut Value)) -> Self {
-        if let Ok(at) = self.at {
-            change(&mut self.members.make_mut()[at].value);
+        if let Some(value) = self.map.get_mut(&self.key) {
+            change(value);
         }
         self
     }
 }
 
+#[derive(Clone)]
+enum Either<F, M> {
+    Few(F),
+    Many(M),
+}
+
+impl<F: ExactSizeIterator, M: ExactSizeIterator> Either<F, M> {
+    fn left(&self) -> usize {
+        match self {
+            Self::Few(members) => members.len(),
+            Self::Many(members) => members.len(),
+        }
+    }
+}
+
 /// The members of an object.
 #[derive(Clone)]
-pub struct Iter<'m>(std::slice::Iter<'m, Member>);
+pub struct Iter<'m>(Either<std::slice::Iter<'m, Member>, btree_map::Iter<'m, Key, Value>>);
 
 impl<'m> Iterator for Iter<'m> {
     type Item = (&'m Key, &'m Value);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(Member::pair)
+        match &mut self.0 {
+            Either::Few(members) => members.next().map(Member::pair),
+            Either::Many(members) => members.next(),
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        (self.0.left(), Some(self.0.left()))
     }
 }
 
 impl DoubleEndedIterator for Iter<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.next_back().map(Member::pair)
+        match &mut self.0 {
+            Either::Few(members) => members.next_back().map(Member::pair),
+            Either::Many(members) => members.next_back(),
+        }
     }
 }
 
 impl ExactSizeIterator for Iter<'_> {}
 
 /// The members of an object, their values to be changed.
-pub struct IterMut<'m>(std::slice::IterMut<'m, Member>);
+pub struct IterMut<'m>(Either<std::slice::IterMut<'m, Member>, btree_map::IterMut<'m, Key, Value>>);
 
 impl<'m> Iterator for IterMut<'m> {
     type Item = (&'m Key, &'m mut Value);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(|member| (&member.key, &mut member.value))
+        match &mut self.0 {
+            Either::Few(members) => members.next().map(|member| (&member.key, &mut member.value)),
+            Either::Many(members) => members.next(),
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        (self.0.left(), Some(self.0.left()))
     }
 }
 
 /// The members of an object that is taken apart.
-pub struct IntoIter(ecow::vec::IntoIter<Member>);
+pub struct IntoIter(Either<ecow::vec::IntoIter<Member>, btree_map::IntoIter<Key, Value>>);
 
 impl Iterator for IntoIter {
     type Item = (Key, Value);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(|member| (member.key, member.value))
+        match &mut self.0 {
+            Either::Few(members) => members.next().map(|member| (member.key, member.value)),
+            Either::Many(members) => members.next(),
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        (self.0.left(), Some(self.0.left()))
     }
 }
 
@@ -334,7 +426,10 @@ impl IntoIterator for Map {
     type IntoIter = IntoIter;
 
     fn into_iter(self) -> IntoIter {
-        IntoIter(self.0.into_iter())
+        IntoIter(match self.0 {
+            Few(members) => Either::Few(members.into_iter()),
+            Many(members) => Either::Many(Arc::unwrap_or_clone(members).into_iter()),
+        })
     }
 }
 

@@ -37,7 +37,7 @@ enum Change {
 }
 
 fn changes() -> impl Strategy<Value = Change> {
-    let key = || "[a-e]{1,2}";
+    let key = || prop_oneof!["[a-e]{1,2}", "same-beginning-[a-h]{2}"];
     prop_oneof![
         (key(), 0..9).prop_map(|(key, value)| Change::Insert(key, value)),
         key().prop_map(Change::Remove),
@@ -46,7 +46,7 @@ fn changes() -> impl Strategy<Value = Change> {
         (key(), 0..9).prop_map(|(key, value)| Change::Set(key, value)),
         (0..9).prop_map(Change::Retain),
         Just(Change::Double),
-        prop::collection::vec((key(), 0..9), 0..4).prop_map(Change::Append),
+        prop::collection::vec((key(), 0..9), 0..40).prop_map(Change::Append),
     ]
 }
 
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn objects_change_as_serde_json_has_it_and_copies_stay(all in prop::collection::vec(changes(), 0..30)) {
+    fn objects_change_as_serde_json_has_it_and_copies_stay(all in prop_oneof![4 => prop::collection::vec(changes(), 0..30), 1 => prop::collection::vec(changes(), 0..300)]) {
         let (mut map, mut model) = (Map::new(), serde_json::Map::new());
         for change in &all {
             let (copy, before) = (map.clone(), model.clone());
@@ -190,4 +190,37 @@ fn names_come_in_order_of_their_bytes(#[case] first: &str, #[case] second: &str)
         assert!(map.keys().eq([first, second]));
         assert_eq!((map.get(first), map.get(second)), (Some(&first.into()), Some(&second.into())));
     }
+}
+
+#[test]
+fn many_members_take_no_longer_each_than_few() {
+    // In the worst order, with the same beginning: a list would be moved and compared as a whole for each of them.
+    const COUNT: usize = 200_000;
+    let name = |number: usize| format!("same-beginning-{number:06}");
+    let mut map: Map = (0..COUNT).rev().map(|number| (name(number), number)).collect();
+    let copy = map.clone();
+    for number in (0..COUNT).rev() {
+        assert_eq!(map.get(name(number)), Some(&number.into()));
+        assert_eq!(map.remove(name(number)), Some(number.into()));
+    }
+    assert!(map.is_empty() && copy.len() == COUNT);
+    assert_eq!(copy.keys().next_back().map(Key::as_str), Some("same-beginning-199999"));
+}
+
+#[test]
+fn few_and_many_are_equal_when_their_members_are() {
+    let member = |number: usize| (format!("n{number:03}"), number);
+    let few: Map = (0..64).map(member).collect();
+    let mut many: Map = (0..65).map(member).collect();
+    assert_ne!(few, many);
+    many.remove("n064");
+    assert_eq!((&few, &many), (&many, &few));
+    assert!(many.iter().rev().eq(few.iter().rev()) && !many.is_same(&few) && many.is_same(&many.clone()));
+    let (mut copy, before) = (many.clone(), many.clone());
+    for (_, value) in &mut copy {
+        *value = Value::Null;
+    }
+    copy.retain(|name, _| name != "n000");
+    assert_eq!((copy.len(), copy.get("n001")), (63, Some(&Value::Null)));
+    assert_eq!((many, before.into_iter().count()), (few, 64));
 }
