@@ -133,7 +133,23 @@ fn json_bodies() -> Vec<Case> {
             201,
             "",
         ),
+        post(
+            "many names in the worst order",
+            JSON,
+            many_names(),
+            422,
+            "metadata.annotations: Too long: may not be more than 262144 bytes",
+        ),
     ]
+}
+
+/// Nearly the largest body there may be, in which each name belongs before all names so far, and most begin alike.
+fn many_names() -> String {
+    let names: Vec<String> = (0..200_000).rev().map(|number| format!(r#""n{number:06}":"""#)).collect();
+    format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"many","annotations":{{{}}}}}}}"#,
+        names.join(",")
+    )
 }
 
 fn yaml_bodies() -> Vec<Case> {

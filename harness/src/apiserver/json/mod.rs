@@ -1,8 +1,8 @@
 //! JSON values that cost little to copy, to compare and to drop: what the server does with them at every write.
 //!
-//! The interface is `serde_json::Value`'s. What is different lies below: an object's members are a sorted list that
-//! copies share until one of them changes it, and short texts are held in place. So a new state of an object that
-//! differs in its status has the spec of the old one, not another that is equal.
+//! The interface is `serde_json::Value`'s. What is different lies below: an object's members are a sorted list (where they
+//! are many, a tree) that copies share until one of them changes it, and short texts are held in place. So a new state of an
+//! object that differs in its status has the spec of the old one, not another that is equal.
 //!
 //! ```text
 //! value.rs     the value, its conversions and comparisons
