@@ -173,42 +173,42 @@ fn write_known(out: &mut Vec<u8>, value: &Value, order: &[&str]) {
 fn write_fields(out: &mut Vec<u8>, map: &Map, order: &[&str], mut field: impl FnMut(&mut Vec<u8>, &str, &Value)) {
     let known = order.iter().filter_map(|name| map.get_key_value(*name));
     let others = map.iter().filter(|(name, _)| !order.contains(&name.as_str()));
-    out.push(b'{');
-    for (at, (name, value)) in known.chain(others).enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
+    write_parts(out, *b"{}", known.chain(others), |out, (name, value)| {
         write_text(out, name);
         out.push(b':');
         field(out, name, value);
-    }
-    out.push(b'}');
+    });
 }
 
-fn write_items(out: &mut Vec<u8>, items: &[Value], mut item: impl FnMut(&mut Vec<u8>, &Value)) {
-    out.push(b'[');
-    for (at, value) in items.iter().enumerate() {
+fn write_items(out: &mut Vec<u8>, items: &[Value], item: impl FnMut(&mut Vec<u8>, &Value)) {
+    write_parts(out, *b"[]", items.iter(), item);
+}
+
+/// Appends an object or a list: its parts, each by `part`, between brackets and with commas.
+fn write_parts<T>(
+    out: &mut Vec<u8>,
+    [open, close]: [u8; 2],
+    parts: impl Iterator<Item = T>,
+    mut part: impl FnMut(&mut Vec<u8>, T),
+) {
+    out.push(open);
+    for (at, value) in parts.enumerate() {
         if at > 0 {
             out.push(b',');
         }
-        item(out, value);
+        part(out, value);
     }
-    out.push(b']');
+    out.push(close);
 }
 
 /// Appends a value that lies at `place`.
 pub(crate) fn write(out: &mut Vec<u8>, place: Place<'_>, value: &Value) {
     match value {
         Value::Object(map) => {
-            out.push(b'{');
-            for (at, member) in fields(place, map).enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                }
+            write_parts(out, *b"{}", fields(place, map), |out, member| {
                 member.write_name(out);
                 write(out, member.place, member.value);
-            }
-            out.push(b'}');
+            });
         }
         Value::Array(items) => {
             let place = place.and_then(|(schema, ty)| match schema.shape(ty) {

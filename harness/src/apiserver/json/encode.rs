@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
-use smol_str::SmolStr;
 
 use super::{Key, Map, Value};
 
@@ -116,33 +115,10 @@ impl<'de> Visitor<'de> for MapVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Map, A::Error> {
         let mut map = Map::new();
-        while let Some(KeyText(key)) = members.next_key()? {
+        while let Some(key) = members.next_key::<Key>()? {
             map.insert(key, members.next_value()?);
         }
         Ok(map)
-    }
-}
-
-/// A key, read without a copy in between.
-struct KeyText(Key);
-
-impl<'de> Deserialize<'de> for KeyText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-
-        impl Visitor<'_> for TextVisitor {
-            type Value = KeyText;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<KeyText, E> {
-                Ok(KeyText(SmolStr::new(text)))
-            }
-        }
-
-        deserializer.deserialize_str(TextVisitor)
     }
 }
 

@@ -50,45 +50,35 @@ fn changes() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn ours(map: &mut Map, change: &Change) -> Option<Value> {
-    match change.clone() {
-        Change::Insert(key, value) => return map.insert(key, value.into()),
-        Change::Remove(key) => return map.remove(key),
-        Change::OrInsert(key, value) => return Some(map.entry(key).or_insert(value.into()).clone()),
-        Change::Modify(key, value) => {
-            map.entry(key).and_modify(|old| *old = value.into()).or_insert_with(|| Value::Null);
+/// The same change of one of our objects and of one of `serde_json`'s; returns what it gives.
+macro_rules! change {
+    ($name:ident, $map:ty, $value:ty) => {
+        fn $name(map: &mut $map, change: &Change) -> Option<$value> {
+            match change.clone() {
+                Change::Insert(key, value) => return map.insert(key, value.into()),
+                Change::Remove(key) => return map.remove(&key),
+                Change::OrInsert(key, value) => return Some(map.entry(key).or_insert(value.into()).clone()),
+                Change::Modify(key, value) => {
+                    map.entry(key).and_modify(|old| *old = value.into()).or_insert_with(|| <$value>::Null);
+                }
+                Change::Set(key, value) => {
+                    let found = map.get_mut(&key)?;
+                    *found = value.into();
+                }
+                Change::Retain(least) => map.retain(|_, value| value.as_i64() >= Some(least.into())),
+                Change::Double => {
+                    map.values_mut().for_each(|value| *value = value.as_i64().map(|number| number * 2).into());
+                }
+                Change::Append(members) => {
+                    map.append(&mut members.into_iter().map(|(key, value)| (key, <$value>::from(value))).collect());
+                }
+            }
+            None
         }
-        Change::Set(key, value) => {
-            let found = map.get_mut(&key)?;
-            *found = value.into();
-        }
-        Change::Retain(least) => map.retain(|_, value| value.as_i64() >= Some(least.into())),
-        Change::Double => map.values_mut().for_each(|value| *value = value.as_i64().map(|number| number * 2).into()),
-        Change::Append(members) => map.append(&mut members.into_iter().collect()),
-    }
-    None
+    };
 }
-
-fn theirs(map: &mut serde_json::Map<String, Model>, change: &Change) -> Option<Model> {
-    match change.clone() {
-        Change::Insert(key, value) => return map.insert(key, value.into()),
-        Change::Remove(key) => return map.remove(&key),
-        Change::OrInsert(key, value) => return Some(map.entry(key).or_insert(value.into()).clone()),
-        Change::Modify(key, value) => {
-            map.entry(key).and_modify(|old| *old = value.into()).or_insert_with(|| Model::Null);
-        }
-        Change::Set(key, value) => {
-            let found = map.get_mut(&key)?;
-            *found = value.into();
-        }
-        Change::Retain(least) => map.retain(|_, value| value.as_i64() >= Some(least.into())),
-        Change::Double => map.values_mut().for_each(|value| *value = value.as_i64().map(|number| number * 2).into()),
-        Change::Append(members) => {
-            map.append(&mut members.into_iter().map(|(key, value)| (key, value.into())).collect());
-        }
-    }
-    None
-}
+change!(ours, Map, Value);
+change!(theirs, serde_json::Map<String, Model>, Model);
 
 proptest! {
     #[test]

@@ -111,6 +111,11 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// A state as the transcript keeps it: in `serde_json`'s values, read at once.
+fn recorded(stored: &Stored) -> Arc<serde_json::Value> {
+    Arc::new(serde_json::from_slice(&stored.bytes()).unwrap_or_default())
+}
+
 /// Writes a change into the transcript.
 pub(crate) fn record(
     server: &ApiServer,
@@ -135,8 +140,8 @@ pub(crate) fn record(
         namespace: Some(new.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
         name: new.name().to_owned(),
         resource_version: new.revision(),
-        old: committed.old.as_ref().map(|old| Arc::new(old.value().into())),
-        new: (event_type != EventType::Deleted).then(|| Arc::new(new.value().into())),
+        old: committed.old.as_deref().map(recorded),
+        new: (event_type != EventType::Deleted).then(|| recorded(new)),
     };
     server.transcript().change(server.clock().elapsed(), caller.actor.clone(), change);
 }
