@@ -18,7 +18,7 @@ use plumbline::apiserver::kubelet::{self, Options};
 use plumbline::apiserver::workloads::keep_workloads;
 use plumbline::apiserver::{ApiRequest, ApiServer, ApiServerConfig, ResourceId};
 use plumbline::time::{Clock, epoch, run_virtual};
-use plumbline::transcript::{Actor, Change, ChangeKind, Entry, Happening};
+use plumbline::transcript::{Actor, Attributed as _, Change, ChangeKind, Entry, Happening};
 use plumbline_controllers::app::AppError;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
 use serde_json::{Value, json};
@@ -213,7 +213,7 @@ fn check_evictions(entries: &[Entry]) -> usize {
     let (mut nodes, mut gone_nodes) = (BTreeMap::<String, Value>::new(), BTreeMap::<String, Duration>::new());
     let mut untainted = BTreeMap::<String, Duration>::new();
     let mut ended = BTreeSet::new();
-    let deletes: BTreeMap<usize, &Actor> = entries.iter().filter_map(controllers_delete).collect();
+    let deletes: BTreeMap<usize, Actor> = entries.iter().filter_map(controllers_delete).collect();
     for entry in entries {
         let Happening::Change(change) = &entry.what else { continue };
         if change.resource == "nodes" && change.group.is_empty() {
@@ -229,7 +229,7 @@ fn check_evictions(entries: &[Entry]) -> usize {
             let new = change.new.as_ref().unwrap();
             let same = times.iter().all(|path| old.pointer(path) == new.pointer(path));
             // What its node's end left terminating is for podgc to end, once more and at once.
-            let left_over = **actor == Actor::PodGc && gone_nodes.contains_key(text(old, "/spec/nodeName"));
+            let left_over = *actor == Actor::PodGc && gone_nodes.contains_key(text(old, "/spec/nodeName"));
             assert!(same || left_over, "{:?}: {} was evicted twice", entry.at, change.name);
         }
         if !begun {
@@ -237,7 +237,7 @@ fn check_evictions(entries: &[Entry]) -> usize {
         }
         assert!(ended.insert(uid), "{:?}: {} was ended twice", entry.at, change.name);
         let node = text(old, "/spec/nodeName");
-        let due = if **actor == Actor::TaintEviction {
+        let due = if *actor == Actor::TaintEviction {
             // The taint may have gone while the request was on its way.
             let tainted = nodes.get(node).is_some_and(is_tainted);
             let late = Duration::from_millis(4 * SLOWEST);
@@ -252,10 +252,10 @@ fn check_evictions(entries: &[Entry]) -> usize {
     ended.len()
 }
 
-fn controllers_delete(entry: &Entry) -> Option<(usize, &Actor)> {
+fn controllers_delete(entry: &Entry) -> Option<(usize, Actor)> {
     let Happening::Request(exchange) = &entry.what else { return None };
     let is_delete = exchange.request.verb == "delete" && exchange.request.resource == "pods";
-    (is_delete && is_controllers(&entry.actor)).then_some((entry.seq, &entry.actor))
+    (is_delete && is_controllers(&entry.actor())).then(|| (entry.seq, entry.actor()))
 }
 
 fn note_node(

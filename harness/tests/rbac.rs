@@ -8,7 +8,7 @@ use plumbline::cluster::{Embedded, Role};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, Arena, Options};
-use plumbline::transcript::{Entry, Happening};
+use plumbline::transcript::{Attributed as _, Entry, Happening};
 use serde_json::Value;
 
 /// A resource of a group with its subresource, and a verb.
@@ -60,7 +60,7 @@ fn covers(right: &Right, asked: &Right) -> bool {
 fn asked(entry: &Entry) -> Option<Right> {
     let Happening::Request(exchange) = &entry.what else { return None };
     let request = &exchange.request;
-    if !entry.actor.is_subject() {
+    if !entry.actor().is_subject() {
         return None;
     }
     if request.resource.is_empty() {

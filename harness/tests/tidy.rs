@@ -12,8 +12,8 @@ const FUNCTION_LINES: usize = 70;
 
 /// Functions that are longer, and how long they may be. The list only gets shorter.
 const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
-    ("harness/src/apiserver/kinds/builtin.rs", "core_group", 81),
-    ("harness/src/apiserver/kinds/builtin.rs", "admissionregistration_group", 102),
+    ("harness/apiserver/src/kinds/builtin.rs", "core_group", 81),
+    ("harness/apiserver/src/kinds/builtin.rs", "admissionregistration_group", 102),
 ];
 
 /// Files that are longer, and how long they may be. The list only gets shorter.
