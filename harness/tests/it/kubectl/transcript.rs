@@ -111,7 +111,7 @@ fn run(session: &Session, folder: &Path, command: &str) -> String {
 
 /// Runs `kubectl/NAME.txt`; prints every difference and fails if there is one.
 pub(super) fn replay(name: &str) {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kubectl");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/kubectl");
     let text = fs::read_to_string(here.join(format!("{name}.txt"))).expect("a transcript");
     let flags: Vec<&str> =
         text.lines().find_map(|line| line.strip_prefix("#flags ")).unwrap_or("").split(' ').collect();

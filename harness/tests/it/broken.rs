@@ -5,11 +5,8 @@
 //! (`broken/lies.rs`), or small controllers that were written wrong (`broken/small.rs`). One goes through `conform --command`, too: see
 //! `subjects.rs`.
 
-#[path = "broken/expected.rs"]
 mod expected;
-#[path = "broken/lies.rs"]
 mod lies;
-#[path = "broken/small.rs"]
 mod small;
 
 use std::path::{Path, PathBuf};

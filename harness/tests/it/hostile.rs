@@ -4,10 +4,6 @@
 //! Expected statuses and messages were taken from a kube-apiserver 1.36 that was asked the same, unless a comment says
 //! otherwise. Time limits are made short through [`Limits`]; everything else runs against the program itself.
 
-#[path = "serving/h2.rs"]
-mod h2;
-mod serving;
-
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -18,7 +14,7 @@ use plumbline::apiserver::{ApiServer, ApiServerConfig};
 use plumbline::time::Clock;
 use tokio_util::sync::CancellationToken;
 
-use serving::{Answer, PATIENCE, Server, TOKEN, read_all, request};
+use crate::serving::{Answer, PATIENCE, Server, TOKEN, h2, read_all, request};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MAP: &str = "/api/v1/namespaces/default/configmaps/probe";

@@ -5,12 +5,11 @@
 //! them it skips and says so.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod serving;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::serving::{Server, TOKEN};
 use base64::Engine as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
@@ -18,7 +17,6 @@ use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use plumbline::time::{Clock, run_wall};
 use serde_json::json;
-use serving::{Server, TOKEN};
 
 /// Longest wait for something to happen.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -1,6 +1,6 @@
 //! A `plumbline serve` of one's own, and the plainest HTTP client: bytes out, bytes in.
 
-#![expect(dead_code, reason = "each test program uses its part")]
+pub(crate) mod h2;
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -2,7 +2,7 @@
 //! what it stores can still be read: requests, bodies (JSON, YAML, protobuf), each type of patch, selectors, watch
 //! parameters and continue tokens, made up at random but near enough to the real thing to get past the first check.
 //!
-//! 64 cases each by default; `PROPTEST_CASES=100000 cargo test --release -p plumbline --test fuzz` looks longer.
+//! 64 cases each by default; `PROPTEST_CASES=100000 cargo test --release -p plumbline --test it fuzz::` looks longer.
 
 use std::cell::OnceCell;
 use std::sync::Arc;

@@ -1,21 +1,19 @@
 //! A week of churn in virtual time: rolling deployments, taints that flap, nodes that are lost, evictions, jobs that end. What the
 //! controllers keep stays as small as what there is, and their caches are what the server holds. One seed: every run is the same.
 //!
-//! A small cluster lives through a day with each run of the tests. `PLUMBLINE_SOAK=full cargo test --release -p plumbline --test soak
+//! A small cluster lives through a day with each run of the tests. `PLUMBLINE_SOAK=full cargo test --release -p plumbline --test it soak::
 //! -- --nocapture` makes it a week with 10,000 nodes, and tells figures.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "soak/churn.rs"]
 mod churn;
-mod fleet;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fleet::Dice;
 use churn::{Churn, FINISHED, Size};
-use fleet::Dice;
 use plumbline::apiserver::expiry::expire_events;
 use plumbline::apiserver::server::Record;
 use plumbline::apiserver::store::HistoryLimits;

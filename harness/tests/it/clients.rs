@@ -4,8 +4,6 @@
 //! Python is looked for in `PLUMBLINE_PYTHON` and on `PATH`; where it cannot `import kubernetes` its test is skipped with
 //! that reason, unless `PLUMBLINE_PYTHON` promised that it can (as `.ci/run` does).
 
-mod serving;
-
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
@@ -24,7 +22,7 @@ use plumbline::time::Clock;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use serving::{PATIENCE, Server};
+use crate::serving::{PATIENCE, Server};
 
 /// Breaks the first watches of a client shortly after they opened.
 fn breaking(folder: &str, user_agent: &str, count: u32) -> String {
@@ -58,7 +56,7 @@ fn the_python_client_lists_watches_resumes_and_lists_anew() {
     let Some(python) = python() else { return };
     let faults = breaking("python", "OpenAPI-Generator", 2);
     let server = Server::start(&["--faults", &faults]);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/list_watch.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/clients/list_watch.py");
     let output = Command::new(python).arg(script).arg(server.kubeconfig()).output().expect("Python starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

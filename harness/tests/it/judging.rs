@@ -7,9 +7,7 @@ use plumbline::transcript::Actor;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-#[path = "judging/script.rs"]
 mod script;
-#[path = "judging/tolerance.rs"]
 mod tolerance;
 
 use script::{NONE, Script, collect};

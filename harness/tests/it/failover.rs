@@ -6,13 +6,13 @@
 //! what is left to do in the end.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod fleet;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fleet::{Dice, Fleet, JSON, MERGE, Replica, SLOWEST, TAINT, check_world, is_tainted, node, text, user, world};
+use crate::fleet::{
+    Dice, Fleet, JSON, MERGE, Replica, SLOWEST, TAINT, check_world, is_tainted, node, text, user, world,
+};
 use http::{HeaderValue, Method, header};
 use plumbline::apiserver::kubelet::{self, Options};
 use plumbline::apiserver::workloads::keep_workloads;

@@ -9,7 +9,7 @@ use plumbline::conformance::report::{ConformanceReport, Outcome};
 use plumbline::time::Stopwatch;
 
 /// A pod of a missing node is deleted after its quarantine.
-const GOOD: &str = include_str!("samples/good.yaml");
+const GOOD: &str = include_str!("../samples/good.yaml");
 
 /// As [`GOOD`], but it wants the impossible.
 const BAD: &str = "\

@@ -1,6 +1,5 @@
 //! Replicas of our controllers in one process and in virtual time, the network between them and the server, and a world to
 //! work on.
-#![expect(dead_code, reason = "each test program uses its part")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

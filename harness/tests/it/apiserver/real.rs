@@ -9,7 +9,7 @@ use std::time::Duration;
 use plumbline::process::free_port;
 use plumbline::time::Clock;
 
-use crate::script::{Answer, Line};
+use super::script::{Answer, Line};
 
 const TOKEN: &str = "two-arm-test";
 /// How long the two may take to start.

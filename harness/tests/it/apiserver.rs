@@ -3,9 +3,7 @@
 //! `KUBEBUILDER_ASSETS` names the folder with `etcd` and `kube-apiserver` (envtest's layout). Without it the real arm
 //! says so and checks nothing.
 
-#[path = "apiserver/real.rs"]
 mod real;
-#[path = "apiserver/script.rs"]
 mod script;
 
 use plumbline::apiserver::{ApiRequest, ApiServer, ApiServerConfig, ReplyBody};

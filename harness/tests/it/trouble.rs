@@ -2,12 +2,10 @@
 //! never storm it, and do by themselves what there is to do once it is well. Virtual time.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod fleet;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::{Dice, Fleet, JSON, MERGE, TAINT, check_world, user, world};
+use crate::fleet::{Dice, Fleet, JSON, MERGE, TAINT, check_world, user, world};
 use http::Method;
 use plumbline::apiserver::faults::{On, Rule, Verdict, WatchEnd};
 use plumbline::apiserver::kubelet::{self, Options};
@@ -110,7 +108,7 @@ async fn suffer(trouble: Trouble) -> Vec<usize> {
         assert_eq!(user(&server, Method::PATCH, &format!("/api/v1/nodes/{node}"), MERGE, taints).await, 200);
     }
     user(&server, Method::DELETE, "/api/v1/nodes/node-3", JSON, json!({})).await;
-    user(&server, Method::POST, "/api/v1/nodes", JSON, fleet::node("node-9")).await;
+    user(&server, Method::POST, "/api/v1/nodes", JSON, crate::fleet::node("node-9")).await;
     clock.sleep(Duration::from_millis(5)).await;
     let begin = clock.elapsed();
     trouble.last(&server).await;

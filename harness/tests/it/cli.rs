@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use plumbline::report::{Outcome, RunReport};
 
-const GOOD: &str = include_str!("samples/good.yaml");
+const GOOD: &str = include_str!("../samples/good.yaml");
 
 /// A folder of fixtures of its own for the test of this name.
 fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
