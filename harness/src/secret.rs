@@ -1,4 +1,4 @@
-//! Tokens that nobody can guess, and files that only their owner reads.
+//! Random tokens, and files that only their owner can read.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::path::Path;
 use ring::error::Unspecified;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// 128 bits that nobody can guess, in hexadecimal digits.
+/// Returns a random token of 128 bits in hexadecimal digits.
 ///
 /// # Errors
 ///
-/// When the system has no random numbers.
+/// Returns an error if the system has no source of random numbers.
 pub(crate) fn token() -> Result<String, Unspecified> {
     let mut bytes = [0_u8; 16];
     SystemRandom::new().fill(&mut bytes)?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
-/// Writes a file with mode 0600 beside `path` and moves it there: who reads `path` sees the old content or the new one.
+/// Writes a file with mode 0600 atomically: readers of `path` see the old content or the new one.
 pub(crate) fn write(path: &Path, content: &str) -> io::Result<()> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(format!(".{}.new", std::process::id()));
