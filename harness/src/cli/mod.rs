@@ -1,6 +1,5 @@
 //! The command line: one file per verb. Results go to standard output, progress and diagnostics to standard error.
 
-mod baseline;
 mod bench;
 mod catalogue;
 mod compare;

@@ -206,7 +206,7 @@ fn log_folder(folder: &Path) -> Result<PathBuf, EnvironmentError> {
 
 /// Writes a file that only its owner can read.
 fn write_private(path: &Path, content: &str) -> Result<(), EnvironmentError> {
-    crate::secret::write(path, content).map_err(|error| {
+    plumbline_apiserver::listener::write_private_file(path, content).map_err(|error| {
         let what = format!("unable to write {}: {error}", path.display());
         EnvironmentError::new(Kind::Failed, what, "free some space there, or set TMPDIR to another folder")
     })
@@ -214,7 +214,7 @@ fn write_private(path: &Path, content: &str) -> Result<(), EnvironmentError> {
 
 /// Returns a random token of 128 bits in hexadecimal digits.
 pub(crate) fn random_token() -> Result<String, EnvironmentError> {
-    crate::secret::token().map_err(|_| {
+    plumbline_apiserver::listener::random_token().map_err(|_| {
         EnvironmentError::new(Kind::Failed, "the system has no source of random numbers", "check /dev/urandom")
     })
 }
