@@ -72,25 +72,25 @@ fn suite(rules: &str, catalogue: &str, excuses: &str) -> tempfile::TempDir {
 #[case::whole("D-001", "D-001: a, I-D1: b", "", None)]
 #[case::excused("D-001", "D-001: a, D-002: b", "| D-002 | nobody can see it |\n", None)]
 #[case::missing("D-001", "D-001: a, D-002: b", "", Some("D-002 (b) has no fixture"))]
-#[case::unknown("D-001, D-009", "D-001: a", "", Some("api/a cites D-009, which the catalogue does not have"))]
+#[case::unknown("D-001, D-009", "D-001: a", "", Some("api/a cites D-009, which is not in the catalogue"))]
 #[case::excused_and_covered(
     "D-001",
     "D-001: a",
     "| D-001 | nobody can see it |\n",
-    Some("D-001 is covered by api/a, and NOT-COVERED.md says that it is not")
+    Some("D-001 is covered by api/a, but NOT-COVERED.md lists it")
 )]
 #[case::excused_and_unknown(
     "D-001",
     "D-001: a",
     "| D-007 | nobody can see it |\n",
-    Some("NOT-COVERED.md cites D-007, which the catalogue does not have")
+    Some("NOT-COVERED.md cites D-007, which is not in the catalogue")
 )]
 #[case::a_rule_without_bounds("BR-24-01", "BR-24-01: a", "", Some("BR-24-01 (a) needs a case at its boundary"))]
 #[case::bounds_that_are_not_there(
     "BR-24-01",
     "BR-24-01: a }\n  bounds: [{ rule: BR-24-01, at: api/a, beyond: api/b }]\n  bugs: [{ id: '#1', what: x, rules: [BR-24-01] }]\n#",
     "",
-    Some("BR-24-01 names api/b, which is no case of any fixture")
+    Some("BR-24-01 names api/b, which is not a case of any fixture")
 )]
 #[case::bounds_that_do_not_cite(
     "D-001",

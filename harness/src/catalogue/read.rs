@@ -1,4 +1,4 @@
-//! Reads `catalogue.yaml` and `NOT-COVERED.md`, strictly.
+//! Reads `catalogue.yaml` and `NOT-COVERED.md` strictly.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,52 +11,52 @@ use crate::fixture::error::{Fail, Problem};
 use crate::fixture::schema::{Record, may, must};
 use crate::fixture::strict::{self, words};
 
-/// The list, below the fixtures folder.
+/// The catalogue's file name, below the fixtures folder.
 pub const FILE: &str = "catalogue.yaml";
 
-/// What no fixture shows, and why, below the fixtures folder.
+/// The name of the file that lists uncovered ids with reasons, below the fixtures folder.
 pub const EXCUSES: &str = "NOT-COVERED.md";
 
 const RECORD: Record = Record {
     name: "catalogue",
-    doc: "All that is known of the controllers.",
-    fields: &[must("sections", "list of sections", "In the order of the table.")],
+    doc: "Known behaviours of the controllers.",
+    fields: &[must("sections", "list of sections", "The sections, in the order of the table.")],
 };
 
 const SECTION: Record = Record {
     name: "section",
-    doc: "A part of it.",
+    doc: "A section of the catalogue.",
     fields: &[
-        must("title", "text", "Its heading."),
-        must("source", "text", "Where upstream does this."),
-        may("rules", "map: id to text", "What it lists."),
-        may("bugs", "list of bugs", "What went wrong upstream."),
+        must("title", "text", "The heading."),
+        must("source", "text", "The upstream source."),
+        may("rules", "map: id to text", "The rules."),
+        may("bugs", "list of bugs", "Upstream bugs."),
         may("bounds", "list of bounds", "The cases at the boundary of a rule, and beyond it."),
     ],
 };
 
 const BUG: Record = Record {
     name: "bug",
-    doc: "A bug of upstream's, past or present.",
+    doc: "An upstream bug, past or present.",
     fields: &[
         must("id", "`#number` or `project#number`", "The issue."),
         may("also", "list of the same", "Duplicates, fixes, discussions."),
-        must("what", "text", "What goes wrong, in a line."),
-        may("rules", "list of ids", "The rules whose fixtures show it."),
+        must("what", "text", "Description in one line."),
+        may("rules", "list of ids", "The rules whose fixtures cover it."),
     ],
 };
 
 const BOUND: Record = Record {
     name: "bound",
-    doc: "What shows that a rule holds just up to where it says.",
+    doc: "The cases that cover the boundary of a rule.",
     fields: &[
-        must("rule", "id", "One of this section's."),
-        must("at", "case, or list of cases", "Where it still holds."),
-        must("beyond", "case, or list of cases", "Where it no longer does."),
+        must("rule", "id", "A rule of this section."),
+        must("at", "case, or list of cases", "Cases at the boundary, where the rule still applies."),
+        must("beyond", "case, or list of cases", "Cases beyond the boundary, where it no longer applies."),
     ],
 };
 
-/// Why something is not covered.
+/// An id that is not covered, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excuse {
     /// The id.
@@ -65,12 +65,12 @@ pub struct Excuse {
     pub reason: String,
 }
 
-/// Both files.
+/// The contents of both files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalogue {
-    /// What there is to cover.
+    /// The sections of the catalogue.
     pub sections: Vec<Section>,
-    /// What is not covered.
+    /// The ids that are not covered.
     pub excuses: Vec<Excuse>,
 }
 
@@ -79,7 +79,7 @@ impl Catalogue {
     ///
     /// # Errors
     ///
-    /// Every problem, with its line.
+    /// All problems, with their lines.
     pub fn load(root: &Path) -> Result<Self, Problems> {
         let sections = strict::load(&root.join(FILE), read)?;
         let file = root.join(EXCUSES);
@@ -125,7 +125,7 @@ fn section(cursor: &Cursor<'_>) -> Option<Section> {
         }
     }
     if entries.is_empty() {
-        cursor.fail(Fail::new("lists nothing").hint("give it `rules` or `bugs`"));
+        cursor.fail(Fail::new("the section has no entries").hint("add `rules` or `bugs`"));
     }
     Some(Section { title: words(&fields, "title")?, source: words(&fields, "source")?, entries })
 }
@@ -145,11 +145,12 @@ fn bug(cursor: &Cursor<'_>) -> Option<Entry> {
     Some(Entry { id, also: fields.text_list("also"), what, rules: fields.text_list("rules"), ..Entry::default() })
 }
 
-/// The rows of the tables of a Markdown file: the id in the first column (in backquotes or not), the reason in the second.
+/// Reads the rows of the tables in a Markdown file: the id in the first column (with or without backquotes), the reason
+/// in the second.
 ///
 /// # Errors
 ///
-/// A row without a reason, or an id that stands there twice.
+/// A row without a reason, or a duplicate id.
 pub fn excuses(file: &Path, text: &str) -> Result<Vec<Excuse>, Problems> {
     let mut found: Vec<Excuse> = Vec::new();
     for (line, number) in text.lines().zip(1..) {
@@ -161,7 +162,7 @@ pub fn excuses(file: &Path, text: &str) -> Result<Vec<Excuse>, Problems> {
             continue;
         }
         if reason.split_whitespace().count() < 3 {
-            return Err(one(file, number, format!("`{id}` has no reason, which is a sentence in the second column")));
+            return Err(one(file, number, format!("`{id}` has no reason: write a sentence into the second column")));
         }
         if found.iter().any(|other| other.id == id) {
             return Err(one(file, number, format!("`{id}` is listed twice")));
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case("| `D-001` | because |\n", "x.md:1:1: `D-001` has no reason, which is a sentence in the second column")]
+    #[case("| `D-001` | because |\n", "x.md:1:1: `D-001` has no reason: write a sentence into the second column")]
     #[case("| a | one two three |\n| a | one two three |\n", "x.md:2:1: `a` is listed twice")]
     fn a_bad_row_is_told(#[case] text: &str, #[case] expected: &str) {
         let problems = excuses(Path::new("x.md"), text).expect_err("a bad table");

@@ -1,4 +1,4 @@
-//! The map as a table for terminals, as Markdown, HTML and JSON. Pure.
+//! Renders the map as a table for terminals, as Markdown, HTML and JSON. Pure.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Map, Row};
 
-/// For terminals: a line for each id.
+/// Renders a table for terminals: one line per id.
 #[must_use]
 pub fn table(map: &Map<'_>) -> String {
     let mut text = String::new();
@@ -21,7 +21,7 @@ pub fn table(map: &Map<'_>) -> String {
     text
 }
 
-/// As Markdown, with links that work from the root of the repository.
+/// Renders Markdown, with links relative to the root of the repository.
 #[must_use]
 pub fn markdown(map: &Map<'_>) -> String {
     let mut text = format!("# Catalogue\n\n{}\n", summary(map));
@@ -50,7 +50,7 @@ pub fn markdown(map: &Map<'_>) -> String {
     text
 }
 
-/// As one HTML page without scripts.
+/// Renders a single HTML page without scripts.
 #[must_use]
 pub fn html(map: &Map<'_>) -> String {
     let mut text = String::from(HEAD);
@@ -105,7 +105,7 @@ fn html_row(row: &Row<'_>) -> String {
     )
 }
 
-/// For programs.
+/// Renders JSON.
 #[must_use]
 pub fn json(map: &Map<'_>) -> String {
     let row = |title: &str, row: &Row<'_>| {
@@ -141,7 +141,7 @@ fn shown(row: &Row<'_>) -> Vec<String> {
     fixtures.chain(checks).chain(bounds).chain(excuse).collect()
 }
 
-/// The cases at the boundary of a rule and beyond it, where they are named.
+/// Returns the cases at the boundary of a rule and beyond it, if they are listed.
 fn bounds(row: &Row<'_>) -> Vec<(&'static str, String)> {
     let sides = [("at the boundary", &row.entry.at), ("beyond", &row.entry.beyond)];
     sides.into_iter().filter(|(_, cases)| !cases.is_empty()).map(|(where_, cases)| (where_, cases.join(", "))).collect()

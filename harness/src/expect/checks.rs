@@ -1,4 +1,4 @@
-//! One check at one point of the transcript.
+//! Evaluates one check at one point of the transcript.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use crate::fixture::pattern::{RequestPattern, Target, glob};
 use crate::fixture::{Check, CheckKind};
 use crate::transcript::{Entry, Exchange};
 
-/// A point of a run.
+/// A point of a run at which checks are evaluated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point<'a> {
     /// The run.
     pub(crate) run: &'a Run<'a>,
-    /// The objects there.
+    /// The objects at this point.
     pub(crate) world: &'a World,
-    /// The entries to count requests in: from the begin of the window, or of the run, up to here.
+    /// The entries in which to count requests: from the begin of the window, or of the run, up to this point.
     pub(crate) entries: &'a [Entry],
-    /// The time.
+    /// The time of the point.
     pub(crate) at: Duration,
-    /// Whether `entries` are a window, in which `quiet` looks at all of them.
+    /// True if `entries` is a window, all of which `quiet` inspects.
     pub(crate) window: bool,
 }
 
-/// How a check failed: what should have been, what was.
+/// The difference between the expected and the observed state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gap {
-    /// What should have been.
+    /// The expected state.
     pub(crate) expected: String,
-    /// What was.
+    /// The observed state.
     pub(crate) observed: String,
 }
 
@@ -43,11 +43,11 @@ impl Gap {
     }
 }
 
-/// Whether `check` holds at `point`.
+/// Evaluates `check` at `point`.
 ///
 /// # Errors
 ///
-/// How it does not.
+/// If the check does not hold: the difference.
 pub(crate) fn evaluate(check: &Check, point: Point<'_>) -> Result<(), Gap> {
     match &check.kind {
         CheckKind::Exists(target) => exists(target, point),
@@ -92,7 +92,7 @@ pub(crate) fn evaluate(check: &Check, point: Point<'_>) -> Result<(), Gap> {
     }
 }
 
-/// What a check asks, in the words of a fixture.
+/// Describes a check in the words of a fixture.
 pub(crate) fn describe(check: &Check) -> String {
     match &check.kind {
         CheckKind::Exists(target) => format!("exists: {target}"),
@@ -117,15 +117,15 @@ fn hold(holds: bool, gap: impl FnOnce() -> Gap) -> Result<(), Gap> {
 }
 
 fn exists(target: &Target, point: Point<'_>) -> Result<(), Gap> {
-    hold(!point.world.find(target).is_empty(), || Gap::new(format!("{target} exists"), "it does not"))
+    hold(!point.world.find(target).is_empty(), || Gap::new(format!("{target} exists"), "no such object"))
 }
 
 fn absent(target: &Target, point: Point<'_>) -> Result<(), Gap> {
     let found: Vec<String> = point.world.find(target).iter().map(|(key, object)| present(&key.name, object)).collect();
-    hold(found.is_empty(), || Gap::new(format!("no {target}"), format!("there: {}", found.join(", "))))
+    hold(found.is_empty(), || Gap::new(format!("no {target}"), format!("found {}", found.join(", "))))
 }
 
-/// A pod that is only terminating, or that a finalizer holds, says so: the usual reason why it is still there.
+/// Describes an object that still exists. Notes whether it is terminating or held by finalizers, the usual reasons.
 fn present(name: &str, object: &Value) -> String {
     let meta = &object["metadata"];
     match (meta["deletionTimestamp"].as_str(), meta["finalizers"].as_array()) {
@@ -135,7 +135,7 @@ fn present(name: &str, object: &Value) -> String {
     }
 }
 
-/// Applies a test to every object `target` means; there must be one.
+/// Applies a test to every object that `target` covers. There must be at least one.
 fn each(target: &Target, point: Point<'_>, test: impl Fn(&Value) -> Result<(), Gap>) -> Result<(), Gap> {
     let mut any = false;
     for (key, object) in point.world.find(target) {
@@ -144,7 +144,7 @@ fn each(target: &Target, point: Point<'_>, test: impl Fn(&Value) -> Result<(), G
             if target.is_glob() { Gap { observed: format!("{}: {}", key.name, gap.observed), ..gap } } else { gap }
         })?;
     }
-    hold(any, || Gap::new(format!("{target} exists"), "it does not"))
+    hold(any, || Gap::new(format!("{target} exists"), "no such object"))
 }
 
 fn budget(wanted: &BudgetStatus, object: &Value) -> Result<(), Gap> {
@@ -158,12 +158,13 @@ fn budget(wanted: &BudgetStatus, object: &Value) -> Result<(), Gap> {
     ];
     let (mut expected, mut observed, mut good) = (Vec::new(), Vec::new(), true);
     for (name, wanted, field) in numbers {
-        // The API leaves observedGeneration out when it is 0; the other four are always written once there is a status.
+        // The API omits observedGeneration when it is 0; the other four numbers are always present once there is a
+        // status.
         let found = status[field].as_i64().or_else(|| (name == "generation").then_some(0));
         let Some(wanted) = wanted else { continue };
         good &= found == Some(wanted);
         expected.push(format!("{name} {wanted}"));
-        observed.push(format!("{name} {}", found.map_or_else(|| "nothing".to_owned(), |found| found.to_string())));
+        observed.push(format!("{name} {}", found.map_or_else(|| "missing".to_owned(), |found| found.to_string())));
     }
     if let Some(wanted) = &wanted.disrupted {
         let found: BTreeSet<&str> =
@@ -225,19 +226,19 @@ fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Res
     })
 }
 
-/// Whether a time of the API is `since` after the start, in whole seconds as it writes them.
+/// Returns true if an API time is `since` after the start, compared in whole seconds.
 fn changed_at(text: &str, since: jiff::SignedDuration, run: &Run<'_>) -> bool {
     let found = text.parse::<jiff::Timestamp>().ok();
     let wanted = run.start.checked_add(since).ok();
     found.zip(wanted).is_some_and(|(found, wanted)| is_in_second(found, wanted, (run.tolerance, run.late)))
 }
 
-/// Whole seconds, cut off towards the past as the API's times are.
+/// Whole seconds, rounded down as the API's times are.
 fn floor_seconds(duration: jiff::SignedDuration) -> i64 {
     duration.as_secs() - i64::from(duration.subsec_nanos() < 0)
 }
 
-/// Whether `text` is what the pattern says.
+/// Returns true if `text` matches the pattern.
 pub(crate) fn says(pattern: &Text, text: &str) -> bool {
     match pattern {
         Text::Is(wanted) => wanted == text,
@@ -245,7 +246,7 @@ pub(crate) fn says(pattern: &Text, text: &str) -> bool {
     }
 }
 
-/// Whether an Event is one that `pattern` means, its number apart.
+/// Returns true if an Event matches `pattern`, ignoring the count.
 pub(crate) fn is_event(pattern: &EventPattern, event: &Value) -> bool {
     let subject = if event["involvedObject"].is_null() { &event["regarding"] } else { &event["involvedObject"] };
     let message = event["message"].as_str().or_else(|| event["note"].as_str()).unwrap_or_default();
@@ -307,7 +308,7 @@ fn quiet(point: Point<'_>) -> Result<(), Gap> {
     hold(writes.is_empty(), || Gap::new("no writes", listed(&writes)))
 }
 
-/// Whether `pattern` means this request of `run`.
+/// Returns true if `pattern` covers this request of `run`.
 pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchange, run: &Run<'_>) -> bool {
     let request = &exchange.request;
     let by = match &pattern.actor {
@@ -332,20 +333,21 @@ pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchang
         && pattern.code.is_none_or(|code| exchange.reply.as_ref().is_some_and(|reply| code.covers(reply.status)))
 }
 
-/// What was read of the metrics at this point: on a real clock a little after the step's time, and more often where the subject may be late.
+/// Returns the metrics that count for this point. On a real clock the first reading is shortly after the step's time;
+/// further readings follow if the subject may be late.
 fn readings(point: Point<'_>) -> Result<(&str, impl Iterator<Item = &str>), Gap> {
     let scrapes = point.run.scrapes;
     let latest = point.at + point.run.tolerance;
     let (seen, later) = scrapes.split_at(scrapes.partition_point(|(at, _)| *at <= latest));
     let later = later.iter().take_while(move |(at, _)| *at <= latest + point.run.late);
     let mut all = seen.last().into_iter().chain(later).map(|(_, text)| text.as_str());
-    let first = all.next().ok_or_else(|| Gap::new("metrics", "they were not read"))?;
+    let first = all.next().ok_or_else(|| Gap::new("metrics", "the metrics were not read"))?;
     Ok((first, all))
 }
 
-/// The sum of the samples with these labels.
+/// Returns the sum of the samples with these labels.
 fn metric(text: &str, name: &str, labels: &[(String, String)]) -> Result<f64, Gap> {
-    // What could not be read is told in a comment.
+    // If the metrics could not be read, the text is a single comment with the reason.
     if let Some(why) = text.strip_prefix("# ").filter(|rest| rest.trim_end().lines().count() == 1) {
         return Err(Gap::new("metrics", why.trim_end()));
     }

@@ -1,8 +1,8 @@
 //! Partial match of JSON values, with a few operators.
 //!
-//! A map matches if every field of the pattern matches; other fields may be there. A list matches item by
-//! item and must have the same length. A scalar must be equal; `null` means missing or null. A map whose key
-//! begins with `$` is an operator, see [`OPERATORS`].
+//! A map matches if every field of the pattern matches; it may have other fields. A list matches item by item and must
+//! have the same length. A scalar must be equal; `null` matches a missing or null value. A map with a key that begins
+//! with `$` is an operator, see [`OPERATORS`].
 
 use std::fmt;
 use std::time::Duration;
@@ -30,12 +30,12 @@ pub const OPERATORS: [(&str, &str, &str); 12] = [
     ("$uid", "object, e.g. `pods/a`", "the uid of the object of that name (the last one that had it)"),
 ];
 
-/// What a match needs to know beside the values.
+/// Context of a match.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     /// The time of `t=+0s`.
     pub start: Timestamp,
-    /// How far off a time may be.
+    /// Allowed deviation of times.
     pub tolerance: Duration,
     /// Finds the uid of an object named as in a fixture.
     pub uid: &'a dyn Fn(&str) -> Option<String>,
@@ -47,14 +47,14 @@ impl fmt::Debug for Surroundings<'_> {
     }
 }
 
-/// Where and how a value differs from its pattern.
+/// A difference between a value and its pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// The field, e.g. `status.conditions[0].reason`.
     pub path: String,
-    /// What the pattern wants.
+    /// The expected value.
     pub wanted: String,
-    /// What is there.
+    /// The actual value.
     pub found: String,
 }
 
@@ -67,11 +67,11 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Checks that `pattern` uses operators as they are meant.
+/// Checks the operators of `pattern`.
 ///
 /// # Errors
 ///
-/// If an operator is unknown, has company, or its argument is of the wrong type.
+/// If an operator is unknown, has sibling fields, or has an argument of the wrong type.
 pub fn lint(pattern: &Value) -> Result<(), Fail> {
     match pattern {
         Value::Array(items) => items.iter().try_for_each(lint),
@@ -84,9 +84,8 @@ pub fn lint(pattern: &Value) -> Result<(), Fail> {
                 return Err(Fail::new(format!("`{name}` is not an operator")).did_you_mean(name, known));
             };
             if fields.len() > 1 {
-                return Err(
-                    Fail::new(format!("`{name}` stands beside other fields")).hint("an operator is alone in its map")
-                );
+                return Err(Fail::new(format!("`{name}` has sibling fields"))
+                    .hint("an operator must be the only key of its map"));
             }
             let good = match name.as_str() {
                 "$len" | "$min" | "$max" => argument.is_number(),
@@ -149,7 +148,7 @@ fn compare(pattern: &Value, value: Option<&Value>, path: &str, around: Surroundi
     }
 }
 
-/// Whether a pattern is satisfied by a missing value, so that `{ a: { b: null } }` matches `{}`.
+/// Returns true if a missing value matches the pattern, so that `{ a: { b: null } }` matches `{}`.
 fn takes_nothing(pattern: &Value) -> bool {
     match pattern {
         Value::Null => true,
@@ -203,7 +202,7 @@ fn operator(
             found.sort_unstable();
             (wanted == found, format!("exactly the fields {wanted:?}"))
         }
-        "$not" => (compare(argument, value, path, around).is_err(), format!("something else than {argument}")),
+        "$not" => (compare(argument, value, path, around).is_err(), format!("anything but {argument}")),
         "$like" => {
             let pattern = argument.as_str().unwrap_or_default();
             (value.and_then(Value::as_str).is_some_and(|text| glob(pattern, text)), format!("a text like {argument}"))
@@ -231,14 +230,15 @@ fn number(value: Option<&Value>) -> f64 {
     value.and_then(Value::as_f64).unwrap_or(f64::NEG_INFINITY)
 }
 
-/// A value for a message: short, so that a failure stays readable.
+/// Formats a value for a message, truncated to 240 characters.
 pub fn show(value: Option<&Value>) -> String {
     let Some(value) = value else { return "nothing".to_owned() };
     let text = value.to_string();
     if text.chars().count() <= 240 { text } else { format!("{}…", text.chars().take(240).collect::<String>()) }
 }
 
-/// Whether a time that the API cut off to `found`'s second may have been `wanted`, at most `tolerance` away from it, or `late` later still.
+/// Returns true if `found`, which the API truncates to whole seconds, may stand for `wanted`: off by at most
+/// `tolerance`, or up to `late` later still.
 pub(crate) fn is_in_second(found: Timestamp, wanted: Timestamp, (tolerance, late): (Duration, Duration)) -> bool {
     const NANOS: i128 = 1_000_000_000;
     let begin = found.as_nanosecond().div_euclid(NANOS) * NANOS;
@@ -247,7 +247,7 @@ pub(crate) fn is_in_second(found: Timestamp, wanted: Timestamp, (tolerance, late
     begin <= wanted + nanos(tolerance + late) && wanted - nanos(tolerance) < begin + NANOS
 }
 
-/// A duration as `t=+40s`.
+/// Formats a duration as `t=+40s`.
 pub fn at(offset: Duration) -> String {
     format!("t=+{}", time_text::seconds(offset))
 }
@@ -315,7 +315,7 @@ mod tests {
 
     #[rstest]
     #[case(json!({"$ayn": 1}), "did you mean `$any`?")]
-    #[case(json!({"a": [{"$any": 1, "b": 2}]}), "alone in its map")]
+    #[case(json!({"a": [{"$any": 1, "b": 2}]}), "only key of its map")]
     #[case(json!({"$len": "x"}), "takes a number")]
     #[case(json!({"$time": "40"}), "takes a time")]
     #[case(json!({"$all": {"$len": "x"}}), "takes a number")]

@@ -1,4 +1,4 @@
-//! Steps: at an instant, all through a window, some time in a window; and what users were answered.
+//! Judges the steps: at an instant, during a whole window, at some time of a window; and the replies to users.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) fn steps(scene: Scene<'_>) -> Vec<Failure> {
             break;
         };
         let end = end.min(run.entries.len());
-        // Where the step before was over.
+        // The end of the previous step.
         let over = index.checked_sub(1).map_or(0, |before| run.marks[before].min(end));
         let begin = match index {
             0 => run.entries[..end].partition_point(|entry| entry.at.is_zero()),
@@ -79,7 +79,7 @@ fn not_reached(step: &Step, run: &Run<'_>) -> Failure {
         seq: run.entries.len(),
         check: "the step is reached".to_owned(),
         expected: format!("a run until {}", matching::at(step.end())),
-        observed: format!("it was broken off at {}", matching::at(run.end)),
+        observed: format!("the run ended at {}", matching::at(run.end)),
     }
 }
 
@@ -91,7 +91,7 @@ fn failed(check: &Check, point: Point<'_>, seq: usize) -> Option<Failure> {
     evaluate(check, point).err().map(|gap| failure(check, point.at, seq.saturating_sub(1), gap))
 }
 
-/// The position of the first entry of `run` before `end` that is not before `at`.
+/// Returns the position of the first entry of `run` at or after `at`, at most `end`.
 fn first_at(run: &Run<'_>, at: Duration, end: usize) -> usize {
     run.entries[..end].partition_point(|entry| entry.at < at)
 }
@@ -107,7 +107,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// The window without what may belong to the steps before and after it, see [`Step::margin`].
+    /// Returns the window without the margins that may belong to the neighbouring steps, see [`Step::margin`].
     fn without_edges(mut self, step: &Step) -> Self {
         let margin = step.margin(self.run.tolerance);
         if !margin.is_zero() {
@@ -120,7 +120,8 @@ impl Window<'_> {
         self
     }
 
-    /// Checks that must hold together at `self.to`: at the window's end, or as late or early as the clock may be off.
+    /// Evaluates checks that must hold together at `self.to`: at the window's end, or earlier or later by as much as
+    /// the clock may be off.
     fn at_once(&self, checks: &[Check], mut world: World) -> Vec<Failure> {
         let mut last = Vec::new();
         for position in self.begin..=self.end {
@@ -128,7 +129,7 @@ impl Window<'_> {
                 world.step(&self.run.entries[position - 1]);
             }
             let fails = |check: &Check| {
-                // Before a write it is always quiet.
+                // `quiet` inspects the whole window: before a write every moment is quiet.
                 let seen = if matches!(check.kind, CheckKind::Quiet) { self.end } else { position };
                 let entries = &self.run.entries[..seen];
                 failed(check, Point { run: self.run, world: &world, entries, at: self.to, window: false }, position)
@@ -146,8 +147,8 @@ impl Window<'_> {
         Point { run: self.run, world, entries: &self.run.entries[self.begin..position], at, window: true }
     }
 
-    /// A check that must hold all the time: after every change of an object. What is asked of requests can be judged
-    /// when the window is over.
+    /// Evaluates a check that must hold during the whole window: after every change of an object. Checks of requests
+    /// and metrics are evaluated once, at the end of the window.
     fn always(&self, check: &Check, mut world: World) -> Option<Failure> {
         let whole = match &check.kind {
             CheckKind::Requests { .. } | CheckKind::Metric { .. } => true,
@@ -186,7 +187,7 @@ impl Window<'_> {
         None
     }
 
-    /// Checks that must hold together at some instant: when everything that happens at it has happened.
+    /// Evaluates checks that must hold together at some instant, after all entries of that instant.
     fn some_time(&self, checks: &[Check], mut world: World) -> Vec<Failure> {
         let mut last = Vec::new();
         for position in self.begin..=self.end {

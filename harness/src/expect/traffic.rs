@@ -1,4 +1,4 @@
-//! The subject's requests over the whole run: order, completeness, and that every write is explained.
+//! Judges the subject's requests over the whole run: order, completeness, and an explanation for every write.
 
 use serde_json::Value;
 
@@ -24,7 +24,8 @@ fn end_of(run: &Run<'_>) -> usize {
     run.entries.len().saturating_sub(1)
 }
 
-/// Whether a request is the one meant, its body included; if only the body differs, how.
+/// Returns true if the request matches, including its body. If only the body differs, returns the difference as an
+/// error.
 fn meets(
     wanted: &RequestCheck,
     entry: &Entry,
@@ -123,11 +124,11 @@ fn writes(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
     missing.into_iter().collect()
 }
 
-/// What a fixture says about an object, as far as it explains writes to it.
+/// A check of an object, which explains writes to that object.
 #[derive(Debug, Clone, Copy)]
 struct Explains<'a> {
     target: &'a Target,
-    /// Deletes too.
+    /// True if it also explains deletes.
     deletes: bool,
 }
 
@@ -172,7 +173,7 @@ fn unexplained(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
         let named = patterns.chain(counted).any(|pattern| covers(pattern, entry, exchange, run));
         let expected_event = is_event_write(exchange) && explains_event(fixture, exchange, &world);
         let strict = traffic.only.is_some() && !is_event_write(exchange);
-        // `writes` has its own, stricter judgement.
+        // `writes` is judged separately and more strictly.
         let listed = traffic.writes.is_some() && !is_event_write(exchange);
         if named || expected_event || listed || (!strict && explained(&explanations, exchange)) {
             continue;
@@ -182,11 +183,11 @@ fn unexplained(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
             at: entry.at,
             seq: entry.seq,
             check: if strict { "only" } else { "nothing else was written" }.to_owned(),
-            expected: "no write that the fixture does not speak of".to_owned(),
+            expected: "only writes that the fixture expects or allows".to_owned(),
             observed: described(entry, exchange),
         });
     }
-    // A storm of the same kind says nothing new after the third.
+    // More than three failures of the same kind add no information.
     let total = failures.len();
     failures.truncate(3);
     if let Some(last) = failures.last_mut().filter(|_| total > 3) {
@@ -218,7 +219,8 @@ fn explained(explanations: &[Explains<'_>], exchange: &Exchange) -> bool {
     })
 }
 
-/// Whether `events` expects this Event. A PATCH that counts on carries only numbers: then the Event itself tells.
+/// Returns true if `events` expects this Event. A PATCH that increments the count has no reason in its body: then the
+/// stored Event or the reply decides.
 fn explains_event(fixture: &Fixture, exchange: &Exchange, world: &World) -> bool {
     let body = exchange.request.body.as_deref().filter(|body| body["reason"].is_string()).cloned();
     let stored = || {

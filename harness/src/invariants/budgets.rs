@@ -1,4 +1,4 @@
-//! What concerns the disruption controller.
+//! Invariants of the disruption controller.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::fixture::Action;
 use crate::fixture::parse::step_actions;
 use crate::transcript::Actor;
 
-/// How long an announced disruption may take to begin.
+/// Time after which an announced disruption is considered stale.
 const TWO_MINUTES: SignedDuration = SignedDuration::from_secs(120);
 
 const BUDGETS: &str = "poddisruptionbudgets";
@@ -40,7 +40,7 @@ fn consistent(status: &Value) -> Result<(), String> {
     if (condition["status"] == "True") != (allowed > 0) {
         return Err(format!("DisruptionAllowed is {} with {tuple}", condition["status"]));
     }
-    // A failed sync leaves the other numbers as they were.
+    // A failed sync leaves the other numbers unchanged.
     let right = if reason == "SyncFailed" || expected == 0 { 0 } else { (current - desired).max(0) };
     if allowed != right {
         return Err(format!("{tuple} with reason {reason}: allowed should be {right}"));
@@ -123,7 +123,7 @@ pub(super) fn conditions_age_two_minutes(scene: &Scene<'_>) -> Vec<Breach> {
             let set: jiff::Timestamp = before["lastTransitionTime"].as_str()?.parse().ok()?;
             let reset = scene.run.start.checked_add(entry.at).ok()?;
             let age = reset.duration_since(set);
-            // The condition's time is from the clock of whoever set it, so the whole tolerance applies.
+            // The condition's time is from another client's clock, so the whole tolerance applies.
             if age.saturating_add(tolerance) >= TWO_MINUTES || skewed {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! What concerns the pod garbage collector.
+//! Invariants of the pod garbage collector.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::{Breach, Scene, deletes_pod, pod_of};
 use crate::expect::requests;
 use crate::transcript::{Actor, Entry, Exchange, Happening};
 
-/// How long a node is missing before its pods are orphans.
+/// Time for which a node must be missing before its pods count as orphaned.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
-/// From the end of a cycle to the start of the next.
+/// Time from the end of a cycle to the start of the next.
 const CYCLE: Duration = Duration::from_secs(20);
 
 fn finished(pod: &Value) -> bool {
@@ -48,7 +48,7 @@ pub(super) fn failed_before_delete(scene: &Scene<'_>) -> Vec<Breach> {
     breaches
 }
 
-/// Whether the request marks a pod as deleted because its node is gone.
+/// Returns true if the request marks a pod as deleted by PodGC.
 fn marks_orphan(entry: &Entry, exchange: &Exchange) -> bool {
     let conditions = exchange.request.body.as_ref().and_then(|body| body["status"]["conditions"].as_array());
     entry.actor == Actor::PodGc
@@ -65,7 +65,7 @@ pub(super) fn orphans_are_confirmed(scene: &Scene<'_>) -> Vec<Breach> {
         let pod = pod_of(exchange, world)?;
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         let before = &scene.run.entries[..entry.seq.min(scene.run.entries.len())];
-        // The answer to the GET may have been delayed, so "the same cycle" is what must be the same.
+        // The reply to the GET may have been delayed, so it only has to belong to the same cycle.
         let confirmed = requests(before).rev().any(|(asked, exchange)| {
             asked.actor == Actor::PodGc
                 && exchange.request.verb == "get"
@@ -79,14 +79,18 @@ pub(super) fn orphans_are_confirmed(scene: &Scene<'_>) -> Vec<Breach> {
         }
         let missing = first_missing(scene, node);
         missing.is_none_or(|(since, slack)| since + QUARANTINE > entry.at + slack).then(|| {
-            let since = missing.map_or_else(|| "never".to_owned(), |(since, _)| format!("{since:?}"));
-            Breach::new(entry, format!("nodes/{node} is missing since {since}"))
+            let observed = missing.map_or_else(
+                || format!("nodes/{node} is not missing"),
+                |(since, _)| format!("nodes/{node} is missing since {since:?}"),
+            );
+            Breach::new(entry, observed)
         })
     })
 }
 
-/// When a node of that name was first not there, and how much earlier a subject may have begun to count. That the node went
-/// the server saw before the subject; when the subject started is only as exact as the run's times are.
+/// Returns the time from which a node of that name was missing, and how much earlier a subject may have begun to count.
+/// The server records the deletion before the subject sees it; the start of the subject is only as exact as the run's
+/// times.
 fn first_missing(scene: &Scene<'_>, node: &str) -> Option<(Duration, Duration)> {
     let there = |object: &Arc<Value>| object["kind"] == "Node" && object["metadata"]["name"] == node;
     if !scene.run.initial.iter().any(there) {

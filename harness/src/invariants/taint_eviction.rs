@@ -1,4 +1,4 @@
-//! What concerns taint eviction.
+//! Invariants of the taint eviction controller.
 
 use std::time::Duration;
 
@@ -28,16 +28,19 @@ pub(super) fn no_early_eviction(scene: &Scene<'_>) -> Vec<Breach> {
         let uid = pod_of(exchange, world)?["metadata"]["uid"].as_str()?;
         match earliest(scene, uid, entry.seq) {
             Some(earliest) if earliest <= entry.at => None,
-            Some(earliest) => Some(Breach::new(entry, format!("not before {earliest:?}"))),
-            None => Some(Breach::new(entry, "it was never bound to a node with a taint it does not tolerate for ever")),
+            Some(earliest) => Some(Breach::new(entry, format!("the earliest time is {earliest:?}"))),
+            None => Some(Breach::new(
+                entry,
+                "it was never bound to a node with a taint that it does not tolerate indefinitely",
+            )),
         }
     })
 }
 
-/// When the pod of that uid may be deleted at the earliest, from everything that was true before entry `before`.
+/// Returns the earliest time at which the pod with this uid may be deleted, from the state before entry `before`.
 ///
-/// What was true from the start counts from a start that is only as exact as the run's times are; every change the server
-/// saw before the subject did.
+/// State that existed from the start counts from a start that is only as exact as the run's times; every later change
+/// is recorded by the server before the subject sees it.
 fn earliest(scene: &Scene<'_>, uid: &str, before: usize) -> Option<Duration> {
     let (mut world, slack) = (scene.begin.clone(), scene.run.slack());
     let mut earliest = limit(&world, uid).map(|limit| limit.saturating_sub(scene.run.tolerance));
@@ -53,7 +56,7 @@ fn earliest(scene: &Scene<'_>, uid: &str, before: usize) -> Option<Duration> {
     earliest
 }
 
-/// How long the pod may stay on its node as things are; `None`: for ever.
+/// Returns how long the pod may stay on its node in the current state; `None`: indefinitely.
 fn limit(world: &World, uid: &str) -> Option<Duration> {
     let (_, pod) = world.all("pods").find(|(_, pod)| pod["metadata"]["uid"] == uid)?;
     let name = pod["spec"]["nodeName"].as_str()?;

@@ -1,4 +1,4 @@
-//! What concerns the TTL controller.
+//! Invariants of the TTL controller.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(super) fn ttl_values(scene: &Scene<'_>) -> Vec<Breach> {
     })
 }
 
-/// The node without the annotation.
+/// Returns the node without the annotation.
 fn others(node: &Value) -> Value {
     let mut node = essence(node);
     let annotations = node["metadata"]["annotations"].as_object_mut();

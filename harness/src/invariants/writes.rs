@@ -1,4 +1,4 @@
-//! What concerns the writes of all controllers.
+//! Invariants of the writes of all controllers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) fn role_limits(scene: &Scene<'_>) -> Vec<Breach> {
                 _ => false,
             },
         };
-        (!allowed).then(|| Breach::new(entry, "not for this controller to write"))
+        (!allowed).then(|| Breach::new(entry, "this controller may not write this"))
     };
     let writes = requests(scene.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange));
     writes.filter_map(breach).collect()
@@ -57,7 +57,7 @@ pub(super) fn no_idle_writes(scene: &Scene<'_>) -> Vec<Breach> {
         .collect()
 }
 
-/// An object without what the server changes by itself.
+/// Returns an object without the fields that the server changes by itself.
 pub(super) fn essence(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object["metadata"].as_object_mut() {

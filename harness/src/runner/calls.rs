@@ -1,4 +1,4 @@
-//! The requests that a fixture's steps make, as a person, an evictor or a kubelet would.
+//! Sends the requests of a fixture's steps, as a user, an evictor or a kubelet.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use crate::cluster::{Answer, Call, Stage, resource_id};
 use crate::fixture::{Edit, From, Operation, PatchKind, Target, UserRequest, time_text};
 
 const JSON: &str = "application/json";
-/// The annotation of the bookmark that ends the events of what was there. Source: `metav1.InitialEventsAnnotationKey`.
+/// The annotation of the bookmark that follows the initial events. Source: `metav1.InitialEventsAnnotationKey`.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Where each collection was last listed or followed to, by its path.
+/// The resourceVersion at which each collection was last listed or followed, by path.
 pub type Versions = RefCell<BTreeMap<String, String>>;
 
-/// Sends `request`, which may take several calls, and returns the answer to the one that counts: the first that fails, or
-/// the main one. `now` and `start` are what relative times in bodies refer to.
+/// Sends `request`, which may take several calls. Returns the first failed reply, or the reply to the main call.
+/// Relative times in bodies refer to `now` and `start`.
 pub async fn send(
     (stage, versions): (&dyn Stage, &Versions),
     request: &UserRequest,
@@ -90,7 +90,7 @@ impl Caller<'_> {
         self.stage.send(Call { method, path, body, user_agent }).await
     }
 
-    /// POST, and the status through its subresource, as a kubelet or controller would write it.
+    /// POST, then PUT of the status through its subresource, as a kubelet or controller writes it.
     async fn create(&self, object: Value) -> Answer {
         let resource = resource_id(&self.request.target.resource);
         let kept_back = self.stage.keep_back(&resource);
@@ -116,7 +116,7 @@ impl Caller<'_> {
         if (200..300).contains(&second.code) { answer } else { second }
     }
 
-    /// GET of the collection; the version of the answer is remembered.
+    /// GET of the collection; remembers the resourceVersion of the list.
     async fn list(&self, labels: Option<&str>, versions: &Versions) -> Answer {
         let collection = path(&self.request.target, false);
         let answer = self.call(Method::GET, format!("{collection}{}", selected(labels)), None).await;
@@ -126,7 +126,8 @@ impl Caller<'_> {
         answer
     }
 
-    /// A watch that the server ends after a second. What it told becomes the answer's body, and its end is remembered.
+    /// A watch that the server ends after one second. Its events become the reply's body, and its last resourceVersion
+    /// is remembered.
     async fn follow(&self, labels: Option<&str>, from: &From, versions: &Versions) -> Answer {
         let collection = path(&self.request.target, false);
         let begin = match from {
@@ -145,7 +146,7 @@ impl Caller<'_> {
         let answer = self.call(Method::GET, format!("{collection}{query}"), None).await;
         let lines: Vec<Value> = match &answer.body {
             Value::String(text) => text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
-            // A single event is JSON by itself.
+            // A single event is parsed as JSON by the client already.
             one if one.get("type").is_some() => vec![one.clone()],
             _ => return answer,
         };
@@ -157,7 +158,7 @@ impl Caller<'_> {
         Answer { body: json!({ "events": events }), ..answer }
     }
 
-    /// Puts what the object has at the moment where `current` is written.
+    /// Replaces `current` in preconditions by the object's current values.
     async fn preconditions(&self, options: &mut Value) {
         let Some(wanted) = options.get_mut("preconditions").and_then(Value::as_object_mut) else { return };
         if !wanted.values().any(|value| value == CURRENT) {
@@ -182,15 +183,15 @@ impl Caller<'_> {
     }
 }
 
-/// The query of a collection with these labels.
+/// Returns the query of a collection with this label selector.
 fn selected(labels: Option<&str>) -> String {
     labels.map(|labels| format!("?labelSelector={}", escape(labels))).unwrap_or_default()
 }
 
-/// Stands in a precondition for what the object has.
+/// Placeholder in a precondition for the object's current value.
 const CURRENT: &str = "current";
 
-/// An event of a watch in a few words; nothing of a bookmark that only says how far it is: servers send them when they like.
+/// Describes a watch event in a few words. Returns nothing for progress bookmarks, whose number depends on the server.
 fn told(event: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, object) = (text(&event["type"]), &event["object"]);
@@ -205,7 +206,7 @@ fn told(event: &Value) -> Option<String> {
     Some(format!("{kind} {what}"))
 }
 
-/// The URL path of a target, with or without the object's name and subresource.
+/// Returns the URL path of a target, with or without the object's name and subresource.
 fn path(target: &Target, with_name: bool) -> String {
     let resource = &target.resource;
     let mut path = if resource.group.is_empty() {

@@ -1,4 +1,4 @@
-//! One fixture, from the seeded world to its end.
+//! Runs one fixture, from seeding the objects to the end.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,15 +25,15 @@ use crate::time::{self, Clock, settle};
 use crate::transcript::by_object::STARTS;
 use crate::transcript::redact::{at as moment, seconds};
 
-/// Runs `fixture` against `subject` in `cluster` on this thread, in the cluster's time, and gathers `evidence` while it goes on.
+/// Runs `fixture` on this thread, in the cluster's time, and records the run in `evidence` as it goes on.
 ///
 /// # Errors
 ///
-/// When the operating system refuses a runtime.
+/// If the operating system refuses to create a runtime.
 pub fn run(fixture: &Fixture, place: Place<'_>, evidence: &Evidence) -> std::io::Result<()> {
     let (result, panics) = isolate::watch_panics(|| {
         if place.cluster.is_virtual() {
-            // The clock is made inside: it follows the time of the runtime it is made in.
+            // The clock must be created inside the runtime whose time it follows.
             time::run_virtual(async { play(fixture, place, evidence, Clock::virtual_from(time::epoch())).await })
         } else {
             time::run_wall(async { play(fixture, place, evidence, Clock::wall()).await })
@@ -45,14 +45,14 @@ pub fn run(fixture: &Fixture, place: Place<'_>, evidence: &Evidence) -> std::io:
     result
 }
 
-/// Where a fixture runs, and what it tests.
+/// The cluster and the subject of a run.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// The cluster.
     pub cluster: &'a dyn Cluster,
     /// The subject.
     pub subject: &'a dyn Subject,
-    /// Permits to start a subject on the wall clock.
+    /// Limits the number of subjects that start at the same time on the wall clock.
     pub starts: &'a Semaphore,
 }
 
@@ -61,16 +61,16 @@ async fn play(fixture: &Fixture, place: Place<'_>, evidence: &Evidence, clock: C
     let trouble = |text: String| evidence.update(|gathered| gathered.troubles.push(text));
     let stage = match place.cluster.stage(fixture, &clock).await {
         Ok(stage) => stage,
-        Err(why) => return trouble(format!("unable to set the stage: {why}")),
+        Err(why) => return trouble(format!("unable to set up the sandbox: {why}")),
     };
     let mut world = World::new(fixture, place, evidence, clock, stage);
-    // Virtual time is through before anybody waits for it.
+    // In virtual time a run is over before a signal matters.
     let signalled =
         async { if place.cluster.is_virtual() { std::future::pending().await } else { interrupt::signalled().await } };
     let played = tokio::select! {
         biased;
         played = world.play() => played,
-        signal = signalled => Err(format!("broken off by {signal}")),
+        signal = signalled => Err(format!("interrupted by {signal}")),
     };
     if let Err(why) = played {
         trouble(why);
@@ -91,7 +91,7 @@ async fn play(fixture: &Fixture, place: Place<'_>, evidence: &Evidence, clock: C
     }
 }
 
-/// A fixture's world while it runs.
+/// The state of a running fixture.
 struct World<'a> {
     fixture: &'a Fixture,
     subject: &'a dyn Subject,
@@ -103,14 +103,14 @@ struct World<'a> {
     pace: Pace,
     stage: Box<dyn Stage>,
     running: RefCell<Option<Box<dyn Running>>>,
-    /// Cuts whatever subject runs at the moment; shared with crash faults.
+    /// Disconnects the current subject; shared with crash faults.
     cut: Arc<Mutex<Option<Cut>>>,
     crashes: (UnboundedSender<Crashed>, UnboundedReceiver<Crashed>),
     armed: RefCell<Vec<Armed>>,
     versions: calls::Versions,
-    /// When the controllers that crashed start again.
+    /// Time at which crashed controllers start again.
     restart_at: Option<Duration>,
-    /// When the server that is out answers again.
+    /// Time at which the server's outage ends.
     outage_until: Option<Duration>,
 }
 
@@ -154,7 +154,7 @@ impl<'a> World<'a> {
         let fixture = self.fixture;
         let mut live = self.evidence.update(|gathered| Live::new(fixture, &gathered.run(&[], Duration::ZERO)));
         let ends = self.pace.ends(fixture);
-        // In the order of the file, which is the order of time; a window counts where it ends.
+        // Steps are listed in order of time; a window counts with its end.
         for (index, step) in fixture.steps.iter().enumerate() {
             match (&step.kind, self.pace) {
                 (StepKind::Do { actions, .. }, _) => {
@@ -193,7 +193,8 @@ impl<'a> World<'a> {
             }
             return self.rest().await;
         }
-        // Held until the subject has started: others that run must not be late because too many start.
+        // Held until the subject has started, so that subjects which are already running are not delayed by too many
+        // starts.
         let _start = self.starts.acquire().await;
         let starts = !given.stopped && !self.fixture.controllers.is_empty();
         let begun = if starts && self.stage.keep_readers_waiting() {
@@ -216,7 +217,7 @@ impl<'a> World<'a> {
         self.rest().await
     }
 
-    /// Plants `objects` and returns all that is there then. A server that refuses one makes the fixture a skipped one.
+    /// Seeds `objects` and returns all objects that exist then. If the server refuses one, the fixture is skipped.
     async fn seed(&self, objects: Vec<Value>) -> Result<Vec<Value>, String> {
         self.stage.seed(objects).await.map_err(|unplanted| self.unplanted(unplanted))
     }
@@ -226,10 +227,10 @@ impl<'a> World<'a> {
         if let Unplanted::Refused(why) = &unplanted {
             self.evidence.update(|gathered| gathered.skip = Some(why.clone()));
         }
-        format!("unable to plant the given objects: {why}")
+        format!("unable to seed the given objects: {why}")
     }
 
-    /// Makes the given world as it is at this moment.
+    /// Seeds `objects`, with times relative to now, and arms the given faults.
     async fn plant(&self, mut objects: Vec<Value>) -> Result<(), String> {
         let given = &self.fixture.given;
         let now = self.clock.now();
@@ -242,7 +243,7 @@ impl<'a> World<'a> {
         given.watches.iter().try_for_each(|fault| self.watch_fault(fault))
     }
 
-    /// On the wall clock: makes the moment at which the controllers have begun to watch `t=+0s`, not before `begun`.
+    /// On the wall clock: sets `t=+0s` to the time at which the controllers had begun to watch, but not before `begun`.
     async fn begin_counting(&mut self, begun: Duration) -> Result<(), String> {
         let runs = self.running.borrow().as_ref().is_some_and(|running| running.is_seen());
         if runs {
@@ -257,8 +258,8 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Waits until the subject waits to be let in: it has asked for all that its controllers watch, or for something and no
-    /// more.
+    /// Waits until the subject is blocked on its initial reads: it has requested everything its controllers watch, or
+    /// [`pace::READERS_LIMIT`] has passed since its first read.
     async fn subject_waits(&self) -> Result<(), String> {
         let transcript = self.stage.transcript().clone();
         let limit = self.clock.elapsed() + self.subject.ready_limit();
@@ -268,7 +269,7 @@ impl<'a> World<'a> {
             let missing = transcript.with(|entries| pace::not_asked_for(self.fixture, entries));
             let now = self.clock.elapsed();
             if missing.is_empty() {
-                // Its other informers.
+                // Its other informers follow shortly.
                 pace::calm(&transcript, &self.clock).await;
                 return Ok(());
             }
@@ -283,9 +284,10 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Waits until the subject says that it is ready and has asked, after entry `from`, for what its controllers watch.
+    /// Waits until the subject reports ready and has listed or watched, after entry `from`, everything its controllers
+    /// watch.
     async fn subject_is_up(&mut self, from: usize) -> Result<(), String> {
-        // Taken out meanwhile: nothing may be borrowed while others run.
+        // Taken out while waiting: no borrow may be held across an await.
         let Some(mut running) = self.running.take() else { return Ok(()) };
         let ready = running.ready().await;
         *self.running.borrow_mut() = Some(running);
@@ -314,7 +316,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Waits until the checks of a step hold, but not after `limit`. Whether they did is judged later, from the transcript.
+    /// Waits until the checks of a step hold, but not after `limit`. The result is judged later, from the transcript.
     async fn until_it_holds(&mut self, live: &mut Live<'_>, index: usize, limit: Duration) -> Result<(), String> {
         let transcript = self.stage.transcript().clone();
         let checks = self.fixture.steps.get(index).map_or(&self.fixture.expect[..], step_checks);
@@ -331,7 +333,7 @@ impl<'a> World<'a> {
             if holds || now >= limit {
                 return Ok(());
             }
-            // Not at every entry: a burst of them is looked at once. Metrics change without an entry.
+            // Bursts of entries are evaluated once. Metrics change without an entry, so they are read at intervals.
             let left = limit.saturating_sub(now);
             let patience = if metrics { pace::LOOK_AGAIN.min(left) } else { left };
             self.wait_for(news, now + patience).await?;
@@ -340,20 +342,20 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Ends the subject, and takes away what the fixture left.
+    /// Stops the subject and removes the fixture's objects.
     async fn close(self) -> Result<(), String> {
         if let Some(mut running) = self.running.take() {
             running.crash();
         }
-        self.stage.clear().await.map_err(|why| format!("unable to tidy up: {why}"))
+        self.stage.clear().await.map_err(|why| format!("unable to clean up: {why}"))
     }
 
-    /// Lets time pass until `target`; crashes, restarts and ends of outages that are due until then happen in time.
+    /// Lets time pass until `target`. Crashes, restarts and ends of outages that are due before happen on time.
     async fn wait_until(&mut self, target: Duration) -> Result<(), String> {
         self.wait_for(std::future::pending(), target).await
     }
 
-    /// The same, but no longer than until there is `news`.
+    /// Like [`Self::wait_until`], but returns early when `news` resolves.
     async fn wait_for(&mut self, news: impl Future<Output = ()>, target: Duration) -> Result<(), String> {
         let mut news = std::pin::pin!(news);
         loop {
@@ -390,7 +392,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Waits until nothing moves, and deals with what happened to the subject meanwhile.
+    /// Waits until everything is idle, and handles crashes of the subject.
     async fn rest(&mut self) -> Result<(), String> {
         loop {
             match self.pace {
@@ -446,7 +448,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Makes requests, all at once but for their delays, and keeps the answers in the order of the requests.
+    /// Sends requests concurrently, with their delays, and records the replies in the order of the requests.
     async fn ask(&self, step: usize, actions: &'a [Action]) {
         let requests = actions.iter().filter_map(|action| match action {
             Action::Request(request) => Some(request),
@@ -479,7 +481,7 @@ impl<'a> World<'a> {
                     None => Ok(()),
                 };
                 self.note("the controllers have stopped");
-                stopped.map_err(|error| format!("the controllers did not stop well: {error}"))
+                stopped.map_err(|error| format!("the controllers did not stop cleanly: {error}"))
             }
             Control::Crash => {
                 self.crash("the controllers crash");
@@ -497,7 +499,10 @@ impl<'a> World<'a> {
             return Ok(());
         }
         if self.running.borrow().is_some() {
-            return Err(format!("at {} the controllers are to start, but they run", moment(self.clock.elapsed())));
+            return Err(format!(
+                "unable to start the controllers at {}: they already run",
+                moment(self.clock.elapsed())
+            ));
         }
         if !self.clock.elapsed().is_zero() {
             self.note(STARTS);
@@ -533,7 +538,7 @@ impl<'a> World<'a> {
     }
 
     fn faults(&self) -> Result<&Faults, String> {
-        self.stage.faults().ok_or_else(|| "the fixture makes trouble in a cluster that cannot".to_owned())
+        self.stage.faults().ok_or_else(|| "the fixture injects faults, which the cluster does not support".to_owned())
     }
 
     fn arm(&self, fault: &Fault) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! Keeps fixtures apart: one OS thread each, side by side over the cores, panics and hangs told as results.
+//! Isolates fixtures from each other: one OS thread each, several at a time; panics and hangs become results.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -9,24 +9,25 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 thread_local! {
-    /// Panics of this thread, if somebody wants to know.
+    /// Panics of this thread, while [`watch_panics`] collects them.
     static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// How a job ended.
+/// The outcome of a job.
 #[derive(Debug)]
 pub enum Ended<T> {
-    /// As it should.
+    /// The job returned this value.
     With(T),
-    /// By a panic that nothing caught; message and place.
+    /// The job panicked; message and source location.
     Panicked(String),
-    /// Not within the limit of wall time. Its thread was left to itself.
+    /// The job did not end within this wall time. Its thread is left running.
     Hung(Duration),
 }
 
-/// Runs `work` for each of `0..count` on a thread of its own, `jobs` at a time, and hands results to `done` in order of arrival.
+/// Runs `work` for each of `0..count` on its own thread, `jobs` at a time, and passes results to `done` in order of
+/// arrival.
 ///
-/// `done` answers whether to go on; after a `false` nothing new starts, and what runs already is waited for and handed over.
+/// `done` returns whether to continue. After `false` no new job starts; running jobs finish and are passed on.
 pub fn run_each<T, W>(
     count: usize,
     jobs: usize,
@@ -66,7 +67,7 @@ pub fn run_each<T, W>(
     });
 }
 
-/// Runs `work` on a thread of its own and waits for it, but not longer than `limit`.
+/// Runs `work` on its own thread and waits for it, at most for `limit`.
 fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Ended<T> {
     let (sender, result) = mpsc::channel();
     let spawned = std::thread::Builder::new().name("fixture".to_owned()).spawn(move || {
@@ -75,7 +76,7 @@ fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + '
             Ok(value) => Ended::With(value),
             Err(payload) => Ended::Panicked(panics.into_iter().next_back().unwrap_or_else(|| text_of(&*payload))),
         };
-        // Nobody listens any more if it took too long.
+        // The receiver is gone if the limit was exceeded.
         let _ = sender.send(ended);
     });
     if let Err(error) = spawned {
@@ -90,8 +91,8 @@ fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + '
     }
 }
 
-/// Runs `work` and returns, beside its result, the messages of all panics on this thread meanwhile: also of those that
-/// tokio or a panic barrier caught. Their usual report on standard error is suppressed.
+/// Runs `work` and returns its result and the messages of all panics on this thread during it, including those that
+/// tokio or a panic handler caught. Their usual report on standard error is suppressed.
 pub fn watch_panics<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     install_hook();
     let outer = PANICS.replace(Some(Vec::new()));
@@ -100,7 +101,7 @@ pub fn watch_panics<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     (result, seen)
 }
 
-/// Panics on this thread since [`watch_panics`] began; empty outside of it.
+/// Returns the panics on this thread since [`watch_panics`] began; empty outside of it.
 #[must_use]
 pub fn panics_so_far() -> Vec<String> {
     PANICS.with_borrow(|panics| panics.clone().unwrap_or_default())

@@ -1,7 +1,7 @@
-//! The same fixtures again and again, in another order and with another number of jobs each time: what differs from the first
-//! run is a flake.
+//! Runs the same fixtures repeatedly, each time in another order and with another number of jobs. Any difference from
+//! the first run is a flake.
 //!
-//! Compared are outcome, transcript, and the raw record of the server with every uid, version and body.
+//! Compares outcome, transcript, and the server's raw record with every uid, version and body.
 
 use std::fmt::{self, Write as _};
 use std::ops::RangeInclusive;
@@ -17,41 +17,41 @@ use crate::interrupt;
 use crate::report::Outcome;
 use crate::time::Stopwatch;
 
-/// This goes on for hours, beside other work: a fixture that waits for a core does not hang.
+/// Rounds run for hours on a busy machine: a fixture that waits for a core does not hang.
 const HANG: Duration = Duration::from_mins(30);
 
-/// How often, and how.
+/// The number of rounds and their parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rounds {
-    /// How often each fixture runs, the first time included. That one is in order and one at a time.
+    /// Number of runs per fixture, including the first, which is in order and runs one fixture at a time.
     pub runs: u32,
-    /// Where the orders come from: the same seed gives the same ones.
+    /// Seed of the orders.
     pub seed: u64,
-    /// How many fixtures run side by side: each number in turn.
+    /// Numbers of parallel fixtures, used in turn.
     pub jobs: RangeInclusive<usize>,
-    /// No new round begins after this much wall time.
+    /// No new round begins after this wall time.
     pub at_most: Option<Duration>,
 }
 
-/// What came of rounds without a difference.
+/// The result of rounds without a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Same {
-    /// How often each fixture ran.
+    /// Number of completed runs per fixture.
     pub runs: u32,
-    /// How long that took on the wall.
+    /// Wall time of the runs.
     pub wall: Duration,
 }
 
-/// A fixture that did not do the same again.
+/// A fixture whose runs differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flake {
-    /// Its id.
+    /// The fixture's id.
     pub id: String,
-    /// The run in which it differed, from 2.
+    /// The run that differed, from 2.
     pub run: u32,
-    /// How many fixtures ran side by side then.
+    /// Number of parallel fixtures in that run.
     pub jobs: usize,
-    /// What differed.
+    /// The difference.
     pub what: String,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Flake {
     }
 }
 
-/// What is remembered of a fixture's first run.
+/// The result of a fixture's first run.
 #[derive(Clone, Debug)]
 struct First {
     outcome: Outcome,
@@ -75,12 +75,12 @@ impl First {
         Self { outcome: judged.report.outcome, record: digest(&judged), transcript: judged.transcript }
     }
 
-    /// What is different now, if anything is.
+    /// Returns the difference from a later run, if there is one.
     fn differs(&self, now: &Judged) -> Option<String> {
         if self.outcome != now.report.outcome {
             let reason = now.report.failures.first().map_or(now.report.reason.as_str(), |failure| &failure.message);
             return Some(format!(
-                "it {} and now {}: {reason}",
+                "the first run {}, this run {}: {reason}",
                 self.outcome.participle(),
                 now.report.outcome.participle()
             ));
@@ -89,10 +89,11 @@ impl First {
             let (mut was, mut is) = (self.transcript.lines(), now.transcript.lines());
             let mut pairs = std::iter::from_fn(|| Some((was.next(), is.next())));
             let pair = pairs.find(|(was, is)| was != is || was.is_none()).unwrap_or_default();
-            let line = |line: Option<&str>| line.unwrap_or("(its end)").to_owned();
-            return Some(format!("the transcript said `{}` and now says `{}`", line(pair.0), line(pair.1)));
+            let line = |line: Option<&str>| line.unwrap_or("(end)").to_owned();
+            return Some(format!("the transcript had `{}`, now it has `{}`", line(pair.0), line(pair.1)));
         }
-        (self.record != digest(now)).then(|| "the transcript is the same, uids, versions or bodies are not".to_owned())
+        (self.record != digest(now))
+            .then(|| "the transcripts are equal, but uids, versions or bodies differ".to_owned())
     }
 }
 
@@ -109,13 +110,13 @@ impl fmt::Write for Digest {
 fn digest(judged: &Judged) -> [u8; 32] {
     let mut digest = Digest(Context::new(&SHA256));
     for entry in &judged.entries {
-        // A digest takes whatever it gets.
+        // Writing into a digest cannot fail.
         let _ = writeln!(digest, "{entry:?}");
     }
     digest.0.finish().as_ref().try_into().unwrap_or_default()
 }
 
-/// Runs `fixtures` as `rounds` says, until a signal asks for an end; `told` hears of each round that has ended.
+/// Runs `fixtures` as `rounds` specifies, until a signal requests the end. Calls `told` after each round.
 ///
 /// # Errors
 ///
@@ -157,7 +158,7 @@ pub fn run(
             return Err(Box::new(flake));
         }
         if interrupt::requested().is_some() {
-            // Only whole rounds count.
+            // Only complete rounds count.
             break;
         }
         same = Same { runs: run, wall: stopwatch.elapsed() };
@@ -166,7 +167,7 @@ pub fn run(
     Ok(same)
 }
 
-/// Fisher and Yates.
+/// Fisher-Yates shuffle.
 fn shuffle(order: &mut [usize], ids: &mut Ids) {
     for last in (1..order.len()).rev() {
         let other = usize::try_from(ids.number() % (last as u64 + 1)).unwrap_or_default();
@@ -220,8 +221,8 @@ mod tests {
         let first = First::of(judged(Outcome::Pass, "one\ntwo\n"));
         assert_eq!(first.differs(&judged(Outcome::Pass, "one\ntwo\n")), None);
         let told = |outcome, transcript| first.differs(&judged(outcome, transcript)).expect("a difference");
-        assert_eq!(told(Outcome::Fail, "one\ntwo\n"), "it passed and now failed: why");
-        assert_eq!(told(Outcome::Pass, "one\nthree\n"), "the transcript said `two` and now says `three`");
-        assert_eq!(told(Outcome::Pass, "one\n"), "the transcript said `two` and now says `(its end)`");
+        assert_eq!(told(Outcome::Fail, "one\ntwo\n"), "the first run passed, this run failed: why");
+        assert_eq!(told(Outcome::Pass, "one\nthree\n"), "the transcript had `two`, now it has `three`");
+        assert_eq!(told(Outcome::Pass, "one\n"), "the transcript had `two`, now it has `(end)`");
     }
 }

@@ -1,4 +1,4 @@
-//! A whole plan, side by side; results in whatever order, the report in the order of ids.
+//! Runs a whole plan, several fixtures at a time. Results arrive in any order; the report is ordered by id.
 
 use std::io;
 use std::path::Path;
@@ -19,50 +19,50 @@ use crate::subject::Subject;
 use crate::subject::in_process::InProcess;
 use crate::time::Stopwatch;
 
-/// After how much more wall time a fixture counts as hanging, usually. In virtual time the slowest take a fraction of a
+/// Additional wall time after which a fixture counts as hanging. In virtual time the slowest take a fraction of a
 /// second; on the wall clock a subject may need a while to start.
 const HANG: Duration = Duration::from_mins(2);
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How many fixtures run side by side.
+    /// Number of fixtures that run in parallel.
     pub jobs: usize,
-    /// Start nothing new after the first failure.
+    /// Starts nothing new after the first failure.
     pub fail_fast: bool,
-    /// On the wall clock: how late things may be at least, whatever the fixture says.
+    /// On the wall clock: minimum tolerance, which overrides smaller values in fixtures.
     pub tolerance: Duration,
-    /// On the wall clock: how often a fixture that failed is tried again. One that passes then is `flaky`.
+    /// On the wall clock: number of retries of a failed fixture. A fixture that passes on a retry is `flaky`.
     pub retries: u8,
-    /// Wall time, beyond what a fixture takes by the clock, after which it counts as hanging.
+    /// Wall time, in addition to the fixture's own duration, after which it counts as hanging.
     pub hang: Duration,
 }
 
 impl Options {
-    /// One at a time, all of them, nothing twice.
+    /// Runs all fixtures one at a time, without retries.
     #[must_use]
     pub const fn one_by_one() -> Self {
         Self { jobs: 1, fail_fast: false, tolerance: Duration::ZERO, retries: 0, hang: HANG }
     }
 }
 
-/// The two sides of every run.
+/// The cluster and the subject of all runs.
 #[derive(Clone)]
 pub struct Arena {
-    /// Where.
+    /// The cluster.
     pub cluster: Arc<dyn Cluster>,
-    /// What is tested.
+    /// The subject.
     pub subject: Arc<dyn Subject>,
 }
 
 impl Arena {
-    /// Our own controllers in virtual time.
+    /// Our own controllers in process, in virtual time.
     #[must_use]
     pub fn embedded() -> Self {
         Self { cluster: Arc::new(Embedded::default()), subject: Arc::new(InProcess) }
     }
 
-    /// What the two offer together.
+    /// Returns the combined capabilities of cluster and subject.
     #[must_use]
     pub fn place(&self) -> Place {
         let lacks = self.subject.lacks();
@@ -74,12 +74,12 @@ impl Arena {
     }
 }
 
-/// Starts a subject that is a program of its own once, in an empty world, before anything is judged: one that does not start
-/// would fail every fixture, and that would say nothing about its controllers.
+/// Starts an external subject once in an empty cluster before anything is judged. A subject that does not start would
+/// fail every fixture, which would not be a statement about its controllers.
 ///
 /// # Errors
 ///
-/// Why it is not ready, with the end of its log.
+/// The reason why it is not ready, with the end of its log.
 pub fn rehearse(arena: &Arena) -> Result<(), String> {
     let controllers = arena.subject.controllers();
     if arena.subject.is_virtual() || controllers.is_empty() {
@@ -93,7 +93,7 @@ pub fn rehearse(arena: &Arena) -> Result<(), String> {
     );
     let (fixtures, problems) = parse::read(Path::new("rehearsal.yaml"), "faults", &text);
     let Some(fixture) = fixtures.first().filter(|_| problems.is_empty()) else {
-        return Err(format!("the rehearsal is no fixture: {problems:?}"));
+        return Err(format!("the start-up check is not a valid fixture: {problems:?}"));
     };
     let (evidence, starts) = (Evidence::default(), pace::starts());
     let place = drive::Place { cluster: &*arena.cluster, subject: &*arena.subject, starts: &starts };
@@ -102,11 +102,11 @@ pub fn rehearse(arena: &Arena) -> Result<(), String> {
     if troubles.is_empty() { Ok(()) } else { Err(troubles.join("; ")) }
 }
 
-/// Runs what `plan` says and tells `reporter`.
+/// Runs `plan` and reports to `reporter`.
 ///
 /// # Errors
 ///
-/// When the reporter cannot write; fixtures that run are waited for all the same.
+/// If the reporter cannot write; fixtures that are already running still finish.
 pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn Reporter) -> io::Result<RunReport> {
     let stopwatch = Stopwatch::start();
     let suites = plan.entries.iter().map(|entry| &entry.fixture.suite).collect::<std::collections::BTreeSet<_>>();
@@ -130,7 +130,7 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
         }
     }
     if !arena.cluster.is_virtual() {
-        // The longest first: what counts is when the last one ends.
+        // Longest first, to minimize the total time.
         fixtures.sort_by_key(|fixture| std::cmp::Reverse(fixture.wall_end(pace::TAIL)));
     }
     let mut results: Vec<Option<FixtureReport>> = vec![None; fixtures.len()];
@@ -158,8 +158,8 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
             && !(options.fail_fast && first_failure.is_some())
     });
     let why = match (interrupt::requested(), broken, first_failure) {
-        (Some(signal), ..) => format!("broken off by {signal}"),
-        (None, Some(_), _) => "the cluster broke before".to_owned(),
+        (Some(signal), ..) => format!("interrupted by {signal}"),
+        (None, Some(_), _) => "the cluster broke before this fixture ran".to_owned(),
         (None, None, Some(id)) => format!("--fail-fast after {id}"),
         (None, None, None) => "the run ended early".to_owned(),
     };
@@ -172,10 +172,10 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
     Ok(report)
 }
 
-/// A place that broke, or a run that was broken off, says nothing about the subject: what failed then has not run.
+/// Marks failures as not run if the cluster broke or the run was interrupted: they are no statement about the subject.
 fn cut_short(report: &mut FixtureReport, broken: Option<&str>) {
     let why = match (interrupt::requested(), broken) {
-        (Some(signal), _) if report.outcome == Outcome::Fail => format!("broken off by {signal}"),
+        (Some(signal), _) if report.outcome == Outcome::Fail => format!("interrupted by {signal}"),
         (None, Some(why)) if report.has_failed() => {
             format!("the cluster broke: {}", why.lines().next().unwrap_or_default())
         }
@@ -184,9 +184,9 @@ fn cut_short(report: &mut FixtureReport, broken: Option<&str>) {
     (report.outcome, report.reason) = (Outcome::NotRun, why);
 }
 
-/// Runs `fixtures` side by side. `done` gets index and result and answers whether to go on.
+/// Runs `fixtures` in parallel. `done` gets index and result and returns whether to continue.
 ///
-/// In a shared cluster those that change what others see run one after the other, when the others have ended.
+/// In a shared cluster, fixtures that affect others run one by one after all others have ended.
 pub fn run_all(fixtures: &[Fixture], arena: &Arena, options: Options, mut done: impl FnMut(usize, Judged) -> bool) {
     let alone = |index: &usize| arena.cluster.must_be_alone(&fixtures[*index]);
     let (lane, side_by_side): (Vec<usize>, Vec<usize>) = (0..fixtures.len()).partition(alone);
@@ -239,7 +239,7 @@ fn run_part(fixtures: Vec<Fixture>, arena: &Arena, options: Options, mut done: i
             Ended::Panicked(text) => broken(&format!("the fixture's run panicked: {text}")),
             Ended::Hung(limit) => {
                 let seconds = limit.as_secs();
-                broken(&format!("hangs: no end after {seconds} s of wall time; its thread was left behind"))
+                broken(&format!("hangs: still running after {seconds} s of wall time; its thread was abandoned"))
             }
         };
         done(index, judged)
@@ -262,7 +262,7 @@ fn once(fixture: &Fixture, arena: &Arena, starts: &Semaphore, evidence: &Evidenc
     judged
 }
 
-/// It passed, but not at once: what is of interest is how it failed `before`.
+/// Reports a fixture that passed on a retry, with the failure of an earlier attempt.
 fn flaky(mut before: Judged, attempt: u32) -> Judged {
     before.report.outcome = Outcome::Flaky;
     before.report.reason = format!("passed at attempt {attempt}");

@@ -1,4 +1,4 @@
-//! From the evidence of a run to the report about it.
+//! Judges the record of a run and builds the report.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use crate::report::{Failure, FixtureReport, Outcome};
 use crate::transcript::Entry;
 use crate::transcript::render::{Paragraph, render, to_text};
 
-/// How many lines of the transcript are shown before and after the moment of a failure.
+/// Number of transcript lines shown before and after a failure.
 const CONTEXT: usize = 6;
 
-/// A fixture that has run: what is reported, and its transcript.
+/// The result of a fixture that has run, with its transcript.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The report.
     pub report: FixtureReport,
     /// The whole transcript as text.
     pub transcript: String,
-    /// The record itself, unredacted.
+    /// The raw, unredacted entries.
     pub entries: Vec<Entry>,
     /// The time at `t=+0s`.
     pub start: Timestamp,
-    /// How far off times may be, and how late reactions: nothing in virtual time.
+    /// Allowed deviation of times and lateness of reactions; zero in virtual time.
     pub leeway: Duration,
-    /// The objects that were there at the end, in order of resource, namespace and name, when it failed.
+    /// If the fixture failed: the objects at the end, ordered by resource, namespace and name.
     pub objects: Vec<Arc<Value>>,
 }
 
-/// A report about `fixture` with this outcome and nothing else yet.
+/// Creates a report about `fixture` with only this outcome and reason.
 #[must_use]
 pub fn blank(fixture: &Fixture, outcome: Outcome, reason: impl Into<String>) -> FixtureReport {
     FixtureReport {
@@ -56,7 +56,7 @@ pub fn blank(fixture: &Fixture, outcome: Outcome, reason: impl Into<String>) -> 
     }
 }
 
-/// Judges what was `gathered` of a run that came to its end.
+/// Judges the record of a run that ended normally.
 #[must_use]
 pub fn judge(fixture: &Fixture, gathered: &Gathered) -> Judged {
     let entries = gathered.transcript.entries();
@@ -68,14 +68,15 @@ pub fn judge(fixture: &Fixture, gathered: &Gathered) -> Judged {
     let mut failures: Vec<Failure> = gathered.troubles.iter().map(|trouble| plain(trouble)).collect();
     failures.extend(gathered.idle_faults.iter().map(|on| {
         plain(&format!(
-            "the fault on `{on}` hit nothing: no such request was made (objects of all namespaces are written `*:pods`)"
+            "the fault on `{on}` affected nothing: no request matched it (write `*:pods` for objects of all namespaces)"
         ))
     }));
     failures.extend(promises(fixture, gathered, &entries));
     report(fixture, gathered, entries, failures)
 }
 
-/// A run that was cut short by a panic or a hang: its promises are not judged, the world may be half way through anything.
+/// Reports a run that was cut short by a panic or a hang. Its promises are not judged, because the cluster is in an
+/// undefined state.
 #[must_use]
 pub fn broken(fixture: &Fixture, gathered: &Gathered, message: &str) -> Judged {
     report(fixture, gathered, gathered.transcript.entries(), vec![plain(message)])
@@ -90,7 +91,7 @@ fn report(fixture: &Fixture, gathered: &Gathered, entries: Vec<Entry>, mut failu
     let mut shown = String::new();
     for failure in &mut failures {
         let excerpt = excerpt(&paragraphs, failure.at_millis);
-        // Several failures of one moment show it once.
+        // Failures of the same moment share one excerpt.
         if excerpt != shown {
             shown.clone_from(&excerpt);
             failure.excerpt = excerpt;
@@ -116,7 +117,7 @@ fn objects_at_the_end(gathered: &Gathered, entries: &[Entry]) -> Vec<Arc<Value>>
     World::new(&run, "").after(entries).objects().cloned().collect()
 }
 
-/// What fixture and invariants demand of the run and did not get.
+/// Returns the broken promises of fixture and invariants.
 fn promises(fixture: &Fixture, gathered: &Gathered, entries: &[Entry]) -> Vec<Failure> {
     let run = gathered.run(entries, gathered.end);
     let failures = expect::judge(fixture, &run);
@@ -131,7 +132,7 @@ fn promises(fixture: &Fixture, gathered: &Gathered, entries: &[Entry]) -> Vec<Fa
     failures.into_iter().map(told).collect()
 }
 
-/// The part of the transcript around `at`; its end, if there is no moment.
+/// Returns the part of the transcript around `at`, or its end if there is no time.
 fn excerpt(paragraphs: &[Paragraph], at: Option<u64>) -> String {
     let centre = match at {
         Some(millis) => paragraphs.partition_point(|paragraph| paragraph.at <= Duration::from_millis(millis)),
@@ -140,11 +141,11 @@ fn excerpt(paragraphs: &[Paragraph], at: Option<u64>) -> String {
     let (from, to) = (centre.saturating_sub(CONTEXT), (centre + CONTEXT / 2).min(paragraphs.len()));
     let mut out = String::new();
     if from > 0 {
-        let _ = writeln!(out, "… {from} before");
+        let _ = writeln!(out, "… {from} earlier");
     }
     out.push_str(&to_text(&paragraphs[from..to]));
     if to < paragraphs.len() {
-        let _ = writeln!(out, "… {} after", paragraphs.len() - to);
+        let _ = writeln!(out, "… {} later", paragraphs.len() - to);
     }
     out
 }

@@ -1,9 +1,9 @@
-//! The transcript for holding two runs against each other whose clocks and schedulers are the world's: object by object, and what
-//! one actor did to it within a moment in one paragraph.
+//! Groups a transcript by object, to compare two wall-clock runs. All that one actor did to an object within a moment
+//! is one paragraph.
 //!
-//! Two runs of the same program on the wall clock never agree on the order of what happens to different objects, on how many
-//! events one sync takes in, or on who wins a conflict. They agree on what each object was made into, and when, about. Left
-//! out is what does not belong to that: notes, conflicts and the looks that follow them, writes that change nothing,
+//! Two wall-clock runs of the same program differ in the order of changes to different objects, in the number of events
+//! that one sync processes, and in the winner of a conflict. They agree on the state of each object and, approximately,
+//! on its times. So this format leaves out notes, conflicts and the reads that follow them, writes that change nothing,
 //! versions, and leases.
 
 use std::collections::BTreeMap;
@@ -15,26 +15,26 @@ use super::redact::{self, Redactions};
 use super::render::{changes_of_requests, event_line, object_of, options, target, verb};
 use super::{Actor, Change, Entry, Exchange, Happening, diff};
 
-/// What the runner notes when it starts the subject in mid-run.
+/// The note of the runner when it starts the subject in the middle of a run.
 pub const STARTS: &str = "the controllers start";
 
-/// What follows sooner belongs to the same paragraph.
+/// Entries closer together than this belong to the same paragraph.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// What an actor did to an object, or saw of it, at once.
+/// A request of an actor for an object, or a change of the object.
 #[derive(Default)]
 struct Deed<'a> {
     at: Duration,
-    /// Verb, subresource and reply; none for what the server did by itself.
+    /// Verb, subresource and reply; empty for changes by the server itself.
     call: String,
-    /// What an event says.
+    /// The text of an Event.
     says: Option<String>,
     conflict: bool,
     look: bool,
     change: Option<&'a Change>,
 }
 
-/// One line for each call, and indented lines for what became of the object; objects in order of their names.
+/// Renders one line for each call and indented lines for the object's changes, ordered by object.
 #[must_use]
 pub fn by_object(epoch: Timestamp, entries: &[Entry]) -> String {
     let names = Redactions::collect(epoch, &[], entries);
@@ -47,7 +47,7 @@ pub fn by_object(epoch: Timestamp, entries: &[Entry]) -> String {
     }
     let mut out = String::new();
     for ((object, actor), deeds) in &deeds {
-        // Steps are the fixture's own: they come one by one, whenever their turn is.
+        // Steps are rendered one by one, because their times differ between runs.
         let user = *actor == Actor::User.name();
         for moment in deeds.chunk_by(|one, next| !user && next.at.saturating_sub(one.at) <= MOMENT) {
             let when = moment.first().filter(|_| !user).map(|deed| redact::at(deed.at)).unwrap_or_default();
@@ -61,7 +61,8 @@ pub fn by_object(epoch: Timestamp, entries: &[Entry]) -> String {
     out
 }
 
-/// How long the subject took, at most, from a start in mid-run to its first request: so inexact is what it does afterwards.
+/// Returns the longest time from a start in the middle of a run to the subject's next request. Later times are inexact
+/// by this much.
 #[must_use]
 pub fn slowest_start(entries: &[Entry]) -> Duration {
     let mut slowest = Duration::ZERO;
@@ -117,7 +118,7 @@ fn asked<'a>(
     let event = (request.resource == "events").then_some(request.body.as_deref()).flatten();
     let says = event.map(|event| event_line(event, names));
     let deed = Deed { at: entry.at, call: call.join("  "), says, conflict, look, change: None };
-    // The request's own object first; what else it changed stands under its own name.
+    // The request's own object first; other objects that it changed are listed under their own names.
     let mut deeds = vec![(object.clone(), deed)];
     for change in changes {
         if request.resource != "events" {
@@ -195,7 +196,7 @@ mod tests {
         transcript.reply(seq, Reply::new(at, status));
     }
 
-    /// One sync or three, with a conflict or a note between them: the budget became the same.
+    /// One sync or three, with a conflict or a note between them: the budget ends in the same state.
     #[test]
     fn what_became_of_an_object_counts() {
         let (one, several) = (Transcript::new(), Transcript::new());
