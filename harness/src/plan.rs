@@ -19,7 +19,7 @@ use crate::fixture::{Capability, Controller, Fixture, Level};
 
 /// The capabilities of cluster and subject combined.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Capabilities {
     /// The capabilities of the cluster.
     pub capabilities: BTreeSet<Capability>,
     /// The controllers of the subject.
@@ -29,7 +29,7 @@ pub struct Place {
     pub features: BTreeSet<String>,
 }
 
-impl Place {
+impl Capabilities {
     /// All capabilities, controllers and features.
     pub fn everything() -> Self {
         Self {
@@ -103,7 +103,7 @@ fn list<T: ToString>(items: &[T]) -> String {
 
 /// One entry of a plan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Planned<'a> {
+pub struct PlanEntry<'a> {
     /// The fixture.
     pub fixture: &'a Fixture,
     /// The reason why it does not run; `None` if it runs.
@@ -114,17 +114,17 @@ pub struct Planned<'a> {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan<'a> {
     /// The entries.
-    pub entries: Vec<Planned<'a>>,
+    pub entries: Vec<PlanEntry<'a>>,
 }
 
 impl<'a> Plan<'a> {
-    /// Plans `fixtures` for `place`. An empty plan means that the filter selects nothing, which a caller
+    /// Plans `fixtures` for `offered`. An empty plan means that the filter selects nothing, which a caller
     /// must treat as an error.
-    pub fn new(fixtures: &'a [Fixture], place: &Place, filter: &Filter) -> Self {
+    pub fn new(fixtures: &'a [Fixture], offered: &Capabilities, filter: &Filter) -> Self {
         let mut entries: Vec<_> = fixtures
             .iter()
             .filter(|fixture| filter.selects(fixture))
-            .map(|fixture| Planned { fixture, skip: skip(fixture, place) })
+            .map(|fixture| PlanEntry { fixture, skip: skip(fixture, offered) })
             .collect();
         entries.sort_by(|a, b| a.fixture.id.cmp(&b.fixture.id));
         Self { entries }
@@ -141,23 +141,24 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn skip(fixture: &Fixture, place: &Place) -> Option<Skip> {
-    let controllers: Vec<_> = fixture.controllers.iter().copied().filter(|c| !place.controllers.contains(c)).collect();
+fn skip(fixture: &Fixture, offered: &Capabilities) -> Option<Skip> {
+    let controllers: Vec<_> =
+        fixture.controllers.iter().copied().filter(|c| !offered.controllers.contains(c)).collect();
     if !controllers.is_empty() {
         return Some(Skip::NoController(controllers));
     }
-    let declared = || place.features.iter().any(|pattern| glob(pattern, &fixture.feature));
+    let declared = || offered.features.iter().any(|pattern| glob(pattern, &fixture.feature));
     if fixture.level == Level::Extended && !declared() {
         return Some(Skip::Undeclared(fixture.feature.clone()));
     }
-    let missing: Vec<_> = fixture.requires.difference(&place.capabilities).copied().collect();
+    let missing: Vec<_> = fixture.requires.difference(&offered.capabilities).copied().collect();
     (!missing.is_empty()).then_some(Skip::Lacks(missing))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Given, Traffic};
+    use crate::fixture::{InitialState, Traffic};
 
     fn fixture(id: &str, level: Level, feature: &str, requires: &[Capability]) -> Fixture {
         Fixture {
@@ -173,7 +174,7 @@ mod tests {
             controllers: vec![Controller::PodGc],
             flags: std::collections::BTreeMap::new(),
             requires: requires.iter().copied().collect(),
-            given: Given::default(),
+            given: InitialState::default(),
             steps: Vec::new(),
             expect: Vec::new(),
             traffic: Traffic::default(),
@@ -183,29 +184,29 @@ mod tests {
         }
     }
 
-    fn skips(fixture: &Fixture, place: &Place) -> Option<String> {
+    fn skips(fixture: &Fixture, offered: &Capabilities) -> Option<String> {
         let all = [fixture.clone()];
-        let plan = Plan::new(&all, place, &Filter::default());
+        let plan = Plan::new(&all, offered, &Filter::default());
         plan.entries[0].skip.as_ref().map(ToString::to_string)
     }
 
     #[test]
     fn every_skip_has_a_reason() {
-        let mut place = Place::everything();
+        let mut offered = Capabilities::everything();
         let plain = fixture("podgc/a", Level::Core, "podgc.orphaned", &[]);
-        assert_eq!(skips(&plain, &place), None);
+        assert_eq!(skips(&plain, &offered), None);
 
-        place.capabilities.remove(&Capability::Faults);
+        offered.capabilities.remove(&Capability::Faults);
         let faulty = fixture("podgc/a", Level::Core, "podgc.orphaned", &[Capability::Faults]);
-        assert_eq!(skips(&faulty, &place).as_deref(), Some("the cluster does not support: faults"));
+        assert_eq!(skips(&faulty, &offered).as_deref(), Some("the cluster does not support: faults"));
 
-        place.features = BTreeSet::from(["ttl.*".to_owned()]);
+        offered.features = BTreeSet::from(["ttl.*".to_owned()]);
         let extended = fixture("podgc/a", Level::Extended, "podgc.x", &[]);
-        assert_eq!(skips(&extended, &place).as_deref(), Some("the subject does not declare podgc.x"));
-        assert_eq!(skips(&plain, &place), None, "core features need no declaration");
+        assert_eq!(skips(&extended, &offered).as_deref(), Some("the subject does not declare podgc.x"));
+        assert_eq!(skips(&plain, &offered), None, "core features need no declaration");
 
-        place.controllers.remove(&Controller::PodGc);
-        assert_eq!(skips(&plain, &place).as_deref(), Some("the subject does not run: podgc"));
+        offered.controllers.remove(&Controller::PodGc);
+        assert_eq!(skips(&plain, &offered).as_deref(), Some("the subject does not run: podgc"));
     }
 
     #[test]
@@ -232,7 +233,7 @@ mod tests {
     #[test]
     fn the_plan_is_in_order_of_ids() {
         let all = [fixture("b/b", Level::Core, "x", &[]), fixture("a/a", Level::Core, "x", &[])];
-        let plan = Plan::new(&all, &Place::everything(), &Filter::default());
+        let plan = Plan::new(&all, &Capabilities::everything(), &Filter::default());
         assert_eq!(plan.runs().map(|f| f.id.as_str()).collect::<Vec<_>>(), ["a/a", "b/b"]);
         assert_eq!(plan.skips().count(), 0);
     }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::fixture::Fixture;
-use crate::runner::verdict::Judged;
+use crate::runner::verdict::JudgedRun;
 
 /// The fixtures of one file.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ impl Group {
 
     /// Renders the snapshot: transcripts, with a heading per row if there are rows.
     #[must_use]
-    pub fn text(&self, judged: &[Judged]) -> String {
+    pub fn text(&self, judged: &[JudgedRun]) -> String {
         let mut out = String::new();
         for (fixture, judged) in self.fixtures.iter().zip(judged) {
             if let Some(row) = &fixture.row {

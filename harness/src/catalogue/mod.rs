@@ -2,7 +2,7 @@
 //!
 //! `fixtures/catalogue.yaml` lists every known behaviour, rule and bug; `fixtures/NOT-COVERED.md` lists those that
 //! black-box tests cannot observe, with the reason. Every other id needs a fixture that cites it, or an always-on
-//! invariant. [`Map::gaps`] lists the inconsistencies; `plumbline catalogue` and a test fail if there are any.
+//! invariant. [`CoverageMap::gaps`] lists the inconsistencies; `plumbline catalogue` and a test fail if there are any.
 //!
 //! ```text
 //! catalogue.yaml ─┐
@@ -20,7 +20,7 @@ use crate::snapshot;
 pub mod read;
 pub mod render;
 
-pub use read::{Catalogue, Excuse};
+pub use read::{Catalogue, Exclusion};
 
 /// A part of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +30,12 @@ pub struct Section {
     /// The upstream source: files and functions, or a document.
     pub source: String,
     /// The entries of the section.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<CatalogueEntry>,
 }
 
 /// A behaviour, a rule, an invariant, or a bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct CatalogueEntry {
     /// The id: `D-050`, `BR-24-03`, `I-G2`; for a bug `#82149` or `vcluster#699`.
     pub id: String,
     /// For a bug: further issue numbers.
@@ -50,7 +50,7 @@ pub struct Entry {
     pub beyond: Vec<String>,
 }
 
-impl Entry {
+impl CatalogueEntry {
     fn is_bug(&self) -> bool {
         self.id.contains('#')
     }
@@ -66,9 +66,9 @@ impl Entry {
 
 /// A row of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row<'a> {
+pub struct CoverageRow<'a> {
     /// The catalogue's entry.
-    pub entry: &'a Entry,
+    pub entry: &'a CatalogueEntry,
     /// The section's source.
     pub source: &'a str,
     /// The fixture files that cover it, and the number of cases in each.
@@ -76,10 +76,10 @@ pub struct Row<'a> {
     /// The always-on invariants that check it.
     pub invariants: Vec<&'static str>,
     /// The reason why it is not covered.
-    pub excuse: Option<&'a str>,
+    pub exclusion: Option<&'a str>,
 }
 
-impl Row<'_> {
+impl CoverageRow<'_> {
     fn is_covered(&self) -> bool {
         !self.fixtures.is_empty() || !self.invariants.is_empty()
     }
@@ -99,28 +99,28 @@ impl Row<'_> {
 
 /// The whole map.
 #[derive(Clone, Debug)]
-pub struct Map<'a> {
+pub struct CoverageMap<'a> {
     /// The sections: title and rows.
-    pub sections: Vec<(&'a str, Vec<Row<'a>>)>,
+    pub sections: Vec<(&'a str, Vec<CoverageRow<'a>>)>,
     /// The inconsistencies, one sentence each.
     pub gaps: Vec<String>,
 }
 
-impl<'a> Map<'a> {
+impl<'a> CoverageMap<'a> {
     /// Maps `catalogue` to `fixtures`. Snapshots are expected in `snapshots`.
     #[must_use]
     pub fn new(catalogue: &'a Catalogue, fixtures: &[Fixture], snapshots: &Path) -> Self {
-        let sections: Vec<(&str, Vec<Row<'_>>)> = catalogue
+        let sections: Vec<(&str, Vec<CoverageRow<'_>>)> = catalogue
             .sections
             .iter()
             .map(|section| {
-                let row = |entry| row(entry, section, &catalogue.excuses, fixtures);
+                let row = |entry| row(entry, section, &catalogue.exclusions, fixtures);
                 (section.title.as_str(), section.entries.iter().map(row).collect())
             })
             .collect();
         let mut gaps = Vec::new();
         sections.iter().flat_map(|(_, rows)| rows).for_each(|row| gaps.extend(gap(row)));
-        gaps.extend(strangers(catalogue, fixtures));
+        gaps.extend(unknown_ids(catalogue, fixtures));
         gaps.extend(bounds(catalogue, fixtures));
         let stems: BTreeSet<&str> = fixtures.iter().map(Fixture::stem).collect();
         let missing = stems.into_iter().filter(|stem| !snapshot::file(snapshots, stem).is_file());
@@ -129,12 +129,17 @@ impl<'a> Map<'a> {
     }
 
     /// Returns all rows.
-    pub fn rows(&self) -> impl Iterator<Item = &Row<'a>> {
+    pub fn rows(&self) -> impl Iterator<Item = &CoverageRow<'a>> {
         self.sections.iter().flat_map(|(_, rows)| rows)
     }
 }
 
-fn row<'a>(entry: &'a Entry, section: &'a Section, excuses: &'a [Excuse], fixtures: &[Fixture]) -> Row<'a> {
+fn row<'a>(
+    entry: &'a CatalogueEntry,
+    section: &'a Section,
+    exclusions: &'a [Exclusion],
+    fixtures: &[Fixture],
+) -> CoverageRow<'a> {
     let shows = |fixture: &&Fixture| {
         fixture.rules.iter().any(|rule| *rule == entry.id || entry.rules.contains(rule))
             || entry.is_bug() && fixture.source.iter().any(|source| entry.is_cited_by(source))
@@ -148,13 +153,14 @@ fn row<'a>(entry: &'a Entry, section: &'a Section, excuses: &'a [Excuse], fixtur
     }
     let checks = |id: &str| *id == entry.id || entry.rules.iter().any(|rule| rule == id);
     let invariants = invariants::ALL.iter().filter(|one| one.ids.iter().any(|id| checks(id))).map(|one| one.name);
-    let excuse = excuses.iter().find(|excuse| excuse.id == entry.id).map(|excuse| excuse.reason.as_str());
-    Row { entry, source: &section.source, fixtures: stems, invariants: invariants.collect(), excuse }
+    let exclusion =
+        exclusions.iter().find(|exclusion| exclusion.id == entry.id).map(|exclusion| exclusion.reason.as_str());
+    CoverageRow { entry, source: &section.source, fixtures: stems, invariants: invariants.collect(), exclusion }
 }
 
-fn gap(row: &Row<'_>) -> Option<String> {
-    let Entry { id, what, .. } = row.entry;
-    match row.excuse {
+fn gap(row: &CoverageRow<'_>) -> Option<String> {
+    let CatalogueEntry { id, what, .. } = row.entry;
+    match row.exclusion {
         None if !row.is_covered() => {
             Some(format!("{id} ({what}) has no fixture: write one that cites it, or give the reason in NOT-COVERED.md"))
         }
@@ -175,7 +181,7 @@ fn gap(row: &Row<'_>) -> Option<String> {
 fn bounds(catalogue: &Catalogue, fixtures: &[Fixture]) -> Vec<String> {
     let entries = catalogue.sections.iter().flat_map(|section| &section.entries);
     let named = entries.flat_map(|entry| entry.at.iter().chain(&entry.beyond).map(move |case| (entry, case)));
-    let wrong = |(entry, case): (&Entry, &String)| {
+    let wrong = |(entry, case): (&CatalogueEntry, &String)| {
         let id = &entry.id;
         match fixtures.iter().find(|fixture| fixture.id == *case) {
             None => Some(format!("{id} names {case}, which is not a case of any fixture")),
@@ -190,16 +196,17 @@ fn bounds(catalogue: &Catalogue, fixtures: &[Fixture]) -> Vec<String> {
 }
 
 /// Returns gaps for ids that the catalogue does not contain.
-fn strangers(catalogue: &Catalogue, fixtures: &[Fixture]) -> Vec<String> {
+fn unknown_ids(catalogue: &Catalogue, fixtures: &[Fixture]) -> Vec<String> {
     let known: BTreeSet<&str> =
         catalogue.sections.iter().flat_map(|section| &section.entries).map(|entry| entry.id.as_str()).collect();
     let cited = fixtures.iter().flat_map(|fixture| {
         let whose = |rule: &'_ String| (rule.clone(), fixture.stem().to_owned());
         fixture.rules.iter().map(whose)
     });
-    let cited = cited.chain(catalogue.excuses.iter().map(|excuse| (excuse.id.clone(), "NOT-COVERED.md".to_owned())));
+    let cited =
+        cited.chain(catalogue.exclusions.iter().map(|exclusion| (exclusion.id.clone(), "NOT-COVERED.md".to_owned())));
     let behind = catalogue.sections.iter().flat_map(|section| &section.entries);
     let behind = behind.flat_map(|entry| entry.rules.iter().map(|rule| (rule.clone(), entry.id.clone())));
-    let strange: BTreeSet<_> = cited.chain(behind).filter(|(id, _)| !known.contains(id.as_str())).collect();
-    strange.into_iter().map(|(id, whose)| format!("{whose} cites {id}, which is not in the catalogue")).collect()
+    let unknown: BTreeSet<_> = cited.chain(behind).filter(|(id, _)| !known.contains(id.as_str())).collect();
+    unknown.into_iter().map(|(id, whose)| format!("{whose} cites {id}, which is not in the catalogue")).collect()
 }

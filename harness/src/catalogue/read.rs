@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::{Entry, Section};
+use super::{CatalogueEntry, Section};
 use crate::fixture::Problems;
 use crate::fixture::decode::Cursor;
 use crate::fixture::error::{Fail, Problem};
@@ -15,7 +15,7 @@ use crate::fixture::strict::{self, words};
 pub const FILE: &str = "catalogue.yaml";
 
 /// The name of the file that lists uncovered ids with reasons, below the fixtures folder.
-pub const EXCUSES: &str = "NOT-COVERED.md";
+pub const EXCLUSIONS: &str = "NOT-COVERED.md";
 
 const RECORD: Record = Record {
     name: "catalogue",
@@ -58,7 +58,7 @@ const BOUND: Record = Record {
 
 /// An id that is not covered, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Excuse {
+pub struct Exclusion {
     /// The id.
     pub id: String,
     /// The reason.
@@ -71,7 +71,7 @@ pub struct Catalogue {
     /// The sections of the catalogue.
     pub sections: Vec<Section>,
     /// The ids that are not covered.
-    pub excuses: Vec<Excuse>,
+    pub exclusions: Vec<Exclusion>,
 }
 
 impl Catalogue {
@@ -82,9 +82,9 @@ impl Catalogue {
     /// All problems, with their lines.
     pub fn load(root: &Path) -> Result<Self, Problems> {
         let sections = strict::load(&root.join(FILE), read)?;
-        let file = root.join(EXCUSES);
+        let file = root.join(EXCLUSIONS);
         let text = fs::read_to_string(&file).map_err(|error| one(&file, 0, format!("unable to read: {error}")))?;
-        Ok(Self { sections, excuses: excuses(&file, &text)? })
+        Ok(Self { sections, exclusions: exclusions(&file, &text)? })
     }
 }
 
@@ -112,7 +112,7 @@ fn section(cursor: &Cursor<'_>) -> Option<Section> {
     let mut entries = Vec::new();
     if let Some(rules) = fields.get("rules") {
         for (id, what) in rules.texts() {
-            entries.push(Entry { id, what, ..Entry::default() });
+            entries.push(CatalogueEntry { id, what, ..CatalogueEntry::default() });
         }
     }
     if let Some(bugs) = fields.get("bugs") {
@@ -136,13 +136,19 @@ fn bound(cursor: Cursor<'_>) -> Option<(Cursor<'_>, String, Vec<String>, Vec<Str
     Some((cursor, rule, at, beyond))
 }
 
-fn bug(cursor: &Cursor<'_>) -> Option<Entry> {
+fn bug(cursor: &Cursor<'_>) -> Option<CatalogueEntry> {
     let fields = cursor.record(&BUG)?;
     let (id, what) = (words(&fields, "id")?, words(&fields, "what")?);
     if !id.contains('#') {
         cursor.fail(Fail::new(format!("`{id}` is not an issue")).hint("write it like `#82149`"));
     }
-    Some(Entry { id, also: fields.text_list("also"), what, rules: fields.text_list("rules"), ..Entry::default() })
+    Some(CatalogueEntry {
+        id,
+        also: fields.text_list("also"),
+        what,
+        rules: fields.text_list("rules"),
+        ..CatalogueEntry::default()
+    })
 }
 
 /// Reads the rows of the tables in a Markdown file: the id in the first column (with or without backquotes), the reason
@@ -151,8 +157,8 @@ fn bug(cursor: &Cursor<'_>) -> Option<Entry> {
 /// # Errors
 ///
 /// A row without a reason, or a duplicate id.
-pub fn excuses(file: &Path, text: &str) -> Result<Vec<Excuse>, Problems> {
-    let mut found: Vec<Excuse> = Vec::new();
+pub fn exclusions(file: &Path, text: &str) -> Result<Vec<Exclusion>, Problems> {
+    let mut found: Vec<Exclusion> = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let Some(row) = line.strip_prefix('|') else { continue };
         let mut cells = row.split('|').map(str::trim);
@@ -167,7 +173,7 @@ pub fn excuses(file: &Path, text: &str) -> Result<Vec<Excuse>, Problems> {
         if found.iter().any(|other| other.id == id) {
             return Err(one(file, number, format!("`{id}` is listed twice")));
         }
-        found.push(Excuse { id: id.to_owned(), reason: reason.to_owned() });
+        found.push(Exclusion { id: id.to_owned(), reason: reason.to_owned() });
     }
     Ok(found)
 }
@@ -181,8 +187,8 @@ mod tests {
     #[test]
     fn a_table_is_read_row_by_row() {
         let text = "# Head\n\ntext | more\n\n| id | reason |\n| --- | --- |\n| `D-001` | no box sees it |\n| #12 | it is slow only |\n";
-        let found = excuses(Path::new("x.md"), text).expect("a good table");
-        let pairs: Vec<_> = found.iter().map(|excuse| (excuse.id.as_str(), excuse.reason.as_str())).collect();
+        let found = exclusions(Path::new("x.md"), text).expect("a good table");
+        let pairs: Vec<_> = found.iter().map(|exclusion| (exclusion.id.as_str(), exclusion.reason.as_str())).collect();
         assert_eq!(pairs, [("D-001", "no box sees it"), ("#12", "it is slow only")]);
     }
 
@@ -190,7 +196,7 @@ mod tests {
     #[case("| `D-001` | because |\n", "x.md:1:1: `D-001` has no reason: write a sentence into the second column")]
     #[case("| a | one two three |\n| a | one two three |\n", "x.md:2:1: `a` is listed twice")]
     fn a_bad_row_is_told(#[case] text: &str, #[case] expected: &str) {
-        let problems = excuses(Path::new("x.md"), text).expect_err("a bad table");
+        let problems = exclusions(Path::new("x.md"), text).expect_err("a bad table");
         assert!(problems.to_string().contains(expected), "{problems}");
     }
 }

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::matching::{self, Surroundings, is_in_second, show};
-use super::world::{World, same_group};
+use super::matching::{self, MatchContext, is_in_second, show};
+use super::world::{ObjectStates, same_group};
 use super::{Run, is_subject_write, line, requests};
-use crate::fixture::check::{BudgetStatus, ConditionPattern, EventPattern, Text};
+use crate::fixture::check::{BudgetStatus, ConditionPattern, EventPattern, TextPattern};
 use crate::fixture::pattern::{RequestPattern, Target, glob};
 use crate::fixture::{Check, CheckKind};
 use crate::transcript::{Entry, Exchange};
 
 /// A point of a run at which checks are evaluated.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Point<'a> {
+pub(crate) struct CheckPoint<'a> {
     /// The run.
     pub(crate) run: &'a Run<'a>,
     /// The objects at this point.
-    pub(crate) world: &'a World,
+    pub(crate) world: &'a ObjectStates,
     /// The entries in which to count requests: from the begin of the window, or of the run, up to this point.
     pub(crate) entries: &'a [Entry],
     /// The time of the point.
@@ -48,7 +48,7 @@ impl Gap {
 /// # Errors
 ///
 /// If the check does not hold: the difference.
-pub(crate) fn evaluate(check: &Check, point: Point<'_>) -> Result<(), Gap> {
+pub(crate) fn evaluate(check: &Check, point: CheckPoint<'_>) -> Result<(), Gap> {
     match &check.kind {
         CheckKind::Exists(target) => exists(target, point),
         CheckKind::Absent(target) => absent(target, point),
@@ -116,11 +116,11 @@ fn hold(holds: bool, gap: impl FnOnce() -> Gap) -> Result<(), Gap> {
     if holds { Ok(()) } else { Err(gap()) }
 }
 
-fn exists(target: &Target, point: Point<'_>) -> Result<(), Gap> {
+fn exists(target: &Target, point: CheckPoint<'_>) -> Result<(), Gap> {
     hold(!point.world.find(target).is_empty(), || Gap::new(format!("{target} exists"), "no such object"))
 }
 
-fn absent(target: &Target, point: Point<'_>) -> Result<(), Gap> {
+fn absent(target: &Target, point: CheckPoint<'_>) -> Result<(), Gap> {
     let found: Vec<String> = point.world.find(target).iter().map(|(key, object)| present(&key.name, object)).collect();
     hold(found.is_empty(), || Gap::new(format!("no {target}"), format!("found {}", found.join(", "))))
 }
@@ -136,7 +136,7 @@ fn present(name: &str, object: &Value) -> String {
 }
 
 /// Applies a test to every object that `target` covers. There must be at least one.
-fn each(target: &Target, point: Point<'_>, test: impl Fn(&Value) -> Result<(), Gap>) -> Result<(), Gap> {
+fn each(target: &Target, point: CheckPoint<'_>, test: impl Fn(&Value) -> Result<(), Gap>) -> Result<(), Gap> {
     let mut any = false;
     for (key, object) in point.world.find(target) {
         any = true;
@@ -176,19 +176,19 @@ fn budget(wanted: &BudgetStatus, object: &Value) -> Result<(), Gap> {
     hold(good, || Gap::new(expected.join(", "), observed.join(", ")))
 }
 
-fn surroundings<'a>(point: Point<'a>, uid: &'a dyn Fn(&str) -> Option<String>) -> Surroundings<'a> {
-    Surroundings { start: point.run.start, tolerance: point.run.tolerance, uid }
+fn match_context<'a>(point: CheckPoint<'a>, uid: &'a dyn Fn(&str) -> Option<String>) -> MatchContext<'a> {
+    MatchContext { start: point.run.start, tolerance: point.run.tolerance, uid }
 }
 
-fn matched(pattern: &Value, object: &Value, point: Point<'_>) -> Result<(), Gap> {
+fn matched(pattern: &Value, object: &Value, point: CheckPoint<'_>) -> Result<(), Gap> {
     let uid = |name: &str| point.world.uid(name);
-    matching::matches(pattern, Some(object), surroundings(point, &uid)).map_err(|mismatch| {
+    matching::matches(pattern, Some(object), match_context(point, &uid)).map_err(|mismatch| {
         let place = |text: String| if mismatch.path.is_empty() { text } else { format!("{}: {text}", mismatch.path) };
         Gap::new(place(mismatch.wanted.clone()), mismatch.found.clone())
     })
 }
 
-fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Result<(), Gap> {
+fn condition(wanted: &ConditionPattern, object: &Value, point: CheckPoint<'_>) -> Result<(), Gap> {
     let conditions = object["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let found: Vec<&Value> = conditions.iter().filter(|condition| condition["type"] == wanted.kind.as_str()).collect();
     let observed = || match found.as_slice() {
@@ -202,7 +202,7 @@ fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Res
     let good = |condition: &Value| {
         text(condition, "status") == *status
             && wanted.reason.as_ref().is_none_or(|reason| text(condition, "reason") == *reason)
-            && wanted.message.as_ref().is_none_or(|message| says(message, &text(condition, "message")))
+            && wanted.message.as_ref().is_none_or(|message| text_matches(message, &text(condition, "message")))
             && wanted
                 .generation
                 .is_none_or(|generation| condition["observedGeneration"].as_i64().unwrap_or(0) == generation)
@@ -213,7 +213,7 @@ fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Res
         if let Some(reason) = &wanted.reason {
             expected = format!("{expected}, reason {reason:?}");
         }
-        if let Some(Text::Is(message) | Text::Like(message)) = &wanted.message {
+        if let Some(TextPattern::Exact(message) | TextPattern::Glob(message)) = &wanted.message {
             expected = format!("{expected}, message {message:?}");
         }
         if let Some(generation) = wanted.generation {
@@ -239,10 +239,10 @@ fn floor_seconds(duration: jiff::SignedDuration) -> i64 {
 }
 
 /// Returns true if `text` matches the pattern.
-pub(crate) fn says(pattern: &Text, text: &str) -> bool {
+pub(crate) fn text_matches(pattern: &TextPattern, text: &str) -> bool {
     match pattern {
-        Text::Is(wanted) => wanted == text,
-        Text::Like(pattern) => glob(pattern, text),
+        TextPattern::Exact(wanted) => wanted == text,
+        TextPattern::Glob(pattern) => glob(pattern, text),
     }
 }
 
@@ -252,7 +252,7 @@ pub(crate) fn is_event(pattern: &EventPattern, event: &Value) -> bool {
     let message = event["message"].as_str().or_else(|| event["note"].as_str()).unwrap_or_default();
     event["reason"] == pattern.reason.as_str()
         && pattern.kind.as_ref().is_none_or(|kind| event["type"] == kind.as_str())
-        && pattern.message.as_ref().is_none_or(|wanted| says(wanted, message))
+        && pattern.message.as_ref().is_none_or(|wanted| text_matches(wanted, message))
         && pattern.on.as_ref().is_none_or(|target| {
             let namespace = subject["namespace"].as_str().filter(|namespace| !namespace.is_empty());
             subject["kind"] == target.resource.kind.as_ref()
@@ -261,7 +261,7 @@ pub(crate) fn is_event(pattern: &EventPattern, event: &Value) -> bool {
         })
 }
 
-fn event(pattern: &EventPattern, point: Point<'_>) -> Result<(), Gap> {
+fn event(pattern: &EventPattern, point: CheckPoint<'_>) -> Result<(), Gap> {
     let mut number = 0;
     let mut others = Vec::new();
     for (_, event) in point.world.all("events") {
@@ -277,7 +277,7 @@ fn event(pattern: &EventPattern, point: Point<'_>) -> Result<(), Gap> {
         if let Some(target) = &pattern.on {
             expected = format!("{expected} on {target}");
         }
-        if let Some(Text::Is(message) | Text::Like(message)) = &pattern.message {
+        if let Some(TextPattern::Exact(message) | TextPattern::Glob(message)) = &pattern.message {
             expected = format!("{expected}: {message:?}");
         }
         let others =
@@ -286,7 +286,7 @@ fn event(pattern: &EventPattern, point: Point<'_>) -> Result<(), Gap> {
     })
 }
 
-fn found<'a>(pattern: &RequestPattern, point: Point<'a>) -> Vec<(&'a Entry, &'a Exchange)> {
+fn found<'a>(pattern: &RequestPattern, point: CheckPoint<'a>) -> Vec<(&'a Entry, &'a Exchange)> {
     requests(point.entries).filter(|(entry, exchange)| covers(pattern, entry, exchange, point.run)).collect()
 }
 
@@ -299,7 +299,7 @@ fn listed(found: &[(&Entry, &Exchange)]) -> String {
     }
 }
 
-fn quiet(point: Point<'_>) -> Result<(), Gap> {
+fn quiet(point: CheckPoint<'_>) -> Result<(), Gap> {
     let writes: Vec<_> = requests(point.entries)
         .filter(|(entry, exchange)| {
             is_subject_write(entry, exchange) && (point.window || point.run.is_at(point.at, entry.at))
@@ -335,7 +335,7 @@ pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchang
 
 /// Returns the metrics that count for this point. On a real clock the first reading is shortly after the step's time;
 /// further readings follow if the subject may be late.
-fn readings(point: Point<'_>) -> Result<(&str, impl Iterator<Item = &str>), Gap> {
+fn readings(point: CheckPoint<'_>) -> Result<(&str, impl Iterator<Item = &str>), Gap> {
     let scrapes = point.run.scrapes;
     let latest = point.at + point.run.tolerance;
     let (seen, later) = scrapes.split_at(scrapes.partition_point(|(at, _)| *at <= latest));

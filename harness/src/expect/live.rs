@@ -1,25 +1,25 @@
 //! Evaluates the checks of a step while the run is still going on.
 
 use super::Run;
-use super::checks::{Point, evaluate};
-use super::world::World;
+use super::checks::{CheckPoint, evaluate};
+use super::world::ObjectStates;
 use crate::fixture::{Check, Fixture, StepKind};
 use crate::transcript::Entry;
 
 /// Follows a run in wall time, so that a step waits no longer than necessary. Keeps the cluster state between calls:
 /// each call costs only the new entries and the checks, not the whole run.
 #[derive(Debug)]
-pub struct Live<'a> {
+pub struct LiveChecker<'a> {
     fixture: &'a Fixture,
-    world: World,
+    world: ObjectStates,
     seen: usize,
 }
 
-impl<'a> Live<'a> {
+impl<'a> LiveChecker<'a> {
     /// Creates a follower at the begin of `run`, of which it uses only `initial`.
     #[must_use]
     pub fn new(fixture: &'a Fixture, run: &Run<'_>) -> Self {
-        Self { fixture, world: World::new(run, &fixture.given.namespace), seen: 0 }
+        Self { fixture, world: ObjectStates::new(run, &fixture.given.namespace), seen: 0 }
     }
 
     /// Returns true if all checks of step `index` hold at the current end of `run`, so that the runner need not wait
@@ -56,7 +56,7 @@ impl<'a> Live<'a> {
         (at, window): (std::time::Duration, bool),
         checks: &[Check],
     ) -> bool {
-        let point = Point { run, world: &self.world, entries, at, window };
+        let point = CheckPoint { run, world: &self.world, entries, at, window };
         checks.iter().all(|check| evaluate(check, point).is_ok())
     }
 }

@@ -32,7 +32,7 @@ pub const OPERATORS: [(&str, &str, &str); 12] = [
 
 /// Context of a match.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct MatchContext<'a> {
     /// The time of `t=+0s`.
     pub start: Timestamp,
     /// Allowed deviation of times.
@@ -41,7 +41,7 @@ pub struct Surroundings<'a> {
     pub uid: &'a dyn Fn(&str) -> Option<String>,
 }
 
-impl fmt::Debug for Surroundings<'_> {
+impl fmt::Debug for MatchContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Surroundings").field("start", &self.start).finish_non_exhaustive()
     }
@@ -105,11 +105,11 @@ pub fn lint(pattern: &Value) -> Result<(), Fail> {
 /// # Errors
 ///
 /// The first difference.
-pub fn matches(pattern: &Value, value: Option<&Value>, around: Surroundings<'_>) -> Result<(), Mismatch> {
+pub fn matches(pattern: &Value, value: Option<&Value>, around: MatchContext<'_>) -> Result<(), Mismatch> {
     compare(pattern, value, "", around)
 }
 
-fn compare(pattern: &Value, value: Option<&Value>, path: &str, around: Surroundings<'_>) -> Result<(), Mismatch> {
+fn compare(pattern: &Value, value: Option<&Value>, path: &str, around: MatchContext<'_>) -> Result<(), Mismatch> {
     let value = value.filter(|value| !value.is_null());
     let differ = |wanted: String| Err(Mismatch { path: path.to_owned(), wanted, found: show(value) });
     match pattern {
@@ -176,7 +176,7 @@ fn operator(
     argument: &Value,
     value: Option<&Value>,
     path: &str,
-    around: Surroundings<'_>,
+    around: MatchContext<'_>,
 ) -> Result<(), Mismatch> {
     let hits = || list(value).iter().filter(|item| compare(argument, Some(item), path, around).is_ok()).count();
     let (holds, wanted) = match name {
@@ -263,7 +263,7 @@ mod tests {
     fn check(pattern: &Value, value: &Value) -> Result<(), Mismatch> {
         let start = "2030-01-01T00:00:00Z".parse().unwrap();
         let uid = |name: &str| (name == "pods/a").then(|| "u1".to_owned());
-        matches(pattern, Some(value), Surroundings { start, tolerance: Duration::ZERO, uid: &uid })
+        matches(pattern, Some(value), MatchContext { start, tolerance: Duration::ZERO, uid: &uid })
     }
 
     #[rstest]
@@ -309,8 +309,8 @@ mod tests {
     #[case(json!({"a": {"$max": 2}}), json!({}), "a: expected at most 2, found nothing")]
     #[case(json!({"a": {"$like": "x*"}}), json!({"a": 1}), "a: expected a text like \"x*\", found 1")]
     #[case(json!({"a": {"$uid": "pods/b"}}), json!({"a": "u1"}), "a: expected the uid of \"pods/b\", found \"u1\"")]
-    fn these_do_not(#[case] pattern: Value, #[case] value: Value, #[case] says: &str) {
-        assert_eq!(check(&pattern, &value).unwrap_err().to_string(), says);
+    fn these_do_not(#[case] pattern: Value, #[case] value: Value, #[case] text_matches: &str) {
+        assert_eq!(check(&pattern, &value).unwrap_err().to_string(), text_matches);
     }
 
     #[rstest]
@@ -319,9 +319,9 @@ mod tests {
     #[case(json!({"$len": "x"}), "takes a number")]
     #[case(json!({"$time": "40"}), "takes a time")]
     #[case(json!({"$all": {"$len": "x"}}), "takes a number")]
-    fn bad_patterns(#[case] pattern: Value, #[case] says: &str) {
+    fn bad_patterns(#[case] pattern: Value, #[case] text_matches: &str) {
         let fail = lint(&pattern).unwrap_err();
-        assert!(fail.to_string().contains(says), "{fail}");
+        assert!(fail.to_string().contains(text_matches), "{fail}");
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

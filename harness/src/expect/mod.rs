@@ -3,7 +3,7 @@
 //! * [`world`] — the objects as they were at any point of the transcript.
 //! * [`matching`] — partial match of JSON values; [`checks`] — one check at one point.
 //! * [`temporal`] — the steps: at an instant, during a whole window, at some time of a window; replies.
-//! * [`Live`] — evaluates the checks of a step while the run is still going on.
+//! * [`LiveChecker`] — evaluates the checks of a step while the run is still going on.
 //! * [`traffic`] — order, completeness and explanation of the subject's requests.
 //!
 //! [`judge`] combines them with the always-on [`crate::invariants`].
@@ -25,8 +25,8 @@ mod temporal;
 mod traffic;
 pub mod world;
 
-pub use live::Live;
-use world::World;
+pub use live::LiveChecker;
+use world::ObjectStates;
 
 /// The record of a run: everything that judging needs.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +84,7 @@ pub struct StepReply {
 
 /// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct BrokenPromise {
     /// The line in the fixture's file (1-based); 0 if no line demands it (invariants, unexplained writes).
     pub line: u64,
     /// Time of the failure, as an offset from the start.
@@ -99,32 +99,32 @@ pub struct Failure {
     pub observed: String,
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for BrokenPromise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} at {}: expected {}, observed {}", self.check, matching::at(self.at), self.expected, self.observed)
     }
 }
 
 /// Judges a run: returns every broken promise of `fixture`, in order of the transcript.
-pub fn judge(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
-    let scene = Scene { fixture, run, begin: &World::new(run, &fixture.given.namespace) };
-    let mut failures = temporal::steps(scene);
-    failures.extend(temporal::at_the_end(scene));
-    failures.extend(traffic::judge(scene));
-    failures.extend(invariants::check(scene));
+pub fn judge(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
+    let context = JudgeContext { fixture, run, begin: &ObjectStates::new(run, &fixture.given.namespace) };
+    let mut failures = temporal::steps(context);
+    failures.extend(temporal::at_the_end(context));
+    failures.extend(traffic::judge(context));
+    failures.extend(invariants::check(context));
     failures.sort_by_key(|failure| failure.seq);
     failures
 }
 
 /// The fixture and the run to judge.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scene<'a> {
+pub(crate) struct JudgeContext<'a> {
     /// The promises.
     pub(crate) fixture: &'a Fixture,
     /// The recorded run.
     pub(crate) run: &'a Run<'a>,
     /// The objects before the first entry.
-    pub(crate) begin: &'a World,
+    pub(crate) begin: &'a ObjectStates,
 }
 
 /// Returns the requests among `entries`.

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::checks::{Gap, Point, covers, describe, evaluate, says};
-use super::matching::{self, Surroundings};
-use super::world::World;
-use super::{Failure, Run, Scene, is_subject_write, requests};
+use super::checks::{CheckPoint, Gap, covers, describe, evaluate, text_matches};
+use super::matching::{self, MatchContext};
+use super::world::ObjectStates;
+use super::{BrokenPromise, JudgeContext, Run, is_subject_write, requests};
 use crate::fixture::{Check, CheckKind, ReplyPattern, Step, StepKind};
 use crate::transcript::Happening;
 
 /// Judges all steps.
-pub(super) fn steps(scene: Scene<'_>) -> Vec<Failure> {
-    let Scene { fixture, run, begin: first } = scene;
+pub(super) fn steps(context: JudgeContext<'_>) -> Vec<BrokenPromise> {
+    let JudgeContext { fixture, run, begin: first } = context;
     let mut failures = Vec::new();
     let mut world = first.clone();
     let mut seen = 0;
@@ -62,18 +62,18 @@ pub(super) fn steps(scene: Scene<'_>) -> Vec<Failure> {
 }
 
 /// Judges `expect:`.
-pub(super) fn at_the_end(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
+pub(super) fn at_the_end(JudgeContext { fixture, run, begin }: JudgeContext<'_>) -> Vec<BrokenPromise> {
     if fixture.expect.is_empty() {
         return Vec::new();
     }
     let world = begin.clone().after(run.entries);
     let end = run.entries.len();
-    let point = Point { run, world: &world, entries: run.entries, at: run.end, window: false };
+    let point = CheckPoint { run, world: &world, entries: run.entries, at: run.end, window: false };
     fixture.expect.iter().filter_map(|check| failed(check, point, end)).collect()
 }
 
-fn not_reached(step: &Step, run: &Run<'_>) -> Failure {
-    Failure {
+fn not_reached(step: &Step, run: &Run<'_>) -> BrokenPromise {
+    BrokenPromise {
         line: step.line,
         at: run.end,
         seq: run.entries.len(),
@@ -83,11 +83,11 @@ fn not_reached(step: &Step, run: &Run<'_>) -> Failure {
     }
 }
 
-fn failure(check: &Check, at: Duration, seq: usize, gap: Gap) -> Failure {
-    Failure { line: check.line, at, seq, check: describe(check), expected: gap.expected, observed: gap.observed }
+fn failure(check: &Check, at: Duration, seq: usize, gap: Gap) -> BrokenPromise {
+    BrokenPromise { line: check.line, at, seq, check: describe(check), expected: gap.expected, observed: gap.observed }
 }
 
-fn failed(check: &Check, point: Point<'_>, seq: usize) -> Option<Failure> {
+fn failed(check: &Check, point: CheckPoint<'_>, seq: usize) -> Option<BrokenPromise> {
     evaluate(check, point).err().map(|gap| failure(check, point.at, seq.saturating_sub(1), gap))
 }
 
@@ -122,7 +122,7 @@ impl Window<'_> {
 
     /// Evaluates checks that must hold together at `self.to`: at the window's end, or earlier or later by as much as
     /// the clock may be off.
-    fn at_once(&self, checks: &[Check], mut world: World) -> Vec<Failure> {
+    fn at_once(&self, checks: &[Check], mut world: ObjectStates) -> Vec<BrokenPromise> {
         let mut last = Vec::new();
         for position in self.begin..=self.end {
             if position > self.begin {
@@ -132,7 +132,11 @@ impl Window<'_> {
                 // `quiet` inspects the whole window: before a write every moment is quiet.
                 let seen = if matches!(check.kind, CheckKind::Quiet) { self.end } else { position };
                 let entries = &self.run.entries[..seen];
-                failed(check, Point { run: self.run, world: &world, entries, at: self.to, window: false }, position)
+                failed(
+                    check,
+                    CheckPoint { run: self.run, world: &world, entries, at: self.to, window: false },
+                    position,
+                )
             };
             last = checks.iter().filter_map(fails).collect();
             if last.is_empty() {
@@ -142,14 +146,14 @@ impl Window<'_> {
         last
     }
 
-    fn point<'w>(&'w self, world: &'w World, position: usize) -> Point<'w> {
+    fn point<'w>(&'w self, world: &'w ObjectStates, position: usize) -> CheckPoint<'w> {
         let at = if position == self.begin { self.from } else { self.run.entries[position - 1].at };
-        Point { run: self.run, world, entries: &self.run.entries[self.begin..position], at, window: true }
+        CheckPoint { run: self.run, world, entries: &self.run.entries[self.begin..position], at, window: true }
     }
 
     /// Evaluates a check that must hold during the whole window: after every change of an object. Checks of requests
     /// and metrics are evaluated once, at the end of the window.
-    fn always(&self, check: &Check, mut world: World) -> Option<Failure> {
+    fn always(&self, check: &Check, mut world: ObjectStates) -> Option<BrokenPromise> {
         let whole = match &check.kind {
             CheckKind::Requests { .. } | CheckKind::Metric { .. } => true,
             CheckKind::Quiet => {
@@ -168,7 +172,7 @@ impl Window<'_> {
             _ => false,
         };
         if whole {
-            let point = Point { at: self.to, ..self.point(&world, self.end) };
+            let point = CheckPoint { at: self.to, ..self.point(&world, self.end) };
             return evaluate(check, point).err().map(|gap| failure(check, self.to, self.end.saturating_sub(1), gap));
         }
         for position in self.begin..=self.end {
@@ -188,7 +192,7 @@ impl Window<'_> {
     }
 
     /// Evaluates checks that must hold together at some instant, after all entries of that instant.
-    fn some_time(&self, checks: &[Check], mut world: World) -> Vec<Failure> {
+    fn some_time(&self, checks: &[Check], mut world: ObjectStates) -> Vec<BrokenPromise> {
         let mut last = Vec::new();
         for position in self.begin..=self.end {
             if position > self.begin {
@@ -213,10 +217,16 @@ impl Window<'_> {
     }
 }
 
-fn reply(index: usize, step: &Step, wanted: Option<&ReplyPattern>, run: &Run<'_>, world: &World) -> Vec<Failure> {
+fn reply(
+    index: usize,
+    step: &Step,
+    wanted: Option<&ReplyPattern>,
+    run: &Run<'_>,
+    world: &ObjectStates,
+) -> Vec<BrokenPromise> {
     let replies: Vec<_> = run.replies.iter().filter(|reply| reply.step == index).collect();
     let seq = run.marks[index].saturating_sub(1);
-    let failure = |gap: Gap| Failure {
+    let failure = |gap: Gap| BrokenPromise {
         line: step.line,
         at: step.at,
         seq,
@@ -235,7 +245,7 @@ fn reply(index: usize, step: &Step, wanted: Option<&ReplyPattern>, run: &Run<'_>
     failures
 }
 
-fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world: &World) -> Result<(), Gap> {
+fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world: &ObjectStates) -> Result<(), Gap> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (reason, message) = (text(&reply.body["reason"]), text(&reply.body["message"]));
     let causes = reply.body["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
@@ -255,10 +265,13 @@ fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world:
         demand(format!("reason {wanted}"), *wanted == reason);
     }
     if let Some(wanted) = &wanted.message {
-        demand(format!("message {wanted:?}"), says(wanted, &message));
+        demand(format!("message {wanted:?}"), text_matches(wanted, &message));
     }
     if let Some(wanted) = &wanted.cause {
-        demand(format!("a cause like {wanted:?}"), causes.iter().any(|cause| says(wanted, &text(&cause["message"]))));
+        demand(
+            format!("a cause like {wanted:?}"),
+            causes.iter().any(|cause| text_matches(wanted, &text(&cause["message"]))),
+        );
     }
     if let Some(wanted) = &wanted.cause_reason {
         demand(format!("a cause with reason {wanted}"), causes.iter().any(|cause| text(&cause["reason"]) == *wanted));
@@ -272,7 +285,7 @@ fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world:
         let result = matching::matches(
             pattern,
             Some(&reply.body),
-            Surroundings { start: run.start, tolerance: run.tolerance, uid: &uid },
+            MatchContext { start: run.start, tolerance: run.tolerance, uid: &uid },
         );
         demand(result.as_ref().err().map_or_else(|| "the body".to_owned(), ToString::to_string), result.is_ok());
     }

@@ -24,7 +24,7 @@ pub struct Key {
 
 /// All objects at a point of the transcript.
 #[derive(Debug, Clone)]
-pub struct World {
+pub struct ObjectStates {
     objects: BTreeMap<Key, Arc<Value>>,
     /// The last uid of each name.
     uids: BTreeMap<Key, String>,
@@ -32,7 +32,7 @@ pub struct World {
     namespace: String,
 }
 
-impl World {
+impl ObjectStates {
     /// Creates the state before the first entry. `namespace` is the default namespace.
     pub fn new(run: &Run<'_>, namespace: &str) -> Self {
         let resources = kinds(run.initial.iter().map(|object| &**object));

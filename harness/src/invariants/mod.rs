@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::expect::world::World;
-use crate::expect::{Failure, Scene, line};
+use crate::expect::world::ObjectStates;
+use crate::expect::{BrokenPromise, JudgeContext, line};
 use crate::fixture::Level;
 use crate::transcript::{Actor, Change, Entry, Exchange, Happening};
 
@@ -31,17 +31,17 @@ pub struct Invariant {
     pub doc: &'static str,
     /// `core`: checked in every fixture. `hardened`: only in fixtures of that level, because upstream breaks it.
     pub level: Level,
-    check: fn(&Scene<'_>) -> Vec<Breach>,
+    check: fn(&JudgeContext<'_>) -> Vec<Violation>,
 }
 
-type Check = fn(&Scene<'_>) -> Vec<Breach>;
+type CheckFn = fn(&JudgeContext<'_>) -> Vec<Violation>;
 type Ids = &'static [&'static str];
 
-const fn core(name: &'static str, ids: Ids, check: Check, doc: &'static str) -> Invariant {
+const fn core(name: &'static str, ids: Ids, check: CheckFn, doc: &'static str) -> Invariant {
     Invariant { name, ids, doc, level: Level::Core, check }
 }
 
-const fn hardened(name: &'static str, ids: Ids, check: Check, doc: &'static str) -> Invariant {
+const fn hardened(name: &'static str, ids: Ids, check: CheckFn, doc: &'static str) -> Invariant {
     Invariant { name, ids, doc, level: Level::Hardened, check }
 }
 
@@ -142,29 +142,32 @@ pub const ALL: [Invariant; 16] = [
 
 /// A violation of an invariant by an entry.
 #[derive(Debug)]
-struct Breach {
+struct Violation {
     entry: Entry,
     observed: String,
 }
 
-impl Breach {
+impl Violation {
     fn new(entry: &Entry, observed: impl Into<String>) -> Self {
         Self { entry: entry.clone(), observed: observed.into() }
     }
 }
 
-impl<'a> Scene<'a> {
+impl<'a> JudgeContext<'a> {
     /// Visits the requests, each with the objects just before it.
-    fn requests(&self, mut visit: impl FnMut(&'a Entry, &'a Exchange, &World) -> Option<Breach>) -> Vec<Breach> {
+    fn requests(
+        &self,
+        mut visit: impl FnMut(&'a Entry, &'a Exchange, &ObjectStates) -> Option<Violation>,
+    ) -> Vec<Violation> {
         let mut world = self.begin.clone();
-        let mut breaches = Vec::new();
+        let mut violations = Vec::new();
         for entry in self.run.entries {
             match &entry.what {
-                Happening::Request(exchange) => breaches.extend(visit(entry, exchange, &world)),
+                Happening::Request(exchange) => violations.extend(visit(entry, exchange, &world)),
                 Happening::Change(_) | Happening::Note(_) => world.step(entry),
             }
         }
-        breaches
+        violations
     }
 
     /// Visits the changes that `actor` made to a resource's objects, with the object before (if it existed) and after.
@@ -172,18 +175,18 @@ impl<'a> Scene<'a> {
         &self,
         actor: &Actor,
         resource: &str,
-        mut visit: impl FnMut(&'a Entry, &'a Change, Option<&Arc<Value>>, &Arc<Value>) -> Option<Breach>,
-    ) -> Vec<Breach> {
-        let mut breaches = Vec::new();
+        mut visit: impl FnMut(&'a Entry, &'a Change, Option<&Arc<Value>>, &Arc<Value>) -> Option<Violation>,
+    ) -> Vec<Violation> {
+        let mut violations = Vec::new();
         for entry in self.run.entries.iter().filter(|entry| entry.actor == *actor) {
             if let Happening::Change(change) = &entry.what
                 && change.resource == resource
                 && let Some(new) = &change.new
             {
-                breaches.extend(visit(entry, change, change.old.as_ref(), new));
+                violations.extend(visit(entry, change, change.old.as_ref(), new));
             }
         }
-        breaches
+        violations
     }
 }
 
@@ -193,7 +196,7 @@ fn deletes_pod(exchange: &Exchange) -> bool {
 }
 
 /// Returns the pod of a request, as it is in `world`.
-fn pod_of<'w>(exchange: &Exchange, world: &'w World) -> Option<&'w Arc<Value>> {
+fn pod_of<'w>(exchange: &Exchange, world: &'w ObjectStates) -> Option<&'w Arc<Value>> {
     let request = &exchange.request;
     world.get(&crate::expect::world::Key {
         group: String::new(),
@@ -209,27 +212,27 @@ fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
 }
 
 /// Checks all invariants that concern `fixture` and are not waived. Reports at most two violations of each.
-pub(crate) fn check(scene: Scene<'_>) -> Vec<Failure> {
-    let fixture = scene.fixture;
+pub(crate) fn check(context: JudgeContext<'_>) -> Vec<BrokenPromise> {
+    let fixture = context.fixture;
     let concerns = |invariant: &&Invariant| {
         (invariant.level == Level::Core || invariant.level == fixture.level)
             && !fixture.waive.contains_key(invariant.name)
     };
     let mut failures = Vec::new();
     for invariant in ALL.iter().filter(concerns) {
-        for breach in (invariant.check)(&scene).into_iter().take(2) {
-            let place = match &breach.entry.what {
-                Happening::Request(exchange) => line(&breach.entry, exchange),
+        for violation in (invariant.check)(&context).into_iter().take(2) {
+            let place = match &violation.entry.what {
+                Happening::Request(exchange) => line(&violation.entry, exchange),
                 Happening::Change(change) => format!("the change of {}/{}", change.resource, change.name),
                 Happening::Note(text) => text.clone(),
             };
-            failures.push(Failure {
+            failures.push(BrokenPromise {
                 line: 0,
-                at: breach.entry.at,
-                seq: breach.entry.seq,
+                at: violation.entry.at,
+                seq: violation.entry.seq,
                 check: format!("invariant {}", invariant.name),
                 expected: invariant.doc.to_owned(),
-                observed: format!("{place}: {}", breach.observed),
+                observed: format!("{place}: {}", violation.observed),
             });
         }
     }

@@ -14,7 +14,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::runner::verdict::Judged;
+use crate::runner::verdict::JudgedRun;
 
 /// Version of [`RunReport`] in JSON. Within a version, fields may be added but keep their meaning.
 pub const API_VERSION: &str = "plumbline/v1";
@@ -243,7 +243,7 @@ pub enum Event<'a> {
         jobs: usize,
     },
     /// A fixture has ended. Fixtures end in any order; the result includes the transcript of passed ones.
-    Finished(&'a Judged),
+    Finished(&'a JudgedRun),
     /// All fixtures have ended.
     Ended(&'a RunReport),
 }

@@ -208,7 +208,7 @@ fn hours(millis: u64) -> String {
 mod tests {
     use super::super::tests::canned;
     use super::*;
-    use crate::runner::verdict::Judged;
+    use crate::runner::verdict::JudgedRun;
 
     #[test]
     fn time_is_said_to_be_virtual_only_where_it_is() {
@@ -230,7 +230,7 @@ mod tests {
         terminal.event(Event::Started { fixtures: 3, suites: 2, jobs: 2 }).expect("memory can be written");
         for fixture in &report.fixtures {
             let (report, transcript) = (fixture.clone(), fixture.transcript.clone());
-            let judged = Judged {
+            let judged = JudgedRun {
                 report,
                 transcript,
                 entries: Vec::new(),

@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 
 use crate::apiserver::request::escape;
 use crate::cluster::{Answer, Call, Stage, resource_id};
-use crate::fixture::{Edit, From, Operation, PatchKind, Target, UserRequest, time_text};
+use crate::fixture::{Edit, Operation, PatchKind, Target, UserRequest, WatchStart, time_text};
 
 const JSON: &str = "application/json";
 /// The annotation of the bookmark that follows the initial events. Source: `metav1.InitialEventsAnnotationKey`.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The resourceVersion at which each collection was last listed or followed, by path.
-pub type Versions = RefCell<BTreeMap<String, String>>;
+pub type ListVersions = RefCell<BTreeMap<String, String>>;
 
 /// Sends `request`, which may take several calls. Returns the first failed reply, or the reply to the main call.
 /// Relative times in bodies refer to `now` and `start`.
 pub async fn send(
-    (stage, versions): (&dyn Stage, &Versions),
+    (stage, versions): (&dyn Stage, &ListVersions),
     request: &UserRequest,
     now: Timestamp,
     start: Timestamp,
@@ -117,7 +117,7 @@ impl Caller<'_> {
     }
 
     /// GET of the collection; remembers the resourceVersion of the list.
-    async fn list(&self, labels: Option<&str>, versions: &Versions) -> Answer {
+    async fn list(&self, labels: Option<&str>, versions: &ListVersions) -> Answer {
         let collection = path(&self.request.target, false);
         let answer = self.call(Method::GET, format!("{collection}{}", selected(labels)), None).await;
         if let Some(version) = answer.body["metadata"]["resourceVersion"].as_str() {
@@ -128,15 +128,15 @@ impl Caller<'_> {
 
     /// A watch that the server ends after one second. Its events become the reply's body, and its last resourceVersion
     /// is remembered.
-    async fn follow(&self, labels: Option<&str>, from: &From, versions: &Versions) -> Answer {
+    async fn follow(&self, labels: Option<&str>, from: &WatchStart, versions: &ListVersions) -> Answer {
         let collection = path(&self.request.target, false);
         let begin = match from {
-            From::Last => versions.borrow().get(&collection).cloned().unwrap_or_default(),
-            From::Version(version) => version.clone(),
-            From::Initial => String::new(),
+            WatchStart::Last => versions.borrow().get(&collection).cloned().unwrap_or_default(),
+            WatchStart::Version(version) => version.clone(),
+            WatchStart::Initial => String::new(),
         };
         let mut query = format!("?watch=true&timeoutSeconds=1&resourceVersion={}", escape(&begin));
-        if *from == From::Initial {
+        if *from == WatchStart::Initial {
             query.push_str("&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
         }
         if let Some(labels) = labels {
@@ -154,7 +154,7 @@ impl Caller<'_> {
         if let Some(version) = last.filter(|version| !version.is_empty()) {
             versions.borrow_mut().insert(collection, version.to_owned());
         }
-        let events: Vec<String> = lines.iter().filter_map(told).collect();
+        let events: Vec<String> = lines.iter().filter_map(describe_event).collect();
         Answer { body: json!({ "events": events }), ..answer }
     }
 
@@ -192,7 +192,7 @@ fn selected(labels: Option<&str>) -> String {
 const CURRENT: &str = "current";
 
 /// Describes a watch event in a few words. Returns nothing for progress bookmarks, whose number depends on the server.
-fn told(event: &Value) -> Option<String> {
+fn describe_event(event: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, object) = (text(&event["type"]), &event["object"]);
     let what = match kind.as_str() {
@@ -247,7 +247,7 @@ mod tests {
         Some("BOOKMARK initial-events-end")
     )]
     fn events_in_words(#[case] event: Value, #[case] words: Option<&str>) {
-        assert_eq!(told(&event).as_deref(), words);
+        assert_eq!(describe_event(&event).as_deref(), words);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::transcript::{Actor, Request};
 
 /// A crash of the subject by a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crashed {
+pub struct CrashEvent {
     /// Time until new controllers start.
     pub restart_after: Duration,
     /// The request that triggered the crash.
@@ -23,7 +23,7 @@ pub struct Crashed {
 
 /// An armed fault and the number of requests that it matched.
 #[derive(Clone, Debug)]
-pub struct Armed {
+pub struct ArmedFault {
     /// The fault's request pattern as text.
     pub on: String,
     /// The first matching request that the fault affects.
@@ -32,7 +32,7 @@ pub struct Armed {
     pub seen: Arc<AtomicU32>,
 }
 
-impl Armed {
+impl ArmedFault {
     /// Returns true if the fault has not affected any request.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -47,8 +47,8 @@ pub fn rule(
     clock: &Clock,
     leeway: (Duration, Duration),
     cut: Arc<dyn Fn() + Send + Sync>,
-    crashes: &UnboundedSender<Crashed>,
-) -> (Rule, Armed) {
+    crashes: &UnboundedSender<CrashEvent>,
+) -> (Rule, ArmedFault) {
     let verdict = match &fault.effect {
         Effect::Reply { code, reason, message, retry_after, applied } => {
             let reason = reason.clone().unwrap_or_else(|| usual_reason(*code).to_owned());
@@ -63,7 +63,7 @@ pub fn rule(
         Effect::Delay { by, applied } => Verdict::Delay { by: *by, applied: *applied },
         Effect::Crash { applied, restart_after } => {
             let when = if *applied { "after" } else { "before" };
-            let crashed = Crashed { restart_after: *restart_after, at: format!("{when} {}", fault.on) };
+            let crashed = CrashEvent { restart_after: *restart_after, at: format!("{when} {}", fault.on) };
             let crashes = crashes.clone();
             let tell = move || {
                 cut();
@@ -73,7 +73,7 @@ pub fn rule(
             Verdict::Hang { applied: *applied, tell: Arc::new(tell) }
         }
     };
-    let armed = Armed { on: fault.on.to_string(), nth: fault.nth, seen: Arc::default() };
+    let armed = ArmedFault { on: fault.on.to_string(), nth: fault.nth, seen: Arc::default() };
     let (seen, means) = (armed.seen.clone(), predicate(fault.on.clone(), clock.clone(), leeway));
     let on: Predicate = Arc::new(move |request, actor| {
         let is_meant = means(request, actor);

@@ -15,9 +15,9 @@ thread_local! {
 
 /// The outcome of a job.
 #[derive(Debug)]
-pub enum Ended<T> {
+pub enum JobOutcome<T> {
     /// The job returned this value.
-    With(T),
+    Returned(T),
     /// The job panicked; message and source location.
     Panicked(String),
     /// The job did not end within this wall time. Its thread is left running.
@@ -33,7 +33,7 @@ pub fn run_each<T, W>(
     jobs: usize,
     limit: Duration,
     work: W,
-    mut done: impl FnMut(usize, Ended<T>) -> bool,
+    mut done: impl FnMut(usize, JobOutcome<T>) -> bool,
 ) where
     T: Send + 'static,
     W: Fn(usize) -> T + Send + Sync + 'static,
@@ -68,25 +68,25 @@ pub fn run_each<T, W>(
 }
 
 /// Runs `work` on its own thread and waits for it, at most for `limit`.
-fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Ended<T> {
+fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> JobOutcome<T> {
     let (sender, result) = mpsc::channel();
     let spawned = std::thread::Builder::new().name("fixture".to_owned()).spawn(move || {
         let (outcome, panics) = watch_panics(|| panic::catch_unwind(AssertUnwindSafe(work)));
         let ended = match outcome {
-            Ok(value) => Ended::With(value),
-            Err(payload) => Ended::Panicked(panics.into_iter().next_back().unwrap_or_else(|| text_of(&*payload))),
+            Ok(value) => JobOutcome::Returned(value),
+            Err(payload) => JobOutcome::Panicked(panics.into_iter().next_back().unwrap_or_else(|| text_of(&*payload))),
         };
         // The receiver is gone if the limit was exceeded.
         let _ = sender.send(ended);
     });
     if let Err(error) = spawned {
-        return Ended::Panicked(format!("unable to start a thread: {error}"));
+        return JobOutcome::Panicked(format!("unable to start a thread: {error}"));
     }
     match result.recv_timeout(limit) {
         Ok(ended) => ended,
-        Err(RecvTimeoutError::Timeout) => Ended::Hung(limit),
+        Err(RecvTimeoutError::Timeout) => JobOutcome::Hung(limit),
         Err(RecvTimeoutError::Disconnected) => {
-            Ended::Panicked("the fixture's thread ended without a result".to_owned())
+            JobOutcome::Panicked("the fixture's thread ended without a result".to_owned())
         }
     }
 }
@@ -150,9 +150,9 @@ mod tests {
             assert_eq!(seen.len(), 7);
             for (index, ended) in seen {
                 match ended {
-                    Ended::With(value) => assert_eq!(value, index * 10),
-                    Ended::Panicked(text) => assert!(index == 2 && text.starts_with("job 2 breaks at "), "{text}"),
-                    Ended::Hung(_) => panic!("{index} hung"),
+                    JobOutcome::Returned(value) => assert_eq!(value, index * 10),
+                    JobOutcome::Panicked(text) => assert!(index == 2 && text.starts_with("job 2 breaks at "), "{text}"),
+                    JobOutcome::Hung(_) => panic!("{index} hung"),
                 }
             }
         }
@@ -167,7 +167,7 @@ mod tests {
             }
         };
         run_each(3, 1, Duration::from_millis(300), work, |index, ended| {
-            if let Ended::Hung(_) = ended {
+            if let JobOutcome::Hung(_) = ended {
                 hung.push(index);
             } else {
                 fine += 1;
@@ -191,7 +191,7 @@ mod tests {
             },
         );
         assert!(count < 1000, "{count}");
-        run_each(0, 2, LIMIT, |index| index, |_, _: Ended<usize>| unreachable!("there is no job"));
+        run_each(0, 2, LIMIT, |index| index, |_, _: JobOutcome<usize>| unreachable!("there is no job"));
     }
 
     #[test]

@@ -17,12 +17,12 @@ use crate::transcript::redact;
 const LIMIT: usize = 64 * 1024;
 
 /// Collects this thread's log until it is dropped.
-pub struct Log {
+pub struct LogCapture {
     text: Buffer,
     _guard: DefaultGuard,
 }
 
-impl Log {
+impl LogCapture {
     /// Starts collecting on this thread.
     #[must_use]
     pub fn collect(clock: &Clock) -> Self {
@@ -85,7 +85,7 @@ mod tests {
     fn warnings_carry_virtual_time() {
         let lines = crate::time::run_virtual(async {
             let clock = Clock::virtual_from(crate::time::epoch());
-            let log = Log::collect(&clock);
+            let log = LogCapture::collect(&clock);
             clock.sleep(std::time::Duration::from_secs(40)).await;
             tracing::info!("not this");
             tracing::warn!(pod = "a", "this");

@@ -2,7 +2,7 @@
 //!
 //! - [`suite`]: a whole plan, several fixtures at a time, with events for reporters · [`isolate`]: threads, panics, hangs
 //! - [`repeat`]: the same fixtures many times, until something differs
-//! - [`drive`]: one fixture from seed to end · `pace`: virtual and wall time · [`calls`], [`faults`]: actions of the steps
+//! - [`drive`]: one fixture from seed to end · `timing`: virtual and wall time · [`calls`], [`faults`]: actions of the steps
 //! - [`verdict`]: from the record to a report · [`log`]: the subject's log
 //!
 //! Order of events at a time T: tasks with a timer due at T run until they are idle, then the steps at T run in the
@@ -14,9 +14,9 @@ pub mod drive;
 pub mod faults;
 pub mod isolate;
 pub mod log;
-mod pace;
 pub mod repeat;
 pub mod suite;
+mod timing;
 pub mod verdict;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,13 +30,13 @@ use crate::transcript::{Entry, Transcript};
 
 /// Records a run while it goes on, so that the record survives a panic or a hang of the fixture.
 #[derive(Clone, Debug, Default)]
-pub struct Evidence {
-    inner: Arc<Mutex<Gathered>>,
+pub struct RunRecorder {
+    inner: Arc<Mutex<RunRecord>>,
 }
 
-/// The content of [`Evidence`].
+/// The content of [`RunRecorder`].
 #[derive(Clone, Debug, Default)]
-pub struct Gathered {
+pub struct RunRecord {
     /// The time at `t=+0s`.
     pub start: Timestamp,
     /// The server's transcript.
@@ -63,10 +63,10 @@ pub struct Gathered {
     /// another subject may not make the request that our controllers make.
     pub idle_faults: Vec<String>,
     /// Reasons why the run was interrupted or cannot be trusted.
-    pub troubles: Vec<String>,
+    pub errors: Vec<String>,
 }
 
-impl Gathered {
+impl RunRecord {
     /// Returns everything that judging needs. `entries` are the transcript's entries, `end` is the end of the run.
     #[must_use]
     pub fn run<'a>(&'a self, entries: &'a [Entry], end: Duration) -> Run<'a> {
@@ -84,15 +84,15 @@ impl Gathered {
     }
 }
 
-impl Evidence {
+impl RunRecorder {
     /// Updates the record.
-    pub fn update<T>(&self, change: impl FnOnce(&mut Gathered) -> T) -> T {
+    pub fn update<T>(&self, change: impl FnOnce(&mut RunRecord) -> T) -> T {
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns a copy of the record so far.
     #[must_use]
-    pub fn gathered(&self) -> Gathered {
-        self.update(|gathered| gathered.clone())
+    pub fn record(&self) -> RunRecord {
+        self.update(|record| record.clone())
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use ring::digest::{Context, SHA256};
 
-use super::suite::{self, Arena, Options};
-use super::verdict::Judged;
+use super::suite::{self, RunOptions, TestBed};
+use super::verdict::JudgedRun;
 use crate::apiserver::lifecycle::Ids;
 use crate::fixture::Fixture;
 use crate::interrupt;
@@ -35,7 +35,7 @@ pub struct Rounds {
 
 /// The result of rounds without a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Same {
+pub struct RoundsResult {
     /// Number of completed runs per fixture.
     pub runs: u32,
     /// Wall time of the runs.
@@ -64,19 +64,19 @@ impl fmt::Display for Flake {
 
 /// The result of a fixture's first run.
 #[derive(Clone, Debug)]
-struct First {
+struct FirstResult {
     outcome: Outcome,
     transcript: String,
     record: [u8; 32],
 }
 
-impl First {
-    fn of(judged: Judged) -> Self {
+impl FirstResult {
+    fn of(judged: JudgedRun) -> Self {
         Self { outcome: judged.report.outcome, record: digest(&judged), transcript: judged.transcript }
     }
 
     /// Returns the difference from a later run, if there is one.
-    fn differs(&self, now: &Judged) -> Option<String> {
+    fn differs(&self, now: &JudgedRun) -> Option<String> {
         if self.outcome != now.report.outcome {
             let reason = now.report.failures.first().map_or(now.report.reason.as_str(), |failure| &failure.message);
             return Some(format!(
@@ -107,7 +107,7 @@ impl fmt::Write for Digest {
     }
 }
 
-fn digest(judged: &Judged) -> [u8; 32] {
+fn digest(judged: &JudgedRun) -> [u8; 32] {
     let mut digest = Digest(Context::new(&SHA256));
     for entry in &judged.entries {
         // Writing into a digest cannot fail.
@@ -116,28 +116,28 @@ fn digest(judged: &Judged) -> [u8; 32] {
     digest.0.finish().as_ref().try_into().unwrap_or_default()
 }
 
-/// Runs `fixtures` as `rounds` specifies, until a signal requests the end. Calls `told` after each round.
+/// Runs `fixtures` as `rounds` specifies, until a signal requests the end. Calls `on_round` after each round.
 ///
 /// # Errors
 ///
 /// The first difference; nothing new is started after it.
 pub fn run(
     fixtures: &[Fixture],
-    arena: &Arena,
+    test_bed: &TestBed,
     rounds: &Rounds,
-    mut told: impl FnMut(Same),
-) -> Result<Same, Box<Flake>> {
+    mut on_round: impl FnMut(RoundsResult),
+) -> Result<RoundsResult, Box<Flake>> {
     let stopwatch = Stopwatch::start();
-    let mut first: Vec<Option<First>> = vec![None; fixtures.len()];
-    suite::run_all(fixtures, arena, Options::one_by_one(), |index, judged| {
-        first[index] = Some(First::of(judged));
+    let mut first: Vec<Option<FirstResult>> = vec![None; fixtures.len()];
+    suite::run_all(fixtures, test_bed, RunOptions::one_by_one(), |index, judged| {
+        first[index] = Some(FirstResult::of(judged));
         interrupt::requested().is_none()
     });
     if interrupt::requested().is_some() {
-        return Ok(Same { runs: 0, wall: stopwatch.elapsed() });
+        return Ok(RoundsResult { runs: 0, wall: stopwatch.elapsed() });
     }
-    let mut same = Same { runs: 1, wall: stopwatch.elapsed() };
-    told(same);
+    let mut same = RoundsResult { runs: 1, wall: stopwatch.elapsed() };
+    on_round(same);
     let mut ids = Ids::new(rounds.seed);
     let mut order: Vec<usize> = (0..fixtures.len()).collect();
     for (run, jobs) in (2..=rounds.runs).zip(rounds.jobs.clone().cycle()) {
@@ -147,13 +147,18 @@ pub fn run(
         shuffle(&mut order, &mut ids);
         let shuffled: Vec<Fixture> = order.iter().map(|index| fixtures[*index].clone()).collect();
         let mut flake = None;
-        suite::run_all(&shuffled, arena, Options { jobs, hang: HANG, ..Options::one_by_one() }, |place, judged| {
-            let what = first[order[place]].as_ref().and_then(|first| first.differs(&judged));
-            if let Some(what) = what {
-                flake.get_or_insert_with(|| Flake { id: judged.report.id.clone(), run, jobs, what });
-            }
-            flake.is_none() && interrupt::requested().is_none()
-        });
+        suite::run_all(
+            &shuffled,
+            test_bed,
+            RunOptions { jobs, hang: HANG, ..RunOptions::one_by_one() },
+            |place, judged| {
+                let what = first[order[place]].as_ref().and_then(|first| first.differs(&judged));
+                if let Some(what) = what {
+                    flake.get_or_insert_with(|| Flake { id: judged.report.id.clone(), run, jobs, what });
+                }
+                flake.is_none() && interrupt::requested().is_none()
+            },
+        );
         if let Some(flake) = flake {
             return Err(Box::new(flake));
         }
@@ -161,8 +166,8 @@ pub fn run(
             // Only complete rounds count.
             break;
         }
-        same = Same { runs: run, wall: stopwatch.elapsed() };
-        told(same);
+        same = RoundsResult { runs: run, wall: stopwatch.elapsed() };
+        on_round(same);
     }
     Ok(same)
 }
@@ -210,7 +215,7 @@ mod tests {
                     steps: [{ at: 1s, expect: { absent: pods/a } }]\n";
         let (fixtures, problems) = crate::fixture::parse::read(Path::new("a.yaml"), "api", text);
         assert!(problems.is_empty(), "{problems:?}");
-        let judged = |outcome, transcript: &str| Judged {
+        let judged = |outcome, transcript: &str| JudgedRun {
             report: verdict::blank(&fixtures[0], outcome, "why"),
             transcript: transcript.to_owned(),
             entries: Vec::new(),
@@ -218,7 +223,7 @@ mod tests {
             leeway: Duration::ZERO,
             objects: Vec::new(),
         };
-        let first = First::of(judged(Outcome::Pass, "one\ntwo\n"));
+        let first = FirstResult::of(judged(Outcome::Pass, "one\ntwo\n"));
         assert_eq!(first.differs(&judged(Outcome::Pass, "one\ntwo\n")), None);
         let told = |outcome, transcript| first.differs(&judged(outcome, transcript)).expect("a difference");
         assert_eq!(told(Outcome::Fail, "one\ntwo\n"), "the first run passed, this run failed: why");

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::isolate::{self, Ended};
-use super::verdict::{self, Judged};
-use super::{Evidence, drive, pace};
+use super::isolate::{self, JobOutcome};
+use super::verdict::{self, JudgedRun};
+use super::{RunRecorder, drive, timing};
 use crate::cluster::{Cluster, Embedded};
 use crate::fixture::{Fixture, parse};
 use crate::interrupt;
-use crate::plan::{Place, Plan};
+use crate::plan::{Capabilities, Plan};
 use crate::report::{Event, FixtureReport, Outcome, Reporter, RunReport};
 use crate::subject::Subject;
 use crate::subject::in_process::InProcess;
@@ -25,7 +25,7 @@ const HANG: Duration = Duration::from_mins(2);
 
 /// Options of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct RunOptions {
     /// Number of fixtures that run in parallel.
     pub jobs: usize,
     /// Starts nothing new after the first failure.
@@ -38,7 +38,7 @@ pub struct Options {
     pub hang: Duration,
 }
 
-impl Options {
+impl RunOptions {
     /// Runs all fixtures one at a time, without retries.
     #[must_use]
     pub const fn one_by_one() -> Self {
@@ -48,14 +48,14 @@ impl Options {
 
 /// The cluster and the subject of all runs.
 #[derive(Clone)]
-pub struct Arena {
+pub struct TestBed {
     /// The cluster.
     pub cluster: Arc<dyn Cluster>,
     /// The subject.
     pub subject: Arc<dyn Subject>,
 }
 
-impl Arena {
+impl TestBed {
     /// Our own controllers in process, in virtual time.
     #[must_use]
     pub fn embedded() -> Self {
@@ -64,9 +64,9 @@ impl Arena {
 
     /// Returns the combined capabilities of cluster and subject.
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn capabilities(&self) -> Capabilities {
         let lacks = self.subject.lacks();
-        Place {
+        Capabilities {
             capabilities: self.cluster.capabilities().difference(&lacks).copied().collect(),
             controllers: self.subject.controllers(),
             features: self.subject.features(),
@@ -80,9 +80,9 @@ impl Arena {
 /// # Errors
 ///
 /// The reason why it is not ready, with the end of its log.
-pub fn rehearse(arena: &Arena) -> Result<(), String> {
-    let controllers = arena.subject.controllers();
-    if arena.subject.is_virtual() || controllers.is_empty() {
+pub fn check_start_up(test_bed: &TestBed) -> Result<(), String> {
+    let controllers = test_bed.subject.controllers();
+    if test_bed.subject.is_virtual() || controllers.is_empty() {
         return Ok(());
     }
     let names: Vec<&str> = controllers.iter().map(|controller| controller.as_str()).collect();
@@ -95,11 +95,11 @@ pub fn rehearse(arena: &Arena) -> Result<(), String> {
     let Some(fixture) = fixtures.first().filter(|_| problems.is_empty()) else {
         return Err(format!("the start-up check is not a valid fixture: {problems:?}"));
     };
-    let (evidence, starts) = (Evidence::default(), pace::starts());
-    let place = drive::Place { cluster: &*arena.cluster, subject: &*arena.subject, starts: &starts };
-    drive::run(fixture, place, &evidence).map_err(|error| format!("unable to make a runtime: {error}"))?;
-    let troubles = evidence.gathered().troubles;
-    if troubles.is_empty() { Ok(()) } else { Err(troubles.join("; ")) }
+    let (recorder, starts) = (RunRecorder::default(), timing::start_permits());
+    let context = drive::RunContext { cluster: &*test_bed.cluster, subject: &*test_bed.subject, starts: &starts };
+    drive::run(fixture, context, &recorder).map_err(|error| format!("unable to make a runtime: {error}"))?;
+    let errors = recorder.record().errors;
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
 }
 
 /// Runs `plan` and reports to `reporter`.
@@ -107,7 +107,12 @@ pub fn rehearse(arena: &Arena) -> Result<(), String> {
 /// # Errors
 ///
 /// If the reporter cannot write; fixtures that are already running still finish.
-pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn Reporter) -> io::Result<RunReport> {
+pub fn run(
+    plan: &Plan<'_>,
+    test_bed: &TestBed,
+    options: RunOptions,
+    reporter: &mut dyn Reporter,
+) -> io::Result<RunReport> {
     let stopwatch = Stopwatch::start();
     let suites = plan.entries.iter().map(|entry| &entry.fixture.suite).collect::<std::collections::BTreeSet<_>>();
     let mut written =
@@ -120,8 +125,8 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
     }
     let mut fixtures: Vec<Fixture> = Vec::new();
     for fixture in plan.runs() {
-        let skip = || arena.cluster.refuses(fixture).or_else(|| arena.subject.cannot_show(fixture));
-        match arena.subject.refuses(&fixture.flags) {
+        let skip = || test_bed.cluster.refuses(fixture).or_else(|| test_bed.subject.cannot_show(fixture));
+        match test_bed.subject.refuses(&fixture.flags) {
             Some(why) => reports.push(verdict::blank(fixture, Outcome::Unsupported, why)),
             None => match skip() {
                 Some(why) => reports.push(verdict::blank(fixture, Outcome::Skip, why)),
@@ -129,19 +134,19 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
             },
         }
     }
-    if !arena.cluster.is_virtual() {
+    if !test_bed.cluster.is_virtual() {
         // Longest first, to minimize the total time.
-        fixtures.sort_by_key(|fixture| std::cmp::Reverse(fixture.wall_end(pace::TAIL)));
+        fixtures.sort_by_key(|fixture| std::cmp::Reverse(fixture.wall_end(timing::TAIL)));
     }
     let mut results: Vec<Option<FixtureReport>> = vec![None; fixtures.len()];
     let (mut first_failure, mut broken) = (None, None);
-    let is_virtual = arena.cluster.is_virtual();
-    run_all(&fixtures, arena, options, |index, mut judged| {
+    let is_virtual = test_bed.cluster.is_virtual();
+    run_all(&fixtures, test_bed, options, |index, mut judged| {
         if !is_virtual {
             judged.report.virtual_millis = 0;
         }
         if judged.report.has_failed() && broken.is_none() {
-            broken = arena.cluster.broken();
+            broken = test_bed.cluster.broken();
         }
         cut_short(&mut judged.report, broken.as_deref());
         if written.is_ok() {
@@ -167,7 +172,7 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
         reports.push(result.unwrap_or_else(|| verdict::blank(fixture, Outcome::NotRun, why.as_str())));
     }
     let wall = u64::try_from(stopwatch.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let report = RunReport::new(arena.subject.name(), arena.cluster.name(), wall, reports);
+    let report = RunReport::new(test_bed.subject.name(), test_bed.cluster.name(), wall, reports);
     written.and_then(|()| reporter.event(Event::Ended(&report)))?;
     Ok(report)
 }
@@ -187,14 +192,19 @@ fn cut_short(report: &mut FixtureReport, broken: Option<&str>) {
 /// Runs `fixtures` in parallel. `done` gets index and result and returns whether to continue.
 ///
 /// In a shared cluster, fixtures that affect others run one by one after all others have ended.
-pub fn run_all(fixtures: &[Fixture], arena: &Arena, options: Options, mut done: impl FnMut(usize, Judged) -> bool) {
-    let alone = |index: &usize| arena.cluster.must_be_alone(&fixtures[*index]);
+pub fn run_all(
+    fixtures: &[Fixture],
+    test_bed: &TestBed,
+    options: RunOptions,
+    mut done: impl FnMut(usize, JudgedRun) -> bool,
+) {
+    let alone = |index: &usize| test_bed.cluster.must_be_alone(&fixtures[*index]);
     let (lane, side_by_side): (Vec<usize>, Vec<usize>) = (0..fixtures.len()).partition(alone);
     let mut go_on = true;
     for (indices, jobs) in [(side_by_side, options.jobs), (lane, 1)] {
         if go_on && !indices.is_empty() {
             let part: Vec<Fixture> = indices.iter().map(|index| fixtures[*index].clone()).collect();
-            run_part(part, arena, Options { jobs, ..options }, |index, judged| {
+            run_part(part, test_bed, RunOptions { jobs, ..options }, |index, judged| {
                 go_on = done(indices[index], judged) && go_on;
                 go_on
             });
@@ -202,24 +212,33 @@ pub fn run_all(fixtures: &[Fixture], arena: &Arena, options: Options, mut done: 
     }
 }
 
-fn run_part(fixtures: Vec<Fixture>, arena: &Arena, options: Options, mut done: impl FnMut(usize, Judged) -> bool) {
-    let longest = fixtures.iter().map(|fixture| fixture.wall_end(pace::TAIL)).max().unwrap_or_default();
-    let attempts = if arena.cluster.is_virtual() { 1 } else { 1 + u32::from(options.retries) };
-    let limit = if arena.cluster.is_virtual() { options.hang } else { (longest + options.hang) * attempts };
-    let shared: Arc<Vec<(Fixture, Mutex<Evidence>)>> =
-        Arc::new(fixtures.into_iter().map(|fixture| (patient(fixture, options.tolerance), Mutex::default())).collect());
-    let evidence_of = |shared: &[(Fixture, Mutex<Evidence>)], index: usize| {
+fn run_part(
+    fixtures: Vec<Fixture>,
+    test_bed: &TestBed,
+    options: RunOptions,
+    mut done: impl FnMut(usize, JudgedRun) -> bool,
+) {
+    let longest = fixtures.iter().map(|fixture| fixture.wall_end(timing::TAIL)).max().unwrap_or_default();
+    let attempts = if test_bed.cluster.is_virtual() { 1 } else { 1 + u32::from(options.retries) };
+    let limit = if test_bed.cluster.is_virtual() { options.hang } else { (longest + options.hang) * attempts };
+    let shared: Arc<Vec<(Fixture, Mutex<RunRecorder>)>> = Arc::new(
+        fixtures
+            .into_iter()
+            .map(|fixture| (with_min_tolerance(fixture, options.tolerance), Mutex::default()))
+            .collect(),
+    );
+    let record_of = |shared: &[(Fixture, Mutex<RunRecorder>)], index: usize| {
         shared[index].1.lock().unwrap_or_else(PoisonError::into_inner).clone()
     };
     let work = {
-        let (shared, arena, starts) = (shared.clone(), arena.clone(), pace::starts());
+        let (shared, test_bed, starts) = (shared.clone(), test_bed.clone(), timing::start_permits());
         move |index: usize| {
-            let (fixture, evidence) = &shared[index];
+            let (fixture, recorder) = &shared[index];
             let (mut attempt, mut before) = (1, None);
             loop {
-                let fresh = Evidence::default();
-                *evidence.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
-                let judged = once(fixture, &arena, &starts, &fresh);
+                let fresh = RunRecorder::default();
+                *recorder.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
+                let judged = run_once(fixture, &test_bed, &starts, &fresh);
                 match judged.report.outcome {
                     Outcome::Fail if attempt < attempts && interrupt::requested().is_none() => {
                         attempt += 1;
@@ -232,12 +251,11 @@ fn run_part(fixtures: Vec<Fixture>, arena: &Arena, options: Options, mut done: i
         }
     };
     isolate::run_each(shared.len(), options.jobs, limit, work, |index, ended| {
-        let broken =
-            |message: &str| verdict::broken(&shared[index].0, &evidence_of(&shared, index).gathered(), message);
+        let broken = |message: &str| verdict::broken(&shared[index].0, &record_of(&shared, index).record(), message);
         let judged = match ended {
-            Ended::With(judged) => judged,
-            Ended::Panicked(text) => broken(&format!("the fixture's run panicked: {text}")),
-            Ended::Hung(limit) => {
+            JobOutcome::Returned(judged) => judged,
+            JobOutcome::Panicked(text) => broken(&format!("the fixture's run panicked: {text}")),
+            JobOutcome::Hung(limit) => {
                 let seconds = limit.as_secs();
                 broken(&format!("hangs: still running after {seconds} s of wall time; its thread was abandoned"))
             }
@@ -246,24 +264,24 @@ fn run_part(fixtures: Vec<Fixture>, arena: &Arena, options: Options, mut done: i
     });
 }
 
-fn patient(mut fixture: Fixture, tolerance: Duration) -> Fixture {
+fn with_min_tolerance(mut fixture: Fixture, tolerance: Duration) -> Fixture {
     fixture.tolerance = fixture.tolerance.max(tolerance);
     fixture
 }
 
-fn once(fixture: &Fixture, arena: &Arena, starts: &Semaphore, evidence: &Evidence) -> Judged {
+fn run_once(fixture: &Fixture, test_bed: &TestBed, starts: &Semaphore, recorder: &RunRecorder) -> JudgedRun {
     let stopwatch = Stopwatch::start();
-    let place = drive::Place { cluster: &*arena.cluster, subject: &*arena.subject, starts };
-    if let Err(error) = drive::run(fixture, place, evidence) {
-        evidence.update(|gathered| gathered.troubles.push(format!("unable to make a runtime: {error}")));
+    let context = drive::RunContext { cluster: &*test_bed.cluster, subject: &*test_bed.subject, starts };
+    if let Err(error) = drive::run(fixture, context, recorder) {
+        recorder.update(|record| record.errors.push(format!("unable to make a runtime: {error}")));
     }
-    let mut judged = verdict::judge(fixture, &evidence.gathered());
+    let mut judged = verdict::judge(fixture, &recorder.record());
     judged.report.wall_micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
     judged
 }
 
 /// Reports a fixture that passed on a retry, with the failure of an earlier attempt.
-fn flaky(mut before: Judged, attempt: u32) -> Judged {
+fn flaky(mut before: JudgedRun, attempt: u32) -> JudgedRun {
     before.report.outcome = Outcome::Flaky;
     before.report.reason = format!("passed at attempt {attempt}");
     before

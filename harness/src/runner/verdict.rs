@@ -7,9 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Gathered;
+use super::RunRecord;
 use crate::expect;
-use crate::expect::world::World;
+use crate::expect::world::ObjectStates;
 use crate::fixture::Fixture;
 use crate::report::{Failure, FixtureReport, Outcome};
 use crate::transcript::Entry;
@@ -20,7 +20,7 @@ const CONTEXT: usize = 6;
 
 /// The result of a fixture that has run, with its transcript.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct JudgedRun {
     /// The report.
     pub report: FixtureReport,
     /// The whole transcript as text.
@@ -58,36 +58,36 @@ pub fn blank(fixture: &Fixture, outcome: Outcome, reason: impl Into<String>) -> 
 
 /// Judges the record of a run that ended normally.
 #[must_use]
-pub fn judge(fixture: &Fixture, gathered: &Gathered) -> Judged {
-    let entries = gathered.transcript.entries();
-    if let Some(why) = &gathered.skip {
+pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
+    let entries = record.transcript.entries();
+    if let Some(why) = &record.skip {
         let report = blank(fixture, Outcome::Skip, why.as_str());
         let (transcript, objects) = (String::new(), Vec::new());
-        return Judged { report, transcript, entries, start: gathered.start, leeway: Duration::ZERO, objects };
+        return JudgedRun { report, transcript, entries, start: record.start, leeway: Duration::ZERO, objects };
     }
-    let mut failures: Vec<Failure> = gathered.troubles.iter().map(|trouble| plain(trouble)).collect();
-    failures.extend(gathered.idle_faults.iter().map(|on| {
+    let mut failures: Vec<Failure> = record.errors.iter().map(|error| plain(error)).collect();
+    failures.extend(record.idle_faults.iter().map(|on| {
         plain(&format!(
             "the fault on `{on}` affected nothing: no request matched it (write `*:pods` for objects of all namespaces)"
         ))
     }));
-    failures.extend(promises(fixture, gathered, &entries));
-    report(fixture, gathered, entries, failures)
+    failures.extend(promises(fixture, record, &entries));
+    report(fixture, record, entries, failures)
 }
 
 /// Reports a run that was cut short by a panic or a hang. Its promises are not judged, because the cluster is in an
 /// undefined state.
 #[must_use]
-pub fn broken(fixture: &Fixture, gathered: &Gathered, message: &str) -> Judged {
-    report(fixture, gathered, gathered.transcript.entries(), vec![plain(message)])
+pub fn broken(fixture: &Fixture, record: &RunRecord, message: &str) -> JudgedRun {
+    report(fixture, record, record.transcript.entries(), vec![plain(message)])
 }
 
 fn plain(message: &str) -> Failure {
     Failure { message: message.to_owned(), ..Failure::default() }
 }
 
-fn report(fixture: &Fixture, gathered: &Gathered, entries: Vec<Entry>, mut failures: Vec<Failure>) -> Judged {
-    let paragraphs = render(gathered.start, &gathered.initial, &entries);
+fn report(fixture: &Fixture, record: &RunRecord, entries: Vec<Entry>, mut failures: Vec<Failure>) -> JudgedRun {
+    let paragraphs = render(record.start, &record.initial, &entries);
     let mut shown = String::new();
     for failure in &mut failures {
         let excerpt = excerpt(&paragraphs, failure.at_millis);
@@ -103,25 +103,25 @@ fn report(fixture: &Fixture, gathered: &Gathered, entries: Vec<Entry>, mut failu
     let report = FixtureReport {
         failures,
         transcript: if failed { transcript.clone() } else { String::new() },
-        log: if failed { gathered.log.clone() } else { Vec::new() },
-        virtual_millis: u64::try_from(gathered.end.as_millis()).unwrap_or(u64::MAX),
+        log: if failed { record.log.clone() } else { Vec::new() },
+        virtual_millis: u64::try_from(record.end.as_millis()).unwrap_or(u64::MAX),
         ..blank(fixture, outcome, "")
     };
-    let objects = if failed { objects_at_the_end(gathered, &entries) } else { Vec::new() };
-    let leeway = gathered.tolerance + gathered.late;
-    Judged { report, transcript, entries, start: gathered.start, leeway, objects }
+    let objects = if failed { objects_at_the_end(record, &entries) } else { Vec::new() };
+    let leeway = record.tolerance + record.late;
+    JudgedRun { report, transcript, entries, start: record.start, leeway, objects }
 }
 
-fn objects_at_the_end(gathered: &Gathered, entries: &[Entry]) -> Vec<Arc<Value>> {
-    let run = gathered.run(entries, gathered.end);
-    World::new(&run, "").after(entries).objects().cloned().collect()
+fn objects_at_the_end(record: &RunRecord, entries: &[Entry]) -> Vec<Arc<Value>> {
+    let run = record.run(entries, record.end);
+    ObjectStates::new(&run, "").after(entries).objects().cloned().collect()
 }
 
 /// Returns the broken promises of fixture and invariants.
-fn promises(fixture: &Fixture, gathered: &Gathered, entries: &[Entry]) -> Vec<Failure> {
-    let run = gathered.run(entries, gathered.end);
+fn promises(fixture: &Fixture, record: &RunRecord, entries: &[Entry]) -> Vec<Failure> {
+    let run = record.run(entries, record.end);
     let failures = expect::judge(fixture, &run);
-    let told = |failure: expect::Failure| Failure {
+    let to_report = |failure: expect::BrokenPromise| Failure {
         message: failure.check,
         line: failure.line,
         expected: failure.expected,
@@ -129,7 +129,7 @@ fn promises(fixture: &Fixture, gathered: &Gathered, entries: &[Entry]) -> Vec<Fa
         at_millis: Some(u64::try_from(failure.at.as_millis()).unwrap_or(u64::MAX)),
         excerpt: String::new(),
     };
-    failures.into_iter().map(told).collect()
+    failures.into_iter().map(to_report).collect()
 }
 
 /// Returns the part of the transcript around `at`, or its end if there is no time.

@@ -23,7 +23,7 @@ const MOMENT: Duration = Duration::from_secs(1);
 
 /// A request of an actor for an object, or a change of the object.
 #[derive(Default)]
-struct Deed<'a> {
+struct ObjectEvent<'a> {
     at: Duration,
     /// Verb, subresource and reply; empty for changes by the server itself.
     call: String,
@@ -39,18 +39,18 @@ struct Deed<'a> {
 pub fn by_object(epoch: Timestamp, entries: &[Entry]) -> String {
     let names = Redactions::collect(epoch, &[], entries);
     let changes = changes_of_requests(entries);
-    let mut deeds: BTreeMap<(String, &str), Vec<Deed<'_>>> = BTreeMap::new();
+    let mut events: BTreeMap<(String, &str), Vec<ObjectEvent<'_>>> = BTreeMap::new();
     for entry in entries {
-        for (object, deed) in deeds_of(entry, &changes[entry.seq], &names) {
-            deeds.entry((object, entry.actor.name())).or_default().push(deed);
+        for (object, event) in events_of(entry, &changes[entry.seq], &names) {
+            events.entry((object, entry.actor.name())).or_default().push(event);
         }
     }
     let mut out = String::new();
-    for ((object, actor), deeds) in &deeds {
+    for ((object, actor), events) in &events {
         // Steps are rendered one by one, because their times differ between runs.
         let user = *actor == Actor::User.name();
-        for moment in deeds.chunk_by(|one, next| !user && next.at.saturating_sub(one.at) <= MOMENT) {
-            let when = moment.first().filter(|_| !user).map(|deed| redact::at(deed.at)).unwrap_or_default();
+        for moment in events.chunk_by(|one, next| !user && next.at.saturating_sub(one.at) <= MOMENT) {
+            let when = moment.first().filter(|_| !user).map(|event| redact::at(event.at)).unwrap_or_default();
             let head = format!("{when:<11} {actor:<14} {object}");
             for line in paragraph(&head, moment, &names) {
                 out.push_str(&line);
@@ -79,12 +79,14 @@ pub fn slowest_start(entries: &[Entry]) -> Duration {
     slowest
 }
 
-fn deeds_of<'a>(entry: &'a Entry, changes: &[&'a Change], names: &Redactions) -> Vec<(String, Deed<'a>)> {
+fn events_of<'a>(entry: &'a Entry, changes: &[&'a Change], names: &Redactions) -> Vec<(String, ObjectEvent<'a>)> {
     let at = entry.at;
     match &entry.what {
         Happening::Note(_) => Vec::new(),
         Happening::Change(change) if change.request.is_some() => Vec::new(),
-        Happening::Change(change) => vec![(object_of(change), Deed { at, change: Some(change), ..Deed::default() })],
+        Happening::Change(change) => {
+            vec![(object_of(change), ObjectEvent { at, change: Some(change), ..ObjectEvent::default() })]
+        }
         Happening::Request(exchange) => asked(entry, exchange, changes, names),
     }
 }
@@ -94,7 +96,7 @@ fn asked<'a>(
     exchange: &Exchange,
     changes: &[&'a Change],
     names: &Redactions,
-) -> Vec<(String, Deed<'a>)> {
+) -> Vec<(String, ObjectEvent<'a>)> {
     let request = &exchange.request;
     let look = request.verb == "get" && !request.resource.is_empty() && entry.actor != Actor::User;
     if !(request.is_write() || look) || request.resource == "leases" {
@@ -117,28 +119,31 @@ fn asked<'a>(
     call.extend(fault.map(|fault| format!("fault: {fault}")));
     let event = (request.resource == "events").then_some(request.body.as_deref()).flatten();
     let says = event.map(|event| event_line(event, names));
-    let deed = Deed { at: entry.at, call: call.join("  "), says, conflict, look, change: None };
+    let event = ObjectEvent { at: entry.at, call: call.join("  "), says, conflict, look, change: None };
     // The request's own object first; other objects that it changed are listed under their own names.
-    let mut deeds = vec![(object.clone(), deed)];
+    let mut events = vec![(object.clone(), event)];
     for change in changes {
         if request.resource != "events" {
-            deeds.push((object_of(change), Deed { at: entry.at, change: Some(change), ..Deed::default() }));
+            events.push((
+                object_of(change),
+                ObjectEvent { at: entry.at, change: Some(change), ..ObjectEvent::default() },
+            ));
         }
     }
-    deeds
+    events
 }
 
-fn paragraph(head: &str, moment: &[Deed<'_>], names: &Redactions) -> Vec<String> {
-    let conflict = moment.iter().any(|deed| deed.conflict);
+fn paragraph(head: &str, moment: &[ObjectEvent<'_>], names: &Redactions) -> Vec<String> {
+    let conflict = moment.iter().any(|event| event.conflict);
     let mut calls: Vec<String> = Vec::new();
-    for deed in moment.iter().filter(|deed| !(deed.conflict || deed.look && conflict)) {
-        let call = [Some(deed.call.clone()), deed.says.clone()].into_iter().flatten().collect::<Vec<_>>().join("  ");
+    for event in moment.iter().filter(|event| !(event.conflict || event.look && conflict)) {
+        let call = [Some(event.call.clone()), event.says.clone()].into_iter().flatten().collect::<Vec<_>>().join("  ");
         if !call.is_empty() && !calls.contains(&call) {
             calls.push(call);
         }
     }
     let mut lines: Vec<String> = calls.iter().map(|call| format!("{head} {call}")).collect();
-    let mut changes = moment.iter().filter_map(|deed| deed.change);
+    let mut changes = moment.iter().filter_map(|event| event.change);
     let Some(begin) = changes.next() else { return lines };
     let end = changes.next_back().unwrap_or(begin);
     let became = match (&begin.old, &end.new) {

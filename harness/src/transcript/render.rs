@@ -61,7 +61,7 @@ pub fn to_text(paragraphs: &[Paragraph]) -> String {
 }
 
 /// A paragraph before runs of equal writes are joined.
-struct Line {
+struct RenderedLine {
     at: Duration,
     seq: usize,
     /// Time and actor: `t=+0s  actor`.
@@ -75,7 +75,7 @@ struct Line {
     details: Vec<String>,
 }
 
-impl Line {
+impl RenderedLine {
     /// Returns true if `other` is the same write to another object.
     fn is_like(&self, other: &Self) -> bool {
         let kind = |line: &Self| line.object.split('/').next().map(str::to_owned);
@@ -110,7 +110,7 @@ fn general(tail: &str, object: &str) -> String {
     tail.replace(&format!("[uid-{name}]"), "[uid]").replace(&format!("[rv-{name}@"), "[rv@")
 }
 
-fn join_runs(lines: Vec<Line>) -> Vec<Paragraph> {
+fn join_runs(lines: Vec<RenderedLine>) -> Vec<Paragraph> {
     let mut out = Vec::with_capacity(lines.len());
     let mut rest = lines.as_slice();
     while let Some(first) = rest.first() {
@@ -122,10 +122,18 @@ fn join_runs(lines: Vec<Line>) -> Vec<Paragraph> {
     out
 }
 
-fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Line> {
+fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<RenderedLine> {
     let head = format!("{:<11} {:<14}", redact::at(entry.at), entry.actor.name());
     let plain = |verb: &str, object: String, tail: String, details| {
-        Some(Line { at: entry.at, seq: entry.seq, head: head.clone(), verb: verb.to_owned(), object, tail, details })
+        Some(RenderedLine {
+            at: entry.at,
+            seq: entry.seq,
+            head: head.clone(),
+            verb: verb.to_owned(),
+            object,
+            tail,
+            details,
+        })
     };
     match &entry.what {
         Happening::Note(text) => plain("--", text.clone(), String::new(), Vec::new()),

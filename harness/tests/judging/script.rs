@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumbline::expect::{Failure, Run, StepReply, judge};
+use plumbline::expect::{BrokenPromise, Run, StepReply, judge};
 use plumbline::fixture::{Fixture, parse, time_text};
 use plumbline::transcript::{Actor, Change, ChangeKind, Entry, Reply, Request, Transcript};
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ impl Script {
         self.marks.push(self.transcript.len());
     }
 
-    pub(crate) fn failures(&self) -> Vec<Failure> {
+    pub(crate) fn failures(&self) -> Vec<BrokenPromise> {
         judge(&self.fixture, &self.run(&self.transcript.entries()))
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::drive::Place;
+use super::drive::RunContext;
 use crate::fixture::{Controller, Fixture, Step};
 use crate::time::Clock;
 use crate::transcript::{Entry, Request, Transcript};
@@ -30,13 +30,13 @@ pub(super) const BURST: Duration = Duration::from_millis(20);
 pub(super) const TAIL: Duration = Duration::from_secs(3);
 
 /// Creates the semaphore that limits concurrent starts of subjects on the wall clock.
-pub(super) fn starts() -> Semaphore {
+pub(super) fn start_permits() -> Semaphore {
     Semaphore::new(STARTS_PER_CORE * std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
 /// The kind of time a fixture runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
+pub(super) enum TimeMode {
     /// Time advances only when all tasks wait.
     Virtual,
     /// Real time.
@@ -48,9 +48,9 @@ pub(super) enum Pace {
     },
 }
 
-impl Pace {
-    pub(super) fn new(fixture: &Fixture, place: &Place<'_>) -> Self {
-        if place.cluster.is_virtual() {
+impl TimeMode {
+    pub(super) fn new(fixture: &Fixture, context: &RunContext<'_>) -> Self {
+        if context.cluster.is_virtual() {
             Self::Virtual
         } else {
             Self::Wall { tolerance: fixture.tolerance, late: fixture.late }
@@ -82,7 +82,7 @@ impl Pace {
 }
 
 /// Waits until nothing was recorded for a short time, or until a limit.
-pub(super) async fn calm(transcript: &Transcript, clock: &Clock) {
+pub(super) async fn wait_until_quiet(transcript: &Transcript, clock: &Clock) {
     let limit = clock.elapsed() + CALM_LIMIT;
     loop {
         let news = transcript.news();
@@ -99,12 +99,12 @@ fn is_informer(request: &Request) -> bool {
 }
 
 /// Returns true if any informer has started to read.
-pub(super) fn reads(entries: &[Entry]) -> bool {
+pub(super) fn has_reads(entries: &[Entry]) -> bool {
     crate::expect::requests(entries).any(|(_, exchange)| is_informer(&exchange.request))
 }
 
 /// Returns the resources that the fixture's controllers need, with the time of the first informer request for each.
-fn asked_for(fixture: &Fixture, entries: &[Entry]) -> BTreeMap<&'static str, Option<Duration>> {
+fn first_requests(fixture: &Fixture, entries: &[Entry]) -> BTreeMap<&'static str, Option<Duration>> {
     let wanted = fixture.controllers.iter().flat_map(|controller| watched(*controller));
     let mut asked: BTreeMap<&str, Option<Duration>> = wanted.map(|resource| (*resource, None)).collect();
     for (entry, exchange) in crate::expect::requests(entries) {
@@ -118,14 +118,14 @@ fn asked_for(fixture: &Fixture, entries: &[Entry]) -> BTreeMap<&'static str, Opt
 }
 
 /// Returns the resources that the fixture's controllers need and that no informer has requested in `entries`.
-pub(super) fn not_asked_for(fixture: &Fixture, entries: &[Entry]) -> Vec<&'static str> {
-    let asked = asked_for(fixture, entries).into_iter();
+pub(super) fn missing_requests(fixture: &Fixture, entries: &[Entry]) -> Vec<&'static str> {
+    let asked = first_requests(fixture, entries).into_iter();
     asked.filter(|(_, at)| at.is_none()).map(|(resource, _)| resource).collect()
 }
 
 /// Returns the time at which the last needed resource was first requested.
-pub(super) fn all_asked_for(fixture: &Fixture, entries: &[Entry]) -> Option<Duration> {
-    asked_for(fixture, entries).into_values().flatten().max()
+pub(super) fn last_first_request(fixture: &Fixture, entries: &[Entry]) -> Option<Duration> {
+    first_requests(fixture, entries).into_values().flatten().max()
 }
 
 /// Returns the resources that every implementation of a controller must watch.
