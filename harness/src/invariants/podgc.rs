@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{JudgeContext, Violation, deletes_pod, pod_of};
 use crate::expect::requests;
-use crate::transcript::{Actor, Entry, Exchange, Happening};
+use crate::transcript::{Actor, Attributed as _, Entry, Exchange, Happening};
 
 /// Time for which a node must be missing before its pods count as orphaned.
 const QUARANTINE: Duration = Duration::from_secs(40);
@@ -26,7 +26,7 @@ pub(super) fn force_deletes_have_grace_zero(context: &JudgeContext<'_>) -> Vec<V
         let body = request.body.as_ref().and_then(|body| body["gracePeriodSeconds"].as_i64());
         let query = request.query_value("gracePeriodSeconds").and_then(|text| text.parse().ok());
         let grace = body.or(query);
-        (entry.actor == Actor::PodGc && deletes_pod(exchange) && grace != Some(0)).then(|| {
+        (entry.actor() == Actor::PodGc && deletes_pod(exchange) && grace != Some(0)).then(|| {
             let found =
                 grace.map_or_else(|| "no gracePeriodSeconds".to_owned(), |grace| format!("gracePeriodSeconds {grace}"));
             Violation::new(entry, found)
@@ -37,7 +37,7 @@ pub(super) fn force_deletes_have_grace_zero(context: &JudgeContext<'_>) -> Vec<V
 /// See [`super::ALL`].
 pub(super) fn failed_before_delete(context: &JudgeContext<'_>) -> Vec<Violation> {
     let mut violations = context.requests(|entry, exchange, world| {
-        let pod = pod_of(exchange, world).filter(|_| entry.actor == Actor::PodGc && deletes_pod(exchange))?;
+        let pod = pod_of(exchange, world).filter(|_| entry.actor() == Actor::PodGc && deletes_pod(exchange))?;
         (!finished(pod)).then(|| Violation::new(entry, format!("the phase is {}", pod["status"]["phase"])))
     });
     violations.extend(context.changes(&Actor::PodGc, "pods", |entry, _, old, new| {
@@ -51,7 +51,7 @@ pub(super) fn failed_before_delete(context: &JudgeContext<'_>) -> Vec<Violation>
 /// Returns true if the request marks a pod as deleted by PodGC.
 fn marks_orphan(entry: &Entry, exchange: &Exchange) -> bool {
     let conditions = exchange.request.body.as_ref().and_then(|body| body["status"]["conditions"].as_array());
-    entry.actor == Actor::PodGc
+    entry.actor() == Actor::PodGc
         && exchange.request.resource == "pods"
         && conditions.is_some_and(|all| all.iter().any(|condition| condition["reason"] == "DeletionByPodGC"))
 }
@@ -67,7 +67,7 @@ pub(super) fn orphans_are_confirmed(context: &JudgeContext<'_>) -> Vec<Violation
         let before = &context.run.entries[..entry.seq.min(context.run.entries.len())];
         // The reply to the GET may have been delayed, so it only has to belong to the same cycle.
         let confirmed = requests(before).rev().any(|(asked, exchange)| {
-            asked.actor == Actor::PodGc
+            asked.actor() == Actor::PodGc
                 && exchange.request.verb == "get"
                 && exchange.request.resource == "nodes"
                 && exchange.request.name.as_deref() == Some(node)

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::{JudgeContext, Violation, condition, deletes_pod, pod_of};
 use crate::expect::world::ObjectStates;
-use crate::transcript::{Actor, Happening};
+use crate::transcript::{Actor, Attributed as _, Happening};
 
 /// See [`super::ALL`].
 pub(super) fn condition_before_delete(context: &JudgeContext<'_>) -> Vec<Violation> {
     context.requests(|entry, exchange, world| {
-        let pod = pod_of(exchange, world).filter(|_| entry.actor == Actor::TaintEviction && deletes_pod(exchange))?;
+        let pod = pod_of(exchange, world).filter(|_| entry.actor() == Actor::TaintEviction && deletes_pod(exchange))?;
         let marked = condition(pod, "DisruptionTarget")
             .is_some_and(|condition| condition["status"] == "True" && condition["reason"] == "DeletionByTaintManager");
         (!marked).then(|| Violation::new(entry, "the pod has no such condition"))
@@ -22,7 +22,7 @@ pub(super) fn condition_before_delete(context: &JudgeContext<'_>) -> Vec<Violati
 pub(super) fn no_early_eviction(context: &JudgeContext<'_>) -> Vec<Violation> {
     context.requests(|entry, exchange, world| {
         let succeeded = exchange.reply.as_ref().is_some_and(|reply| (200..300).contains(&reply.status));
-        if entry.actor != Actor::TaintEviction || !deletes_pod(exchange) || !succeeded {
+        if entry.actor() != Actor::TaintEviction || !deletes_pod(exchange) || !succeeded {
             return None;
         }
         let uid = pod_of(exchange, world)?["metadata"]["uid"].as_str()?;

@@ -7,9 +7,9 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::apiserver::request::escape;
 use crate::cluster::{Answer, Call, Stage, resource_id};
 use crate::fixture::{Edit, Operation, PatchKind, Target, UserRequest, WatchStart, time_text};
+use crate::url::escape;
 
 const JSON: &str = "application/json";
 /// The annotation of the bookmark that follows the initial events. Source: `metav1.InitialEventsAnnotationKey`.

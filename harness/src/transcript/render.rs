@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::redact::{self, Redactions};
-use super::{Actor, Change, ChangeKind, Entry, Exchange, Happening, Request, diff};
+use super::{Actor, Attributed as _, Change, ChangeKind, Entry, Exchange, Happening, Request, diff};
 
 /// Minimum number of equal writes that are rendered in one line.
 const RUN: usize = 4;
@@ -123,7 +123,7 @@ fn join_runs(lines: Vec<RenderedLine>) -> Vec<Paragraph> {
 }
 
 fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<RenderedLine> {
-    let head = format!("{:<11} {:<14}", redact::at(entry.at), entry.actor.name());
+    let head = format!("{:<11} {:<14}", redact::at(entry.at), entry.actor().name());
     let plain = |verb: &str, object: String, tail: String, details| {
         Some(RenderedLine {
             at: entry.at,
@@ -147,7 +147,7 @@ fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Render
             plain(verb, object_of(change), String::new(), details)
         }
         Happening::Request(exchange) => {
-            if !is_shown(&entry.actor, exchange) {
+            if !is_shown(&entry.actor(), exchange) {
                 return None;
             }
             let request = &exchange.request;
