@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::fixture::Fixture;
-use crate::runner::verdict::JudgedRun;
+use crate::report::JudgedRun;
 
 /// The fixtures of one file.
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,8 @@ use super::Error;
 use super::select::{Folder, Select};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
+use crate::report::JudgedRun;
 use crate::runner::suite::{self, RunOptions, TestBed};
-use crate::runner::verdict::JudgedRun;
 
 /// How many fixtures are explained at once, at most.
 const LIMIT: usize = 20;

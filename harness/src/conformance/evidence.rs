@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use super::digest;
 use super::record::replace;
-use crate::runner::verdict::JudgedRun;
+use crate::report::JudgedRun;
 
 const INDEX: &str = "index.yaml";
 /// The folder for logs of servers.

@@ -11,8 +11,7 @@ use super::evidence::Evidence;
 use super::manifest;
 use super::report::{ConformanceReport, Outcome};
 use crate::report::junit::Junit;
-use crate::report::{self, Event, FixtureReport, Reporter, RunReport};
-use crate::runner::verdict::JudgedRun;
+use crate::report::{self, Event, FixtureReport, JudgedRun, Reporter, RunReport};
 use crate::time::Stopwatch;
 
 /// Names below `--out`.

@@ -1,12 +1,12 @@
 //! Judges a run after it has ended, from the transcript alone. Pure.
 //!
 //! * [`world`] — the objects as they were at any point of the transcript.
-//! * [`matching`] — partial match of JSON values; [`checks`] — one check at one point.
+//! * [`checks`] — one check at one point.
 //! * [`temporal`] — the steps: at an instant, during a whole window, at some time of a window; replies.
 //! * [`LiveChecker`] — evaluates the checks of a step while the run is still going on.
 //! * [`traffic`] — order, completeness and explanation of the subject's requests.
 //!
-//! [`judge`] combines them with the always-on [`crate::invariants`].
+//! [`judge`] combines them. The always-on invariants (`crate::invariants`) are judged separately, with the same context.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::fixture::Fixture;
-use crate::invariants;
+use crate::fixture::{Fixture, matching};
 use crate::transcript::{Attributed as _, Entry, Exchange, Happening};
 
 pub(crate) mod checks;
 mod live;
-pub mod matching;
 mod temporal;
 mod traffic;
 pub mod world;
@@ -105,13 +103,13 @@ impl std::fmt::Display for BrokenPromise {
     }
 }
 
-/// Judges a run: returns every broken promise of `fixture`, in order of the transcript.
+/// Judges a run: returns every broken promise of `fixture` itself, in order of the transcript.
 pub fn judge(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
-    let context = JudgeContext { fixture, run, begin: &ObjectStates::new(run, &fixture.given.namespace) };
+    let begin = ObjectStates::new(run, &fixture.given.namespace);
+    let context = JudgeContext { fixture, run, begin: &begin };
     let mut failures = temporal::steps(context);
     failures.extend(temporal::at_the_end(context));
     failures.extend(traffic::judge(context));
-    failures.extend(invariants::check(context));
     failures.sort_by_key(|failure| failure.seq);
     failures
 }

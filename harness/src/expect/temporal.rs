@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::checks::{CheckPoint, Gap, covers, describe, evaluate, text_matches};
-use super::matching::{self, MatchContext};
 use super::world::ObjectStates;
 use super::{BrokenPromise, JudgeContext, Run, is_subject_write, requests};
+use crate::fixture::matching::{self, MatchContext};
 use crate::fixture::{Check, CheckKind, ReplyPattern, Step, StepKind};
 use crate::transcript::Happening;
 

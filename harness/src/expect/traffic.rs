@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::checks::{covers, is_event};
-use super::matching::{self, MatchContext};
 use super::world::{ObjectStates, same_group};
 use super::{BrokenPromise, JudgeContext, Run, is_subject_write, line, requests};
 use crate::fixture::check::RequestCheck;
+use crate::fixture::matching::{self, MatchContext};
 use crate::fixture::parse::step_checks;
 use crate::fixture::pattern::Target;
 use crate::fixture::{Check, CheckKind, Fixture};

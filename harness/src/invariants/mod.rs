@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::expect::world::ObjectStates;
-use crate::expect::{BrokenPromise, JudgeContext, line};
-use crate::fixture::Level;
+use crate::expect::{BrokenPromise, JudgeContext, Run, line};
+use crate::fixture::{Fixture, Level};
 use crate::transcript::{Actor, Attributed as _, Change, Entry, Exchange, Happening};
 
 mod budgets;
@@ -45,7 +45,7 @@ const fn hardened(name: &'static str, ids: Ids, check: CheckFn, doc: &'static st
     Invariant { name, ids, doc, level: Level::Hardened, check }
 }
 
-/// All invariants.
+/// All invariants; their names are those of [`crate::fixture::vocabulary::INVARIANTS`].
 pub const ALL: [Invariant; 16] = [
     core(
         "role_limits",
@@ -212,8 +212,9 @@ fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
 }
 
 /// Checks all invariants that concern `fixture` and are not waived. Reports at most two violations of each.
-pub(crate) fn check(context: JudgeContext<'_>) -> Vec<BrokenPromise> {
-    let fixture = context.fixture;
+pub fn check(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
+    let begin = ObjectStates::new(run, &fixture.given.namespace);
+    let context = JudgeContext { fixture, run, begin: &begin };
     let concerns = |invariant: &&Invariant| {
         (invariant.level == Level::Core || invariant.level == fixture.level)
             && !fixture.waive.contains_key(invariant.name)
@@ -237,4 +238,15 @@ pub(crate) fn check(context: JudgeContext<'_>) -> Vec<BrokenPromise> {
         }
     }
     failures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::vocabulary::INVARIANTS;
+
+    #[test]
+    fn the_names_are_those_that_fixtures_may_waive() {
+        assert_eq!(ALL.map(|invariant| invariant.name), INVARIANTS);
+    }
 }

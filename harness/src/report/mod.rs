@@ -11,10 +11,14 @@ pub mod terminal;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::runner::verdict::JudgedRun;
+use crate::transcript::Entry;
 
 /// Version of [`RunReport`] in JSON. Within a version, fields may be added but keep their meaning.
 pub const API_VERSION: &str = "plumbline/v1";
@@ -228,6 +232,23 @@ impl fmt::Display for Failure {
         }
         Ok(())
     }
+}
+
+/// The result of a fixture that has run, with its transcript.
+#[derive(Clone, Debug)]
+pub struct JudgedRun {
+    /// The report.
+    pub report: FixtureReport,
+    /// The whole transcript as text.
+    pub transcript: String,
+    /// The raw, unredacted entries.
+    pub entries: Vec<Entry>,
+    /// The time at `t=+0s`.
+    pub start: Timestamp,
+    /// Allowed deviation of times and lateness of reactions; zero in virtual time.
+    pub leeway: Duration,
+    /// If the fixture failed: the objects at the end, ordered by resource, namespace and name.
+    pub objects: Vec<Arc<Value>>,
 }
 
 /// An event of the run, reported as it happens.

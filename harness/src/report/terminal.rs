@@ -208,7 +208,7 @@ fn hours(millis: u64) -> String {
 mod tests {
     use super::super::tests::canned;
     use super::*;
-    use crate::runner::verdict::JudgedRun;
+    use crate::report::JudgedRun;
 
     #[test]
     fn time_is_said_to_be_virtual_only_where_it_is() {

@@ -10,11 +10,10 @@ use std::time::Duration;
 use ring::digest::{Context, SHA256};
 
 use super::suite::{self, RunOptions, TestBed};
-use super::verdict::JudgedRun;
 use crate::apiserver::lifecycle::Ids;
 use crate::fixture::Fixture;
 use crate::interrupt;
-use crate::report::Outcome;
+use crate::report::{JudgedRun, Outcome};
 use crate::time::Stopwatch;
 
 /// Rounds run for hours on a busy machine: a fixture that waits for a core does not hang.

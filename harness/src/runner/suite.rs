@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::isolate::{self, JobOutcome};
-use super::verdict::{self, JudgedRun};
+use super::verdict;
 use super::{RunRecorder, drive, timing};
 use crate::cluster::{Cluster, Embedded};
 use crate::fixture::{Fixture, parse};
 use crate::interrupt;
 use crate::plan::{Capabilities, Plan};
-use crate::report::{Event, FixtureReport, Outcome, Reporter, RunReport};
+use crate::report::{Event, FixtureReport, JudgedRun, Outcome, Reporter, RunReport};
 use crate::subject::Subject;
 use crate::subject::in_process::InProcess;
 use crate::time::Stopwatch;

@@ -4,36 +4,19 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::RunRecord;
-use crate::expect;
 use crate::expect::world::ObjectStates;
+use crate::expect::{self, BrokenPromise, Run};
 use crate::fixture::Fixture;
-use crate::report::{Failure, FixtureReport, Outcome};
+use crate::invariants;
+use crate::report::{Failure, FixtureReport, JudgedRun, Outcome};
 use crate::transcript::Entry;
 use crate::transcript::render::{Paragraph, render, to_text};
 
 /// Number of transcript lines shown before and after a failure.
 const CONTEXT: usize = 6;
-
-/// The result of a fixture that has run, with its transcript.
-#[derive(Clone, Debug)]
-pub struct JudgedRun {
-    /// The report.
-    pub report: FixtureReport,
-    /// The whole transcript as text.
-    pub transcript: String,
-    /// The raw, unredacted entries.
-    pub entries: Vec<Entry>,
-    /// The time at `t=+0s`.
-    pub start: Timestamp,
-    /// Allowed deviation of times and lateness of reactions; zero in virtual time.
-    pub leeway: Duration,
-    /// If the fixture failed: the objects at the end, ordered by resource, namespace and name.
-    pub objects: Vec<Arc<Value>>,
-}
 
 /// Creates a report about `fixture` with only this outcome and reason.
 #[must_use]
@@ -117,11 +100,20 @@ fn objects_at_the_end(record: &RunRecord, entries: &[Entry]) -> Vec<Arc<Value>> 
     ObjectStates::new(&run, "").after(entries).objects().cloned().collect()
 }
 
-/// Returns the broken promises of fixture and invariants.
+/// Judges a run by the fixture's own promises and by the always-on invariants, in order of the transcript.
+#[must_use]
+pub fn broken_promises(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
+    let mut failures = expect::judge(fixture, run);
+    failures.extend(invariants::check(fixture, run));
+    failures.sort_by_key(|failure| failure.seq);
+    failures
+}
+
+/// Converts the broken promises of the run to failures of the report.
 fn promises(fixture: &Fixture, record: &RunRecord, entries: &[Entry]) -> Vec<Failure> {
     let run = record.run(entries, record.end);
-    let failures = expect::judge(fixture, &run);
-    let to_report = |failure: expect::BrokenPromise| Failure {
+    let failures = broken_promises(fixture, &run);
+    let to_report = |failure: BrokenPromise| Failure {
         message: failure.check,
         line: failure.line,
         expected: failure.expected,
