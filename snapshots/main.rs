@@ -6,7 +6,7 @@ use std::path::Path;
 use libtest_mimic::{Arguments, Failed, Trial};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
-use plumbline::runner::suite::{self, Arena, Options};
+use plumbline::runner::suite::{self, RunOptions, TestBed};
 use plumbline::snapshot::{self, Group};
 
 fn main() {
@@ -35,9 +35,9 @@ fn main() {
 
 /// Runs the group's fixtures and compares their transcripts with the snapshot.
 fn check(group: &Group, input: &Path) -> Result<(), Failed> {
-    let arena = Arena::embedded();
+    let arena = TestBed::embedded();
     let mut judged = vec![None; group.fixtures.len()];
-    suite::run_all(&group.fixtures, &arena, Options::one_by_one(), |index, result| {
+    suite::run_all(&group.fixtures, &arena, RunOptions::one_by_one(), |index, result| {
         judged[index] = Some(result);
         true
     });

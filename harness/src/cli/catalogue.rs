@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::Error;
 use super::select::Folder;
-use crate::catalogue::{Catalogue, Map, render};
+use crate::catalogue::{Catalogue, CoverageMap, render};
 use crate::exit::Exit;
 use crate::fixture::parse;
 
@@ -38,7 +38,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let root = args.folder.find()?;
     let fixtures = parse::load(&root).map_err(Error::BadFixtures)?;
     let catalogue = Catalogue::load(&root).map_err(Error::BadFixtures)?;
-    let map = Map::new(&catalogue, &fixtures, &root.with_file_name("snapshots"));
+    let map = CoverageMap::new(&catalogue, &fixtures, &root.with_file_name("snapshots"));
     let text = match args.format {
         Format::Table => render::table(&map),
         Format::Markdown => render::markdown(&map),

@@ -13,9 +13,8 @@ use super::{Error, talk};
 use crate::conformance::compare::{Closeness, Comparison, Seen, compare};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
-use crate::report::{Event, FixtureReport, Outcome, Reporter};
+use crate::report::{Event, FixtureReport, JudgedRun, Outcome, Reporter};
 use crate::runner::suite;
-use crate::runner::verdict::Judged;
 use crate::subject::in_process::InProcess;
 use crate::subject::{Identity, Launch, Running, Subject};
 use crate::transcript::by_object::{by_object, slowest_start};
@@ -175,7 +174,7 @@ fn run(args: &Args, fixtures: &[Fixture], side: &Side, about: Option<AboutComman
     if let Side::InProcess(flags) = side {
         place.arena.subject = Arc::new(Flagged(flags.clone()));
     }
-    let plan = args.select.plan(fixtures, &place.arena.place())?;
+    let plan = args.select.plan(fixtures, &place.arena.capabilities())?;
     talk(&format!("plumbline: {} fixtures on {}", plan.entries.len(), place.arena.subject.name()));
     let mut seen = Gather::default();
     let is_virtual = place.arena.cluster.is_virtual();
@@ -205,7 +204,7 @@ impl Reporter for Gather {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
             Event::Started { .. } => {}
-            Event::Finished(Judged { report, transcript, entries, start, leeway, .. }) => {
+            Event::Finished(JudgedRun { report, transcript, entries, start, leeway, .. }) => {
                 let leeway = if leeway.is_zero() { *leeway } else { *leeway + slowest_start(entries) };
                 self.keep(report, transcript, leeway, by_object(*start, entries));
             }

@@ -72,7 +72,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     }
     let place = args.place.start(false)?;
     let blank = blank(args, &given, &place)?;
-    let mut offered = place.arena.place();
+    let mut offered = place.arena.capabilities();
     offered.features = given.claim.features.iter().cloned().collect();
     let plan = Plan::new(&given.fixtures, &offered, &Filter::default());
     let record = Record::begin(blank, &args.out).map_err(Error::Environment)?;

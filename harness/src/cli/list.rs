@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::Error;
 use super::select::Select;
 use crate::exit::Exit;
-use crate::plan::{Place, Plan};
+use crate::plan::{Capabilities, Plan};
 
 /// Flags of `list`.
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ pub(super) struct Args {
 /// Runs the verb.
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let fixtures = args.select.load()?;
-    let plan = args.select.plan(&fixtures, &Place::everything())?;
+    let plan = args.select.plan(&fixtures, &Capabilities::everything())?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let written = if args.json { json(&plan, &mut out) } else { table(&plan, &mut out) };
     written.and_then(|()| out.flush()).or_else(closed_pipe)?;

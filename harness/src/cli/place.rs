@@ -13,7 +13,7 @@ use crate::cluster::provision::{Real, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, Embedded, Remote, Role, Served};
 use crate::fixture::Controller;
 use crate::interrupt;
-use crate::runner::suite::{self, Arena, Options};
+use crate::runner::suite::{self, RunOptions, TestBed};
 use crate::scratch::Scratch;
 use crate::subject::Subject;
 use crate::subject::command::Command;
@@ -201,8 +201,8 @@ const REMOTE_JOBS: usize = 16;
 
 /// A started cluster and subject, with the resources that must live as long as they do.
 pub(super) struct Place {
-    pub(super) arena: Arena,
-    pub(super) options: Options,
+    pub(super) arena: TestBed,
+    pub(super) options: RunOptions,
     scratch: Scratch,
 }
 
@@ -302,18 +302,18 @@ impl PlaceArgs {
             ClusterKind::Fake => WALL_JOBS,
             _ => REMOTE_JOBS,
         };
-        let options = Options {
+        let options = RunOptions {
             jobs: self.jobs.map_or(usual, usize::from),
             fail_fast,
             tolerance: self.tolerance,
             retries: self.retries,
-            ..Options::one_by_one()
+            ..RunOptions::one_by_one()
         };
         Ok(Place { arena, options, scratch })
     }
 
     /// Starts both and rehearses. On a real server the rehearsal has its own namespaces too.
-    fn arena(&self, logs: &std::path::Path) -> Result<Arena, Error> {
+    fn arena(&self, logs: &std::path::Path) -> Result<TestBed, Error> {
         let subject = self.subject(logs)?;
         let external = self.subject == Some(SubjectKind::External);
         if external && self.cluster == ClusterKind::Fake {
@@ -326,8 +326,8 @@ impl PlaceArgs {
             None => Arc::new(Served { role }),
             Some(real) => self.remote(&real, logs, external)?,
         };
-        let arena = Arena { cluster, subject };
-        let rehearsed = if self.command.is_some() { suite::rehearse(&arena) } else { Ok(()) };
+        let arena = TestBed { cluster, subject };
+        let rehearsed = if self.command.is_some() { suite::check_start_up(&arena) } else { Ok(()) };
         let Err(why) = rehearsed else { return Ok(arena) };
         let name = arena.subject.name();
         let mut told = match interrupt::requested() {

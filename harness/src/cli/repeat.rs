@@ -10,8 +10,8 @@ use super::{Error, duration, talk};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
 use crate::interrupt;
-use crate::runner::repeat::{self, Rounds, Same};
-use crate::runner::suite::Arena;
+use crate::runner::repeat::{self, Rounds, RoundsResult};
+use crate::runner::suite::TestBed;
 
 /// Flags of `repeat`.
 #[derive(Debug, clap::Args)]
@@ -50,13 +50,13 @@ fn jobs(text: &str) -> Result<RangeInclusive<usize>, String> {
 /// Runs the verb.
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     interrupt::heed();
-    let arena = Arena::embedded();
+    let arena = TestBed::embedded();
     let fixtures = args.select.load()?;
-    let plan = args.select.plan(&fixtures, &arena.place())?;
+    let plan = args.select.plan(&fixtures, &arena.capabilities())?;
     let fixtures: Vec<Fixture> = plan.runs().cloned().collect();
     let rounds = Rounds { runs: args.runs.get(), seed: args.seed, jobs: args.jobs.clone(), at_most: args.at_most };
     let watched = io::stderr().is_terminal();
-    let told = |same: Same| {
+    let told = |same: RoundsResult| {
         if watched || same.runs.is_multiple_of(50) {
             talk(&format!("{} of {} runs, {} s", same.runs, rounds.runs, same.wall.as_secs()));
         }

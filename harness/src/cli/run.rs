@@ -53,7 +53,7 @@ enum Format {
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let fixtures = args.select.load()?;
     let place = args.place.start(args.fail_fast)?;
-    let plan = args.select.plan(&fixtures, &place.arena.place())?;
+    let plan = args.select.plan(&fixtures, &place.arena.capabilities())?;
     let mut reporters = reporters(args)?;
     let report = suite::run(&plan, &place.arena, place.options, &mut reporters);
     place.close()?;

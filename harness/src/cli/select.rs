@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::Error;
 use crate::fixture::{Fixture, Level, parse};
-use crate::plan::{Filter, Place, Plan};
+use crate::plan::{Capabilities, Filter, Plan};
 
 /// Flags that select fixtures.
 #[derive(Debug, Clone, Default, Args)]
@@ -79,7 +79,7 @@ impl Select {
     }
 
     /// Plans the selected fixtures; an empty selection is an error.
-    pub(super) fn plan<'a>(&self, fixtures: &'a [Fixture], place: &Place) -> Result<Plan<'a>, Error> {
+    pub(super) fn plan<'a>(&self, fixtures: &'a [Fixture], place: &Capabilities) -> Result<Plan<'a>, Error> {
         let filter = Filter { patterns: self.filters.clone(), suites: self.suite.clone(), levels: self.level.clone() };
         let plan = Plan::new(fixtures, place, &filter);
         if plan.entries.is_empty() {

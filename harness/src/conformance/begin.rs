@@ -7,7 +7,7 @@ use super::deviations::Deviation;
 use super::profile::Profiles;
 use super::report::{API_VERSION, ConformanceReport, FixtureResult, KIND, Mode, Outcome, Place, Suite, Tested};
 use crate::fixture::{Capability, Fixture};
-use crate::runner::suite::Arena;
+use crate::runner::suite::TestBed;
 use crate::time::Clock;
 
 /// Input of a report.
@@ -32,7 +32,7 @@ pub struct Scope<'a> {
 /// # Errors
 ///
 /// Returns an error if the tested program cannot be identified or the cluster's version is unknown.
-pub fn blank(scope: Scope<'_>, arena: &Arena) -> Result<ConformanceReport, String> {
+pub fn blank(scope: Scope<'_>, arena: &TestBed) -> Result<ConformanceReport, String> {
     let (cluster, subject) = (&arena.cluster, &arena.subject);
     let identity = subject.identity()?;
     let now = Clock::wall().now();
@@ -65,7 +65,7 @@ pub fn blank(scope: Scope<'_>, arena: &Arena) -> Result<ConformanceReport, Strin
         cluster: Place {
             name: cluster.name().to_owned(),
             image: cluster.image().map(str::to_owned),
-            capabilities: arena.place().capabilities.iter().map(ToString::to_string).collect(),
+            capabilities: arena.capabilities().capabilities.iter().map(ToString::to_string).collect(),
         },
         mode: if cluster.is_virtual() { Mode::Virtual } else { Mode::Wall },
         profile: scope.profile.to_owned(),

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use super::digest;
 use super::record::replace;
-use crate::runner::verdict::Judged;
+use crate::report::JudgedRun;
 
 const INDEX: &str = "index.yaml";
 /// The folder for logs of servers.
@@ -95,7 +95,7 @@ impl Evidence {
     /// # Errors
     ///
     /// Returns an error if it cannot be written.
-    pub fn add(&mut self, judged: &Judged, outcome: &str) -> io::Result<()> {
+    pub fn add(&mut self, judged: &JudgedRun, outcome: &str) -> io::Result<()> {
         let report = &judged.report;
         let name = self.free_name(&report.id);
         let mut failures = String::new();
@@ -134,7 +134,7 @@ impl Evidence {
     /// # Errors
     ///
     /// Returns an error if it cannot be written.
-    pub fn add_passed(&mut self, judged: &Judged) -> io::Result<()> {
+    pub fn add_passed(&mut self, judged: &JudgedRun) -> io::Result<()> {
         let name = format!("{PASSED}/{}.txt", path_of(&judged.report.id));
         // Matrix rows whose ids map to the same path share a file.
         let text = match fs::read_to_string(self.folder.join(&name)) {
@@ -211,13 +211,13 @@ mod tests {
     use crate::report::{Failure, Outcome};
     use crate::runner::verdict;
 
-    fn judged(id: &str) -> Judged {
+    fn judged(id: &str) -> JudgedRun {
         let fixture = crate::conformance::report::tests::fixture(id, "core");
         let mut report = verdict::blank(&fixture, Outcome::Fail, "");
         report.failures = vec![Failure { message: "pods/a must go".to_owned(), line: 7, ..Failure::default() }];
         report.log = vec!["W it was me".to_owned()];
         let objects = vec![Arc::new(json!({ "kind": "Pod" })), Arc::new(json!({ "kind": "Node" }))];
-        Judged {
+        JudgedRun {
             report,
             transcript: "t=+0s GET\n".to_owned(),
             entries: Vec::new(),

@@ -11,8 +11,7 @@ use super::evidence::Evidence;
 use super::manifest;
 use super::report::{ConformanceReport, Outcome};
 use crate::report::junit::Junit;
-use crate::report::{self, Event, FixtureReport, Reporter, RunReport};
-use crate::runner::verdict::Judged;
+use crate::report::{self, Event, FixtureReport, JudgedRun, Reporter, RunReport};
 use crate::time::Stopwatch;
 
 /// File and folder names below `--out`.
@@ -103,7 +102,7 @@ impl Record {
         result.outcome
     }
 
-    fn finished(&mut self, judged: &Judged) -> io::Result<()> {
+    fn finished(&mut self, judged: &JudgedRun) -> io::Result<()> {
         let outcome = self.put(&judged.report);
         match outcome {
             Outcome::Fail => self.evidence.add(judged, "fail")?,
@@ -181,9 +180,9 @@ mod tests {
     use crate::conformance::report::tests::{fixture, report as sealed, result};
     use crate::runner::verdict;
 
-    fn judged(id: &str, outcome: report::Outcome, reason: &str) -> Judged {
+    fn judged(id: &str, outcome: report::Outcome, reason: &str) -> JudgedRun {
         let report = verdict::blank(&fixture(id, "core"), outcome, reason);
-        Judged {
+        JudgedRun {
             report,
             transcript: String::new(),
             entries: Vec::new(),

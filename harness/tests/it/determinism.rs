@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use plumbline::fixture::{Fixture, parse};
-use plumbline::runner::suite::{self, Arena, Options};
+use plumbline::runner::suite::{self, RunOptions, TestBed};
 
 /// Of every fixture: its id, its transcript as text, and the record itself with uids, versions and bodies.
 fn run(fixtures: &[Fixture], jobs: usize) -> Vec<(String, String, String)> {
-    let arena = Arena::embedded();
+    let arena = TestBed::embedded();
     let mut results = vec![None; fixtures.len()];
-    suite::run_all(fixtures, &arena, Options { jobs, ..Options::one_by_one() }, |index, judged| {
+    suite::run_all(fixtures, &arena, RunOptions { jobs, ..RunOptions::one_by_one() }, |index, judged| {
         let record: Vec<String> = judged.entries.iter().map(|entry| format!("{entry:?}\n")).collect();
         results[index] = Some((judged.report.id, judged.transcript, record.concat()));
         true

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use plumbline::cluster::{Embedded, Role};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
-use plumbline::runner::suite::{self, Arena, Options};
+use plumbline::runner::suite::{self, RunOptions, TestBed};
 use plumbline::transcript::{Attributed as _, Entry, Happening};
 use serde_json::Value;
 
@@ -75,15 +75,15 @@ fn role() -> Role {
 }
 
 /// Our controllers on servers that enforce `role`.
-fn confined(role: Role) -> Arena {
-    Arena { cluster: Arc::new(Embedded { role: Some(role) }), ..Arena::embedded() }
+fn confined(role: Role) -> TestBed {
+    TestBed { cluster: Arc::new(Embedded { role: Some(role) }), ..TestBed::embedded() }
 }
 
 #[test]
 fn the_role_is_what_the_suite_needs() {
     let fixtures = parse::load(&root().join("fixtures")).expect("good fixtures");
     let mut needed: BTreeMap<Right, String> = BTreeMap::new();
-    let options = Options { jobs: 2, ..Options::one_by_one() };
+    let options = RunOptions { jobs: 2, ..RunOptions::one_by_one() };
     // The server enforces the role: what it does not grant is refused, and the fixture fails.
     suite::run_all(&fixtures, &confined(role()), options, |_, judged| {
         assert!(matches!(judged.report.outcome, Outcome::Pass | Outcome::Skip), "{:?}", judged.report.id);
@@ -111,7 +111,7 @@ fn a_smaller_role_is_noticed() {
     let mut fixtures = parse::load(&root().join("fixtures")).expect("good fixtures");
     fixtures.retain(|fixture| fixture.id == "podgc/orphaned-quarantine-40s");
     let mut outcomes = Vec::new();
-    suite::run_all(&fixtures, &confined(Role::read(&file).expect("a role")), Options::one_by_one(), |_, judged| {
+    suite::run_all(&fixtures, &confined(Role::read(&file).expect("a role")), RunOptions::one_by_one(), |_, judged| {
         let refused = judged.entries.iter().filter_map(|entry| match &entry.what {
             Happening::Request(exchange) if exchange.request.resource_path() == "pods/status" => {
                 exchange.reply.as_ref()

@@ -55,7 +55,7 @@ fn terminated() {
     let report = report(&output);
     assert_eq!(report.count(Outcome::NotRun), 2, "{told}");
     let unrun = report.fixtures.iter().filter(|one| one.outcome == Outcome::NotRun);
-    assert!(unrun.into_iter().all(|one| one.reason == "broken off by SIGTERM"), "{told}");
+    assert!(unrun.into_iter().all(|one| one.reason == "interrupted by SIGTERM"), "{told}");
     assert_eq!(serving.nodes(), Vec::<String>::new());
     eventually("the namespaces have gone", || namespaces(&serving).is_empty());
     assert_eq!(inside(&temporary), Vec::<PathBuf>::new());
