@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libtest_mimic::{Arguments, Failed, Trial};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
-use plumbline::runner::suite::{self, Options};
+use plumbline::runner::suite::{self, RunOptions};
 use plumbline::snapshot::{self, Group};
 
 /// The rights that were needed, each with the first fixture that needed it.
@@ -66,9 +66,9 @@ fn main() -> ExitCode {
 
 /// Runs the group's fixtures and compares their transcripts with the snapshot.
 fn check(group: &Group, input: &Path, needed: &Needed) -> Result<(), Failed> {
-    let arena = rights::confined(&rights::role_file());
+    let bed = rights::confined(&rights::role_file());
     let mut judged = vec![None; group.fixtures.len()];
-    suite::run_all(&group.fixtures, &arena, Options::one_by_one(), |index, result| {
+    suite::run_all(&group.fixtures, &bed, RunOptions::one_by_one(), |index, result| {
         judged[index] = Some(result);
         true
     });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use plumbline::cluster::{Embedded, Role};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
-use plumbline::runner::suite::{self, Arena, Options};
+use plumbline::runner::suite::{self, RunOptions, TestBed};
 use plumbline::transcript::{Attributed as _, Entry, Happening};
 use serde_json::Value;
 
@@ -84,9 +84,9 @@ pub(crate) fn compare(needed: &BTreeMap<Right, String>) -> Vec<String> {
 }
 
 /// The embedded server, which refuses the subject every right that the role in `file` does not grant.
-pub(crate) fn confined(file: &Path) -> Arena {
+pub(crate) fn confined(file: &Path) -> TestBed {
     let role = Role::read(file).expect("a role");
-    Arena { cluster: Arc::new(Embedded { role: Some(role) }), ..Arena::embedded() }
+    TestBed { cluster: Arc::new(Embedded { role: Some(role) }), ..TestBed::embedded() }
 }
 
 /// Without `pods/status` no orphan is marked, and none is deleted (kubernetes/kubernetes#113580).
@@ -99,7 +99,7 @@ pub(crate) fn a_smaller_role_is_noticed() {
         parse::load(&Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures")).expect("good fixtures");
     fixtures.retain(|fixture| fixture.id == "podgc/orphaned-quarantine-40s");
     let mut outcomes = Vec::new();
-    suite::run_all(&fixtures, &confined(&file), Options::one_by_one(), |_, judged| {
+    suite::run_all(&fixtures, &confined(&file), RunOptions::one_by_one(), |_, judged| {
         let refused = judged.entries.iter().filter_map(|entry| match &entry.what {
             Happening::Request(exchange) if exchange.request.resource_path() == "pods/status" => {
                 exchange.reply.as_ref()

@@ -114,7 +114,7 @@ fn a_subject_that_does_nothing_does_not_come_to_its_end() {
     let left = "20 budgets without their status, 20 nodes without their annotation after 2 s";
     assert!(out.contains(left) && err.contains(left), "{out}{err}");
     // What it logged stays, and is named.
-    let logs = err.rsplit_once("Logs are in ").map(|(_, folder)| PathBuf::from(folder.trim()));
+    let logs = err.rsplit_once("  logs: ").map(|(_, folder)| PathBuf::from(folder.trim()));
     let logs = logs.unwrap_or_else(|| panic!("{err}"));
     assert!(logs.join("subject-1/serve.log").is_file(), "{err}");
     std::fs::remove_dir_all(&logs).unwrap_or_else(|error| panic!("{}: {error}", logs.display()));

@@ -50,7 +50,7 @@ fn running(word: &str) -> Vec<String> {
     "never-ready",
     "sh -c 'trap \"\" TERM; sleep 77002; sleep 77002' {kubeconfig}",
     &["--ready-timeout", "1s", "--ready-url", "http://127.0.0.1:{port}/readyz"],
-    &["the subject is not ready after 1 s", "/readyz", "it logged nothing"]
+    &["the subject is not ready after 1 s", "/readyz", "empty log"]
 )]
 #[case::never_logs_the_line(
     "no-line",
@@ -67,13 +67,16 @@ fn a_subject_that_does_not_start(
     for verb in [&["run", "ttl/hysteresis-down"][..], &["conform", "--implementation", "me.yaml"][..]] {
         let (code, out, err, folder) = plumbline(name, &[verb, &["--command", command], more].concat());
         assert_eq!((code, out.as_str()), (96, ""), "{err}");
-        assert!(err.contains("does not start, so no fixture was run") && err.contains("Try its command line"), "{err}");
+        assert!(
+            err.contains("does not start, so no fixture was run") && err.contains("next: try its command line"),
+            "{err}"
+        );
         for words in told {
             assert!(err.contains(words), "{words}: {err}");
         }
         assert!(!folder.join("conformance/report.yaml").exists(), "nothing was tested");
         // What it logged is kept, where it is said to be.
-        let logs = err.split("The logs are in ").nth(1).expect("the place of the logs").trim();
+        let logs = err.split("\n  logs: ").nth(1).expect("the folder of the logs").trim();
         assert!(fs::read_dir(logs).expect("a folder").count() >= 1, "{logs}");
         fs::remove_dir_all(logs).expect("it is ours");
     }
