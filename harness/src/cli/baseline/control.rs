@@ -1,8 +1,7 @@
 //! Bootstrap objects of priority and fairness and of the aggregator: flow schemas, priority levels, API services.
 //!
 //! Values as recorded from kube-apiserver 1.36. They are defined in
-//! `staging/src/k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go` and
-//! `pkg/controlplane/apiserver/aggregator.go`.
+//! `staging/src/k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go` and `cmd/kube-apiserver/app/aggregator.go`.
 
 use serde_json::{Map, Value, json};
 
