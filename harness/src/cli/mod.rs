@@ -11,6 +11,7 @@ mod place;
 mod repeat;
 mod run;
 mod scale;
+mod schema;
 mod select;
 mod serve;
 mod verify;
@@ -45,6 +46,8 @@ enum Verb {
     List(list::Args),
     /// Check fixtures without running them
     Lint(lint::Args),
+    /// Print the JSON Schema of fixtures, for editors
+    Schema,
     /// Show a fixture's promise, steps and the transcript of a run
     Explain(explain::Args),
     /// Test an implementation and write its conformance report
@@ -94,6 +97,7 @@ pub fn main() -> Exit {
         Some(Verb::Repeat(args)) => repeat::main(&args),
         Some(Verb::List(args)) => list::main(&args),
         Some(Verb::Lint(args)) => lint::main(&args),
+        Some(Verb::Schema) => schema::main(),
         Some(Verb::Explain(args)) => explain::main(&args),
         Some(Verb::Conform(args)) => conform::main(&args),
         Some(Verb::Verify(args)) => verify::main(&args),
