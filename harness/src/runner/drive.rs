@@ -39,7 +39,9 @@ pub fn run(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder) -
             time::run_wall(async { play(fixture, context, recorder, Clock::wall()).await })
         }
     });
-    panics.into_iter().for_each(|panic| recorder.fail(RunError::Panic(panic)));
+    for panic in panics {
+        recorder.fail(RunError::Panic(panic));
+    }
     result
 }
 

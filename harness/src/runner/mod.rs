@@ -1,8 +1,10 @@
 //! Runs fixtures: each in its own sandbox, in the cluster's time, on its own thread.
 //!
-//! - [`suite`]: a whole plan, several fixtures at a time, with events for reporters · [`isolate`]: threads, panics, hangs
+//! - [`suite`]: a whole plan, several fixtures at a time, with events for reporters
+//! - [`isolate`]: threads, panics, hangs
 //! - [`repeat`]: the same fixtures many times, until something differs
-//! - [`drive`]: one fixture from seed to end · `timing`: virtual and wall time · [`calls`], [`faults`]: actions of the steps
+//! - [`drive`]: one fixture from seed to end · `timing`: virtual and wall time
+//! - [`calls`], [`faults`]: actions of the steps
 //! - [`error`]: reasons why a run ended early · [`verdict`]: from the record to a report · [`log`]: the subject's log
 //!
 //! Order of events at a time T: tasks with a timer due at T run until they are idle, then the steps at T run in the
