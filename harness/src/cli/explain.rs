@@ -1,4 +1,4 @@
-//! `plumbline explain`: a fixture in full: promise, steps, and the transcript of a run.
+//! `plumbline explain`: a fixture in detail: promise, steps, and the transcript of a run.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::fixture::Fixture;
 use crate::report::JudgedRun;
 use crate::runner::suite::{self, RunOptions, TestBed};
 
-/// How many fixtures are explained at once, at most.
+/// Maximum number of fixtures to explain.
 const LIMIT: usize = 20;
 
 /// Flags of `explain`.
@@ -76,7 +76,7 @@ fn explain(fixture: &Fixture, judged: &JudgedRun, out: &mut impl Write) -> io::R
         writeln!(out, "  {line}")?;
     }
     if judged.transcript.is_empty() {
-        writeln!(out, "  (nobody wrote anything)")?;
+        writeln!(out, "  (no writes)")?;
     }
     writeln!(out, "\noutcome   {}", judged.report.outcome.participle())?;
     for failure in &judged.report.failures {
@@ -85,7 +85,7 @@ fn explain(fixture: &Fixture, judged: &JudgedRun, out: &mut impl Write) -> io::R
     writeln!(out)
 }
 
-/// The steps as the author wrote them.
+/// Prints the steps as written in the file.
 fn source(fixture: &Fixture, out: &mut impl Write) -> io::Result<()> {
     let Ok(text) = std::fs::read_to_string(&fixture.file) else { return Ok(()) };
     for (number, line) in text.lines().enumerate().skip_while(|(_, line)| !line.starts_with("given")) {

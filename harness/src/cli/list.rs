@@ -1,4 +1,4 @@
-//! `plumbline list`: what there is.
+//! `plumbline list`: lists fixtures.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ pub(super) struct Args {
     #[command(flatten)]
     select: Select,
 
-    /// One JSON object per line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -28,7 +28,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Who pipes into `head` has seen enough.
+/// Ends quietly if the reader of the pipe, such as `head`, has closed it.
 fn closed_pipe(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }

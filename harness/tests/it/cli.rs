@@ -201,7 +201,7 @@ fn what_was_repeated_until_a_signal_is_told() {
     let output = child.wait_with_output().expect("an end");
     said.read_to_string(&mut line).expect("text");
     assert_eq!(code(&output), 96, "{line}");
-    assert!(line.contains("broken off by SIGTERM after "), "{line}");
+    assert!(line.contains("interrupted by SIGTERM after "), "{line}");
     assert!(
         out(&output).starts_with("2 fixtures, ") && out(&output).ends_with(": no difference\n"),
         "{}",
