@@ -1,11 +1,11 @@
-//! The values a field may have, as kube-apiserver's OpenAPI documents list them (`kubectl explain` prints them). PURE.
+//! Enumerated values of fields, as kube-apiserver's OpenAPI documents list them (`kubectl explain` prints them). PURE.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::json::{Value, json};
 
-/// What stands in a description before the values.
+/// Precedes the values in a description.
 pub(super) const VALUES: &str = "\n\nPossible enum values:";
 
 /// Values by type (without `io.k8s.`) and field.
@@ -25,7 +25,7 @@ pub(super) fn add(name: &str, field: &str, schema: &mut Value) {
     if let Some(values) = ENUMS.get(&(kind, field)) {
         schema["enum"] = json!(values);
         let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        // Upstream tells here what each value means, too.
+        // Upstream also describes each value here.
         let listed: Vec<String> = values.iter().map(|value| format!("\n - `{value:?}`")).collect();
         schema["description"] = json!(format!("{about}{VALUES}{}", listed.concat()));
     }

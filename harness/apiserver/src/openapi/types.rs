@@ -1,5 +1,5 @@
-//! The built-in types as OpenAPI schemas: shape and descriptions from `k8s-openapi`, list types, merge keys and defaults
-//! from the type tables. PURE.
+//! The built-in types as OpenAPI schemas: shapes and descriptions from `k8s-openapi`, list types, merge keys and
+//! defaults from the type tables. PURE.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,10 +13,10 @@ use crate::schema::{self, ListTopology, Shape};
 
 const PREFIX: &str = "#/components/schemas/";
 
-/// Every type by name.
+/// All types by name.
 static TYPES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(all);
 
-/// Makes the generator know the types; each brings those it refers to.
+/// Registers types with the generator, together with the types that they refer to.
 macro_rules! know {
     ($generator:ident, $($module:path: $($name:ident),+;)+) => {
         $($({
@@ -26,7 +26,7 @@ macro_rules! know {
     };
 }
 
-/// The description of a field (type without `io.k8s.`), without its values.
+/// Returns the description of a field without its enumerated values; `kind` is the type without `io.k8s.`.
 pub fn description(kind: &str, field: &str) -> String {
     let schema = TYPES.get(&format!("io.k8s.{kind}"));
     let text =
@@ -34,7 +34,7 @@ pub fn description(kind: &str, field: &str) -> String {
     text.and_then(|text| text.split(enums::VALUES).next()).unwrap_or_default().to_owned()
 }
 
-/// The types of these names and all that they refer to.
+/// Returns the types of these names and all types that they refer to.
 pub(super) fn closure(roots: Vec<String>) -> BTreeMap<&'static str, &'static Value> {
     let mut found = BTreeMap::new();
     let mut queue = roots;
@@ -112,7 +112,7 @@ fn all() -> BTreeMap<String, Value> {
     types
 }
 
-/// Details that neither the crate nor the tables know.
+/// Applies details that neither the crate nor the tables have (`details.tsv`).
 fn correct(types: &mut BTreeMap<String, Value>) {
     for row in include_str!("details.tsv").lines().filter(|row| !row.starts_with('#')) {
         let mut cells = row.split('\t');
@@ -127,7 +127,7 @@ fn correct(types: &mut BTreeMap<String, Value>) {
     }
 }
 
-/// A type that is a string or something else.
+/// Returns the schema of a type that is a string or another scalar.
 fn one_of(types: &BTreeMap<String, Value>, name: &str, other: &str) -> Value {
     let known = types.get(&format!("io.k8s.apimachinery.pkg.{name}"));
     let description = known.and_then(|schema| schema.get("description")).cloned().unwrap_or_default();
@@ -139,7 +139,7 @@ fn one_of(types: &BTreeMap<String, Value>, name: &str, other: &str) -> Value {
     }
 }
 
-/// The type of a list, as all of them look.
+/// Returns the schema of a kind's list.
 fn list(kind: &str, schema: &str, gvk: &Value, like: Option<&Value>) -> Value {
     let common = |field: &str| like.map_or_else(|| json!({"type": "string"}), |like| like["properties"][field].clone());
     json!({
@@ -156,11 +156,11 @@ fn list(kind: &str, schema: &str, gvk: &Value, like: Option<&Value>) -> Value {
     })
 }
 
-/// A reference with a description or a default beside it goes into `allOf`: version 3.0 ignores siblings of `$ref`.
+/// Moves a reference with a description or a default next to it into `allOf`: OpenAPI 3.0 ignores siblings of `$ref`.
 fn wrap_references(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
-            // A property may be called `$ref` as well: then its value is a schema.
+            // A property may be named `$ref`, too: then its value is a schema.
             if fields.len() > 1
                 && fields.get("$ref").is_some_and(Value::is_string)
                 && let Some(target) = fields.remove("$ref")
@@ -178,7 +178,7 @@ fn wrap_references(schema: &mut Value) {
 fn enrich(name: &str, schema: &mut Value) {
     let Some(types) = schema::builtin(name) else { return };
     if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
-        // `k8s-openapi` counts metadata among the required fields of every kind.
+        // `k8s-openapi` lists metadata among the required fields of every kind.
         required.retain(|field| field != "metadata");
         if required.is_empty()
             && let Some(fields) = schema.as_object_mut()
@@ -229,7 +229,7 @@ fn enrich(name: &str, schema: &mut Value) {
     }
 }
 
-/// A schema in the words of version 2: references elsewhere and unwrapped, no `oneOf`.
+/// Converts a schema to v2: references point to `definitions` and are not wrapped in `allOf`; `oneOf` becomes a string.
 pub(super) fn as_version_two(schema: Value) -> Value {
     match schema {
         Value::Object(fields) => Value::Object(object_two(fields)),
@@ -256,7 +256,7 @@ fn object_two(mut fields: Map) -> Map {
     fields.into_iter().map(|(name, value)| (name, as_version_two(value))).collect()
 }
 
-/// The types of everything that is served.
+/// Registers the types of all served kinds.
 fn learn(generator: &mut SchemaGenerator) {
     know! {
         generator,
