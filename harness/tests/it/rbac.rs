@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plumbline::cluster::{Embedded, Role};
+use plumbline::cluster::{EmbeddedCluster, Role};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, RunOptions, TestBed};
@@ -76,7 +76,7 @@ fn role() -> Role {
 
 /// Our controllers on servers that enforce `role`.
 fn confined(role: Role) -> TestBed {
-    TestBed { cluster: Arc::new(Embedded { role: Some(role) }), ..TestBed::embedded() }
+    TestBed { cluster: Arc::new(EmbeddedCluster { role: Some(role) }), ..TestBed::embedded() }
 }
 
 #[test]
