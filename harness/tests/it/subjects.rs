@@ -91,21 +91,13 @@ fn a_subject_that_does_not_start(
 #[test]
 fn a_subject_that_ends_in_mid_run() {
     // A drop-in that runs for two seconds beyond its start: nothing but a real one can be asked for more.
-    let ours = Path::new(env!("CARGO_BIN_EXE_plumbline")).with_file_name("plumbline-controllers");
-    if !ours.exists() {
-        println!("skipped: {} is not built", ours.display());
-        return;
-    }
+    let ours = crate::support::controllers();
     let script = format!(
         "{} --leader-elect=false --secure-port=0 --kubeconfig={{kubeconfig}} --controllers={{controllers}} & sleep 15; kill $!; exit 7",
         ours.display()
     );
     let line = format!("sh -c '{script}'");
     let (code, out, err, _) = plumbline("mid-run", &["run", "podgc/orphaned-quarantine-40s", "--command", &line]);
-    if code == 96 && err.contains("unexpected argument") {
-        println!("skipped: {} is older than this test: cargo build -p plumbline-controllers", ours.display());
-        return;
-    }
     assert_eq!(code, 100, "{out}{err}");
     assert!(out.contains("the controllers ended by themselves") && out.contains("sh exited with code 7"), "{out}{err}");
 }
@@ -138,11 +130,7 @@ fn who_crashes_while_a_step_waits_starts_again() {
 /// time is in `broken.rs`.
 #[test]
 fn a_broken_command_fails_what_it_should_over_https() {
-    let ours = Path::new(env!("CARGO_BIN_EXE_plumbline")).with_file_name("plumbline-controllers");
-    if !ours.exists() {
-        println!("skipped: {} is not built", ours.display());
-        return;
-    }
+    let ours = crate::support::controllers();
     let fixtures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects-rounding");
     let _ = fs::remove_dir_all(&fixtures);
     fs::create_dir_all(fixtures.join("disruption")).expect("a writable folder");

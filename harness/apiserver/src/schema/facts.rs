@@ -1,4 +1,4 @@
-//! The tables against an independent source: the schemas that come with `k8s-openapi`.
+//! Compares the type tables with an independent source, the JSON schemas of `k8s-openapi`.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use super::*;
 use crate::json::{Key, Value};
 
-/// Fields that one side has and the other cannot have: newer than the schemas, or untyped there.
+/// Accepted differences: fields that are newer than the schemas or untyped in one of the sources.
 const KNOWN: &[&str] = &[];
 
 fn definitions<T: JsonSchema>(generator: &mut SchemaGenerator) {
@@ -91,7 +91,7 @@ fn tables_agree_with_the_published_schemas() {
     assert_eq!(differences, Vec::<String>::new());
 }
 
-/// List-map keys are fields of the items and leaves there; merge keys, too.
+/// List-map keys and merge keys are scalar fields of the items.
 #[test]
 fn keys_are_fields_of_the_items() {
     for name in builtin_names() {

@@ -1,4 +1,4 @@
-//! Field tables of the access packages.
+//! The type tables of authentication, authorization, certificates, flowcontrol and RBAC.
 //!
 //! See [`super`] for the notation.
 

@@ -1,4 +1,4 @@
-//! Field tables of `io.k8s.api.core.v1`.
+//! The type table of `io.k8s.api.core.v1`, from `staging/src/k8s.io/api/core/v1/types.go`.
 //!
 //! See [`super`] for the notation.
 

@@ -1,4 +1,4 @@
-//! Field tables of the extension packages.
+//! The type tables of the packages that extend the API: admission registration, custom resources and API services.
 //!
 //! See [`super`] for the notation.
 

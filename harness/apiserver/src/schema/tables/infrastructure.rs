@@ -1,4 +1,4 @@
-//! Field tables of the infrastructure packages.
+//! The type tables of coordination, discovery, events, networking, node, resource and storage.
 //!
 //! See [`super`] for the notation.
 

@@ -1,4 +1,5 @@
-//! Field tables of `io.k8s.apimachinery.pkg.apis.meta.v1`.
+//! The type table of `io.k8s.apimachinery.pkg.apis.meta.v1`, from
+//! `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go`.
 //!
 //! See [`super`] for the notation.
 

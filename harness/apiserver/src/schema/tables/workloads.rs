@@ -1,4 +1,4 @@
-//! Field tables of the workloads packages.
+//! The type tables of apps, autoscaling, batch, policy and scheduling.
 //!
 //! See [`super`] for the notation.
 
