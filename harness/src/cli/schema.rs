@@ -2,12 +2,12 @@
 
 use std::io::{self, Write as _};
 
-use super::Error;
+use super::CliError;
 use crate::exit::Exit;
 use crate::fixture::json_schema;
 
 /// Prints the schema.
-pub(super) fn main() -> Result<Exit, Error> {
+pub(super) fn main() -> Result<Exit, CliError> {
     writeln!(io::stdout().lock(), "{:#}", json_schema::document())?;
     Ok(Exit::Ok)
 }

@@ -13,13 +13,13 @@ use super::log::LogCapture;
 use super::timing::{self, TimeMode};
 use super::{RunError, RunRecorder, calls, isolate};
 use crate::apiserver::faults::{Faults, WatchEnd};
-use crate::cluster::{Answer, Cluster, Stage, Unplanted, resource_id};
+use crate::cluster::{Answer, Cluster, Sandbox, SeedError, resource_id};
 use crate::expect::LiveChecker;
 use crate::expect::StepReply;
 use crate::fixture::parse::step_checks;
 use crate::fixture::{Action, Check, CheckKind, Control, Fault, Fixture, StepKind, UserRequest, WatchFault, time_text};
-use crate::interrupt;
-use crate::subject::gate::Cut;
+use crate::process::signals;
+use crate::subject::client_factory::KillSwitch;
 use crate::subject::{Launch, Running, Subject};
 use crate::time::{self, Clock, settle};
 use crate::transcript::by_object::STARTS;
@@ -58,15 +58,14 @@ pub struct RunContext<'a> {
 
 async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder, clock: Clock) {
     let log = LogCapture::collect(&clock);
-    let stage = match context.cluster.stage(fixture, &clock).await {
+    let stage = match context.cluster.sandbox(fixture, &clock).await {
         Ok(stage) => stage,
         Err(why) => return recorder.fail(RunError::Sandbox(why.into())),
     };
     let mut run = FixtureRun::new(fixture, context, recorder, clock, stage);
     // In virtual time a run is over before a signal matters.
-    let signalled = async {
-        if context.cluster.is_virtual() { std::future::pending().await } else { interrupt::signalled().await }
-    };
+    let signalled =
+        async { if context.cluster.is_virtual() { std::future::pending().await } else { signals::signalled().await } };
     let played = tokio::select! {
         biased;
         played = run.play() => played,
@@ -101,10 +100,10 @@ struct FixtureRun<'a> {
     /// The controllers' clock: never skewed.
     subject_clock: Clock,
     mode: TimeMode,
-    stage: Box<dyn Stage>,
+    stage: Box<dyn Sandbox>,
     running: RefCell<Option<Box<dyn Running>>>,
     /// Disconnects the current subject; shared with crash faults.
-    cut: Arc<Mutex<Option<Cut>>>,
+    cut: Arc<Mutex<Option<KillSwitch>>>,
     crashes: (UnboundedSender<CrashEvent>, UnboundedReceiver<CrashEvent>),
     armed: RefCell<Vec<ArmedFault>>,
     versions: calls::ListVersions,
@@ -120,7 +119,7 @@ impl<'a> FixtureRun<'a> {
         context: RunContext<'a>,
         recorder: &'a RunRecorder,
         clock: Clock,
-        stage: Box<dyn Stage>,
+        stage: Box<dyn Sandbox>,
     ) -> Self {
         let mode = TimeMode::new(fixture, &context);
         recorder.update(|record| {
@@ -197,14 +196,14 @@ impl<'a> FixtureRun<'a> {
         // starts.
         let _start = self.starts.acquire().await;
         let starts = !given.stopped && !self.fixture.controllers.is_empty();
-        let begun = if starts && self.stage.keep_readers_waiting() {
+        let begun = if starts && self.stage.hold_readers() {
             let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
             let (definitions, others) = given.objects.iter().cloned().partition(is_definition);
             self.stage.define(definitions).await.map_err(|error| self.seed_error(error))?;
             self.start()?;
             self.wait_for_blocked_reads().await?;
             self.seed_given(others).await?;
-            self.stage.let_readers_in();
+            self.stage.release_readers();
             self.clock.elapsed()
         } else {
             self.seed_given(given.objects.to_vec()).await?;
@@ -222,9 +221,9 @@ impl<'a> FixtureRun<'a> {
         self.stage.seed(objects).await.map_err(|error| self.seed_error(error))
     }
 
-    fn seed_error(&self, error: Unplanted) -> RunError {
-        let (Unplanted::Failed(why) | Unplanted::Refused(why)) = &error;
-        if let Unplanted::Refused(why) = &error {
+    fn seed_error(&self, error: SeedError) -> RunError {
+        let (SeedError::Failed(why) | SeedError::Refused(why)) = &error;
+        if let SeedError::Refused(why) = &error {
             self.recorder.update(|record| record.skip = Some(why.clone()));
         }
         RunError::Seed(why.as_str().into())
@@ -407,7 +406,7 @@ impl<'a> FixtureRun<'a> {
     }
 
     fn check_running(&self) -> Result<(), RunError> {
-        if let Some(why) = self.stage.trouble() {
+        if let Some(why) = self.stage.failure() {
             return Err(RunError::Cluster(why.into()));
         }
         let mut running = self.running.borrow_mut();
@@ -511,7 +510,7 @@ impl<'a> FixtureRun<'a> {
         };
         self.stage.door().shut(false);
         let running = self.subject.launch(&launch).map_err(|why| RunError::Launch(why.into()))?;
-        *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.cut());
+        *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.kill_switch());
         *self.running.borrow_mut() = Some(running);
         Ok(())
     }
@@ -542,7 +541,7 @@ impl<'a> FixtureRun<'a> {
         let cut = move || {
             door.shut(true);
             if let Some(cut) = cut.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-                cut.now();
+                cut.trip();
             }
         };
         let leeway = (self.mode.tolerance(), self.mode.late());

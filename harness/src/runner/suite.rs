@@ -10,10 +10,10 @@ use tokio::sync::Semaphore;
 use super::isolate::{self, JobOutcome};
 use super::verdict;
 use super::{RunError, RunRecorder, StartUpError, drive, timing};
-use crate::cluster::{Cluster, Embedded};
+use crate::cluster::{Cluster, EmbeddedCluster};
 use crate::fixture::{Fixture, Problems, parse};
-use crate::interrupt;
 use crate::plan::{Capabilities, Plan};
+use crate::process::signals;
 use crate::report::{Event, FixtureReport, JudgedRun, Outcome, Reporter, RunReport};
 use crate::subject::Subject;
 use crate::subject::in_process::InProcess;
@@ -59,7 +59,7 @@ impl TestBed {
     /// Our own controllers in process, in virtual time.
     #[must_use]
     pub fn embedded() -> Self {
-        Self { cluster: Arc::new(Embedded::default()), subject: Arc::new(InProcess) }
+        Self { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(InProcess) }
     }
 
     /// Returns the combined capabilities of cluster and subject.
@@ -161,10 +161,10 @@ pub fn run(
         results[index] = Some(report);
         written.is_ok()
             && broken.is_none()
-            && interrupt::requested().is_none()
+            && signals::requested().is_none()
             && !(options.fail_fast && first_failure.is_some())
     });
-    let why = match (interrupt::requested(), broken, first_failure) {
+    let why = match (signals::requested(), broken, first_failure) {
         (Some(signal), ..) => format!("interrupted by {signal}"),
         (None, Some(_), _) => "the cluster broke before this fixture ran".to_owned(),
         (None, None, Some(id)) => format!("--fail-fast after {id}"),
@@ -181,7 +181,7 @@ pub fn run(
 
 /// Marks failures as not run if the cluster broke or the run was interrupted: they are no statement about the subject.
 fn cut_short(report: &mut FixtureReport, broken: Option<&str>) {
-    let why = match (interrupt::requested(), broken) {
+    let why = match (signals::requested(), broken) {
         (Some(signal), _) if report.outcome == Outcome::Fail => format!("interrupted by {signal}"),
         (None, Some(why)) if report.has_failed() => {
             format!("the cluster broke: {}", why.lines().next().unwrap_or_default())
@@ -242,7 +242,7 @@ fn run_part(
                 *recorder.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
                 let judged = run_once(fixture, &test_bed, &starts, &fresh);
                 match judged.report.outcome {
-                    Outcome::Fail if attempt < attempts && interrupt::requested().is_none() => {
+                    Outcome::Fail if attempt < attempts && signals::requested().is_none() => {
                         attempt += 1;
                         before = Some(judged);
                     }
