@@ -1,0 +1,65 @@
+//! Where the tables are, and the list of all of them.
+
+use std::path::{Path, PathBuf};
+
+use crate::messages;
+use crate::source::{Checkout, Error};
+use crate::structs::{self, Module};
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A generated table.
+pub(crate) struct Table {
+    /// Its path from the repository's root.
+    pub(crate) path: &'static str,
+    /// Its text.
+    pub(crate) text: String,
+}
+
+/// A path below the API server's sources.
+macro_rules! apiserver {
+    ($path:literal) => {
+        concat!("harness/src/apiserver/", $path)
+    };
+}
+
+const MODULES: &[Module] = &[
+    Module { file: apiserver!("schema/tables/meta.rs"), title: "", packages: &["meta"] },
+    Module { file: apiserver!("schema/tables/core_v1.rs"), title: "", packages: &["core"] },
+    Module {
+        file: apiserver!("schema/tables/workloads.rs"),
+        title: "workloads",
+        packages: &["apps", "autoscaling", "autoscalingv2", "batch", "policy", "scheduling"],
+    },
+    Module {
+        file: apiserver!("schema/tables/access.rs"),
+        title: "access",
+        packages: &["authentication", "authorization", "certificates", "flowcontrol", "rbac"],
+    },
+    Module {
+        file: apiserver!("schema/tables/extension.rs"),
+        title: "extension",
+        packages: &["admissionregistration", "apiextensions", "apiregistration"],
+    },
+    Module {
+        file: apiserver!("schema/tables/infrastructure.rs"),
+        title: "infrastructure",
+        packages: &["coordination", "discovery", "events", "networking", "node", "resource", "storage"],
+    },
+];
+
+/// Makes every table.
+pub(crate) fn tables(checkout: &Checkout) -> Result<Vec<Table>, Error> {
+    let header = format!("Generated from Kubernetes {} by `cargo run -p xtask -- codegen`.", checkout.version);
+    let packages = structs::read(checkout)?;
+    let mut tables = Vec::new();
+    for module in MODULES {
+        tables.push(Table { path: module.file, text: structs::module(module, &packages, &header)? });
+    }
+    let text = messages::table(checkout, &packages, &header)?;
+    tables.push(Table { path: apiserver!("protobuf/fields.txt"), text });
+    Ok(tables)
+}
