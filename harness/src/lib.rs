@@ -31,7 +31,6 @@
 //! `subject/in_process.rs` knows the controllers' crate; nothing but `time` reads a clock or sleeps; no order depends on a
 //! hash, a thread or a random number.
 
-pub mod apiserver;
 pub mod bench;
 pub mod catalogue;
 pub mod cli;
@@ -48,8 +47,10 @@ pub mod report;
 pub mod runner;
 pub mod scale;
 pub(crate) mod scratch;
-pub(crate) mod secret;
 pub mod snapshot;
 pub mod subject;
 pub mod time;
 pub mod transcript;
+pub(crate) mod url;
+
+pub use plumbline_apiserver as apiserver;

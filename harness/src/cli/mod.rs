@@ -1,6 +1,5 @@
 //! The command line: one file per verb. Data goes to standard output, talk to standard error.
 
-mod baseline;
 mod bench;
 mod catalogue;
 mod compare;

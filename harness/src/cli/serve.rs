@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{baseline, duration};
+use super::duration;
 use crate::apiserver::kinds::Plugin;
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
 use crate::apiserver::server::Record;
@@ -163,7 +163,7 @@ async fn serve(args: &Args) -> Result<Exit, String> {
     };
     let listening = listen(server.clone(), options).await.map_err(|error| chain(&error))?;
     if !args.bare {
-        let objects = baseline::objects(listening.address(), server.clock().now());
+        let objects = crate::apiserver::bootstrap::objects(listening.address(), server.clock().now());
         server.seed(objects).map_err(|why| format!("what every cluster has: {why}"))?;
     }
     if let Some(path) = &args.kubeconfig {
@@ -368,7 +368,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_every_cluster_has_can_be_seeded() {
         let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::time::epoch())));
-        server.seed(baseline::objects(([127, 0, 0, 1], 6443).into(), server.clock().now())).unwrap();
+        server.seed(crate::apiserver::bootstrap::objects(([127, 0, 0, 1], 6443).into(), server.clock().now())).unwrap();
         server.seed([node(1)]).unwrap();
     }
 

@@ -11,7 +11,7 @@ use super::{Run, is_subject_write, line, requests};
 use crate::fixture::check::{BudgetStatus, ConditionPattern, EventPattern, Text};
 use crate::fixture::pattern::{RequestPattern, Target, glob};
 use crate::fixture::{Check, CheckKind};
-use crate::transcript::{Entry, Exchange};
+use crate::transcript::{Attributed as _, Entry, Exchange};
 
 /// A point of a run.
 #[derive(Debug, Clone, Copy)]
@@ -311,8 +311,8 @@ fn quiet(point: Point<'_>) -> Result<(), Gap> {
 pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchange, run: &Run<'_>) -> bool {
     let request = &exchange.request;
     let by = match &pattern.actor {
-        Some(actor) => entry.actor.name() == actor,
-        None => entry.actor.is_subject(),
+        Some(actor) => entry.actor().name() == actor,
+        None => entry.actor().is_subject(),
     };
     let target = &pattern.target;
     let created = || request.body.as_ref().and_then(|body| body["metadata"]["name"].as_str());

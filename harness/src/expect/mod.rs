@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::fixture::Fixture;
 use crate::invariants;
-use crate::transcript::{Entry, Exchange, Happening};
+use crate::transcript::{Attributed as _, Entry, Exchange, Happening};
 
 pub(crate) mod checks;
 mod live;
@@ -137,7 +137,7 @@ pub(crate) fn requests(entries: &[Entry]) -> impl DoubleEndedIterator<Item = (&E
 /// Whether it is a write of the subject that fixtures speak of: leases and reviews are its own business.
 pub(crate) fn is_subject_write(entry: &Entry, exchange: &Exchange) -> bool {
     const OWN: [&str; 4] = ["leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"];
-    entry.actor.is_subject()
+    entry.actor().is_subject()
         && exchange.request.is_write()
         && !OWN.contains(&exchange.request.resource.as_str())
         && exchange.request.subresource.as_deref() != Some("token")
@@ -153,7 +153,7 @@ pub(crate) fn line(entry: &Entry, exchange: &Exchange) -> String {
         "deletecollection" => "DELETE",
         other => &other.to_uppercase(),
     };
-    let mut text = format!("{} {} {verb} ", matching::at(entry.at), entry.actor);
+    let mut text = format!("{} {} {verb} ", matching::at(entry.at), entry.actor());
     if let Some(namespace) = request.namespace.as_deref().filter(|namespace| *namespace != "default") {
         let _ = write!(text, "{namespace}:");
     }

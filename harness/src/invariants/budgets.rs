@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Breach, Scene, condition};
 use crate::fixture::Action;
 use crate::fixture::parse::step_actions;
-use crate::transcript::Actor;
+use crate::transcript::{Actor, Attributed as _};
 
 /// How long an announced disruption may take to begin.
 const TWO_MINUTES: SignedDuration = SignedDuration::from_secs(120);
@@ -52,7 +52,7 @@ fn consistent(status: &Value) -> Result<(), String> {
 pub(super) fn status_carries_version(scene: &Scene<'_>) -> Vec<Breach> {
     scene.requests(|entry, exchange, _| {
         let request = &exchange.request;
-        let mine = entry.actor == Actor::Disruption
+        let mine = entry.actor() == Actor::Disruption
             && request.resource == BUDGETS
             && matches!(request.verb.as_str(), "update" | "patch");
         let version = request.body.as_ref().and_then(|body| body["metadata"]["resourceVersion"].as_str());

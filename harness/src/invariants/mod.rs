@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::expect::world::World;
 use crate::expect::{Failure, Scene, line};
 use crate::fixture::Level;
-use crate::transcript::{Actor, Change, Entry, Exchange, Happening};
+use crate::transcript::{Actor, Attributed as _, Change, Entry, Exchange, Happening};
 
 mod budgets;
 mod podgc;
@@ -170,7 +170,7 @@ impl<'a> Scene<'a> {
         mut visit: impl FnMut(&'a Entry, &'a Change, Option<&Arc<Value>>, &Arc<Value>) -> Option<Breach>,
     ) -> Vec<Breach> {
         let mut breaches = Vec::new();
-        for entry in self.run.entries.iter().filter(|entry| entry.actor == *actor) {
+        for entry in self.run.entries.iter().filter(|entry| entry.actor() == *actor) {
             if let Happening::Change(change) = &entry.what
                 && change.resource == resource
                 && let Some(new) = &change.new

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Breach, Scene, deletes_pod, pod_of};
 use crate::expect::requests;
-use crate::transcript::{Actor, Entry, Exchange, Happening};
+use crate::transcript::{Actor, Attributed as _, Entry, Exchange, Happening};
 
 /// How long a node is missing before its pods are orphans.
 const QUARANTINE: Duration = Duration::from_secs(40);
@@ -26,7 +26,7 @@ pub(super) fn force_deletes_have_grace_zero(scene: &Scene<'_>) -> Vec<Breach> {
         let body = request.body.as_ref().and_then(|body| body["gracePeriodSeconds"].as_i64());
         let query = request.query_value("gracePeriodSeconds").and_then(|text| text.parse().ok());
         let grace = body.or(query);
-        (entry.actor == Actor::PodGc && deletes_pod(exchange) && grace != Some(0)).then(|| {
+        (entry.actor() == Actor::PodGc && deletes_pod(exchange) && grace != Some(0)).then(|| {
             let found =
                 grace.map_or_else(|| "no gracePeriodSeconds".to_owned(), |grace| format!("gracePeriodSeconds {grace}"));
             Breach::new(entry, found)
@@ -37,7 +37,7 @@ pub(super) fn force_deletes_have_grace_zero(scene: &Scene<'_>) -> Vec<Breach> {
 /// See [`super::ALL`].
 pub(super) fn failed_before_delete(scene: &Scene<'_>) -> Vec<Breach> {
     let mut breaches = scene.requests(|entry, exchange, world| {
-        let pod = pod_of(exchange, world).filter(|_| entry.actor == Actor::PodGc && deletes_pod(exchange))?;
+        let pod = pod_of(exchange, world).filter(|_| entry.actor() == Actor::PodGc && deletes_pod(exchange))?;
         (!finished(pod)).then(|| Breach::new(entry, format!("the phase is {}", pod["status"]["phase"])))
     });
     breaches.extend(scene.changes(&Actor::PodGc, "pods", |entry, _, old, new| {
@@ -51,7 +51,7 @@ pub(super) fn failed_before_delete(scene: &Scene<'_>) -> Vec<Breach> {
 /// Whether the request marks a pod as deleted because its node is gone.
 fn marks_orphan(entry: &Entry, exchange: &Exchange) -> bool {
     let conditions = exchange.request.body.as_ref().and_then(|body| body["status"]["conditions"].as_array());
-    entry.actor == Actor::PodGc
+    entry.actor() == Actor::PodGc
         && exchange.request.resource == "pods"
         && conditions.is_some_and(|all| all.iter().any(|condition| condition["reason"] == "DeletionByPodGC"))
 }
@@ -67,7 +67,7 @@ pub(super) fn orphans_are_confirmed(scene: &Scene<'_>) -> Vec<Breach> {
         let before = &scene.run.entries[..entry.seq.min(scene.run.entries.len())];
         // The answer to the GET may have been delayed, so "the same cycle" is what must be the same.
         let confirmed = requests(before).rev().any(|(asked, exchange)| {
-            asked.actor == Actor::PodGc
+            asked.actor() == Actor::PodGc
                 && exchange.request.verb == "get"
                 && exchange.request.resource == "nodes"
                 && exchange.request.name.as_deref() == Some(node)

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::{Breach, Scene, condition, deletes_pod, pod_of};
 use crate::expect::world::World;
-use crate::transcript::{Actor, Happening};
+use crate::transcript::{Actor, Attributed as _, Happening};
 
 /// See [`super::ALL`].
 pub(super) fn condition_before_delete(scene: &Scene<'_>) -> Vec<Breach> {
     scene.requests(|entry, exchange, world| {
-        let pod = pod_of(exchange, world).filter(|_| entry.actor == Actor::TaintEviction && deletes_pod(exchange))?;
+        let pod = pod_of(exchange, world).filter(|_| entry.actor() == Actor::TaintEviction && deletes_pod(exchange))?;
         let marked = condition(pod, "DisruptionTarget")
             .is_some_and(|condition| condition["status"] == "True" && condition["reason"] == "DeletionByTaintManager");
         (!marked).then(|| Breach::new(entry, "the pod has no such condition"))
@@ -22,7 +22,7 @@ pub(super) fn condition_before_delete(scene: &Scene<'_>) -> Vec<Breach> {
 pub(super) fn no_early_eviction(scene: &Scene<'_>) -> Vec<Breach> {
     scene.requests(|entry, exchange, world| {
         let succeeded = exchange.reply.as_ref().is_some_and(|reply| (200..300).contains(&reply.status));
-        if entry.actor != Actor::TaintEviction || !deletes_pod(exchange) || !succeeded {
+        if entry.actor() != Actor::TaintEviction || !deletes_pod(exchange) || !succeeded {
             return None;
         }
         let uid = pod_of(exchange, world)?["metadata"]["uid"].as_str()?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Breach, Scene, deletes_pod};
 use crate::expect::{is_subject_write, requests};
-use crate::transcript::{Actor, Happening};
+use crate::transcript::{Actor, Attributed as _, Happening};
 
 /// See [`super::ALL`].
 pub(super) fn role_limits(scene: &Scene<'_>) -> Vec<Breach> {
@@ -17,7 +17,7 @@ pub(super) fn role_limits(scene: &Scene<'_>) -> Vec<Breach> {
         let status = |resource| matches!(what, ("update" | "patch", found, Some("status")) if found == resource);
         let allowed = match what {
             ("create" | "update" | "patch", "events", None) => true,
-            _ => match entry.actor {
+            _ => match entry.actor() {
                 Actor::Disruption => status("poddisruptionbudgets") || status("pods"),
                 Actor::PodGc | Actor::TaintEviction => status("pods") || what == ("delete", "pods", None),
                 Actor::Ttl => what == ("patch", "nodes", None),
@@ -76,7 +76,7 @@ pub(super) fn no_storms(scene: &Scene<'_>) -> Vec<Breach> {
         let request = &exchange.request;
         let body = request.body.as_deref().filter(|_| request.name.is_none());
         let created = body.and_then(|body| body["metadata"]["name"].as_str()).unwrap_or_default();
-        let times = recent.entry(format!("{} {} {} {created}", entry.actor, request.verb, request.path)).or_default();
+        let times = recent.entry(format!("{} {} {} {created}", entry.actor(), request.verb, request.path)).or_default();
         times.push_back(entry.at);
         while times.front().is_some_and(|first| *first + Duration::from_secs(1) < entry.at) {
             times.pop_front();
@@ -91,7 +91,7 @@ pub(super) fn no_storms(scene: &Scene<'_>) -> Vec<Breach> {
 /// See [`super::ALL`].
 pub(super) fn deletes_name_the_uid(scene: &Scene<'_>) -> Vec<Breach> {
     scene.requests(|entry, exchange, _| {
-        let mine = matches!(entry.actor, Actor::PodGc | Actor::TaintEviction) && deletes_pod(exchange);
+        let mine = matches!(entry.actor(), Actor::PodGc | Actor::TaintEviction) && deletes_pod(exchange);
         let named = || {
             let body = exchange.request.body.as_deref()?;
             body["preconditions"]["uid"].as_str().filter(|uid| !uid.is_empty()).map(str::to_owned)

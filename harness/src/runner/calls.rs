@@ -7,9 +7,9 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::apiserver::request::escape;
 use crate::cluster::{Answer, Call, Stage, resource_id};
 use crate::fixture::{Edit, From, Operation, PatchKind, Target, UserRequest, time_text};
+use crate::url::escape;
 
 const JSON: &str = "application/json";
 /// The annotation of the bookmark that ends the events of what was there. Source: `metav1.InitialEventsAnnotationKey`.

@@ -10,7 +10,7 @@ use crate::apiserver::Status;
 use crate::apiserver::faults::{On, Predicate, Rule, Verdict, usual_reason};
 use crate::fixture::{Effect, Fault, RequestPattern};
 use crate::time::Clock;
-use crate::transcript::{Actor, Request};
+use crate::transcript::{Attributed as _, Origin, Request};
 
 /// The subject was crashed by a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,17 +85,17 @@ pub fn rule(
 
 /// Whether a request is meant; without an actor: any of the subject's.
 fn predicate(pattern: RequestPattern, clock: Clock, (tolerance, late): (Duration, Duration)) -> Predicate {
-    Arc::new(move |request, actor| {
+    Arc::new(move |request, origin| {
         pattern.at.is_none_or(|at| {
             let now = clock.elapsed();
             at <= now + tolerance && now <= at + tolerance + late
-        }) && pattern.actor.as_deref().map_or_else(|| actor.is_subject(), |name| name == actor.name())
+        }) && pattern.actor.as_deref().map_or_else(|| origin.actor().is_subject(), |name| name == origin.actor().name())
             && pattern.verb.covers(&request.verb)
-            && is_aimed_at(&pattern, request, actor)
+            && is_aimed_at(&pattern, request, origin)
     })
 }
 
-fn is_aimed_at(pattern: &RequestPattern, request: &Request, _actor: &Actor) -> bool {
+fn is_aimed_at(pattern: &RequestPattern, request: &Request, _origin: &Origin) -> bool {
     let target = &pattern.target;
     let name = request.name.as_deref().or_else(|| request.body.as_ref()?.get("metadata")?.get("name")?.as_str());
     let subresource = target.subresource.as_deref();

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use plumbline_apiserver::record::{Entry, Origin};
+
 /// The originator of a request or change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Actor {
@@ -70,6 +72,47 @@ impl Actor {
     #[must_use]
     pub fn is_subject(&self) -> bool {
         matches!(self, Self::Disruption | Self::PodGc | Self::TaintEviction | Self::Ttl | Self::Informers)
+    }
+}
+
+/// Something that an [`Actor`] did.
+pub trait Attributed {
+    /// The actor behind it.
+    fn actor(&self) -> Actor;
+}
+
+impl Attributed for Origin {
+    fn actor(&self) -> Actor {
+        match self {
+            Self::Client { user_agent, .. } => Actor::from_user_agent(user_agent),
+            Self::Server => Actor::Server,
+            Self::Test => Actor::Harness,
+        }
+    }
+}
+
+impl Attributed for Entry {
+    fn actor(&self) -> Actor {
+        self.origin.actor()
+    }
+}
+
+impl From<Actor> for Origin {
+    /// An origin whose [`Attributed::actor`] is `actor`.
+    fn from(actor: Actor) -> Self {
+        let user_agent = match &actor {
+            Actor::Server => return Self::Server,
+            Actor::Harness => return Self::Test,
+            Actor::Disruption => "disruption-controller",
+            Actor::PodGc => "pod-garbage-collector",
+            Actor::TaintEviction => "taint-eviction-controller",
+            Actor::Ttl => "ttl-controller",
+            Actor::Informers => "shared-informers",
+            Actor::User => USER_AGENT_OF_STEPS,
+            Actor::Kubelet => "kubelet",
+            Actor::Other(name) => name,
+        };
+        Self::client(user_agent, "")
     }
 }
 

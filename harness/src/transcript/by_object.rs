@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::redact::{self, Redactions};
 use super::render::{changes_of_requests, event_line, object_of, options, target, verb};
-use super::{Actor, Change, Entry, Exchange, Happening, diff};
+use super::{Actor, Attributed as _, Change, Entry, Exchange, Happening, diff};
 
 /// What the runner notes when it starts the subject in mid-run.
 pub const STARTS: &str = "the controllers start";
@@ -39,10 +39,10 @@ struct Deed<'a> {
 pub fn by_object(epoch: Timestamp, entries: &[Entry]) -> String {
     let names = Redactions::collect(epoch, &[], entries);
     let changes = changes_of_requests(entries);
-    let mut deeds: BTreeMap<(String, &str), Vec<Deed<'_>>> = BTreeMap::new();
+    let mut deeds: BTreeMap<(String, String), Vec<Deed<'_>>> = BTreeMap::new();
     for entry in entries {
         for (object, deed) in deeds_of(entry, &changes[entry.seq], &names) {
-            deeds.entry((object, entry.actor.name())).or_default().push(deed);
+            deeds.entry((object, entry.actor().name().to_owned())).or_default().push(deed);
         }
     }
     let mut out = String::new();
@@ -69,7 +69,7 @@ pub fn slowest_start(entries: &[Entry]) -> Duration {
     for entry in entries {
         match &entry.what {
             Happening::Note(text) if text == STARTS => starting = Some(entry.at),
-            Happening::Request(_) if !matches!(entry.actor, Actor::User | Actor::Kubelet | Actor::Server) => {
+            Happening::Request(_) if !matches!(entry.actor(), Actor::User | Actor::Kubelet | Actor::Server) => {
                 slowest = slowest.max(starting.take().map_or(Duration::ZERO, |from| entry.at.saturating_sub(from)));
             }
             _ => {}
@@ -95,7 +95,7 @@ fn asked<'a>(
     names: &Redactions,
 ) -> Vec<(String, Deed<'a>)> {
     let request = &exchange.request;
-    let look = request.verb == "get" && !request.resource.is_empty() && entry.actor != Actor::User;
+    let look = request.verb == "get" && !request.resource.is_empty() && entry.actor() != Actor::User;
     if !(request.is_write() || look) || request.resource == "leases" {
         return Vec::new();
     }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::redact::{self, Redactions};
-use super::{Actor, Change, ChangeKind, Entry, Exchange, Happening, Request, diff};
+use super::{Actor, Attributed as _, Change, ChangeKind, Entry, Exchange, Happening, Request, diff};
 
 /// From how many equal writes on they are told in one line.
 const RUN: usize = 4;
@@ -123,7 +123,7 @@ fn join_runs(lines: Vec<Line>) -> Vec<Paragraph> {
 }
 
 fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Line> {
-    let head = format!("{:<11} {:<14}", redact::at(entry.at), entry.actor.name());
+    let head = format!("{:<11} {:<14}", redact::at(entry.at), entry.actor().name());
     let plain = |verb: &str, object: String, tail: String, details| {
         Some(Line { at: entry.at, seq: entry.seq, head: head.clone(), verb: verb.to_owned(), object, tail, details })
     };
@@ -139,7 +139,7 @@ fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Line> 
             plain(verb, object_of(change), String::new(), details)
         }
         Happening::Request(exchange) => {
-            if !is_shown(&entry.actor, exchange) {
+            if !is_shown(&entry.actor(), exchange) {
                 return None;
             }
             let request = &exchange.request;

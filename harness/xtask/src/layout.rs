@@ -22,7 +22,7 @@ pub(crate) struct Table {
 /// A path below the API server's sources.
 macro_rules! apiserver {
     ($path:literal) => {
-        concat!("harness/src/apiserver/", $path)
+        concat!("harness/apiserver/src/", $path)
     };
 }
 

@@ -204,7 +204,7 @@ fn log_folder(folder: &Path) -> Result<PathBuf, EnvironmentError> {
 
 /// Writes a file that only its owner reads.
 fn write_private(path: &Path, content: &str) -> Result<(), EnvironmentError> {
-    crate::secret::write(path, content).map_err(|error| {
+    plumbline_apiserver::listener::write_private_file(path, content).map_err(|error| {
         let what = format!("unable to write {}: {error}", path.display());
         EnvironmentError::new(Kind::Failed, what, "free some space there, or set TMPDIR to another folder")
     })
@@ -212,7 +212,7 @@ fn write_private(path: &Path, content: &str) -> Result<(), EnvironmentError> {
 
 /// 128 bits that nobody can guess, in hexadecimal digits.
 pub(crate) fn random_token() -> Result<String, EnvironmentError> {
-    crate::secret::token().map_err(|_| {
+    plumbline_apiserver::listener::random_token().map_err(|_| {
         EnvironmentError::new(Kind::Failed, "the system has no random numbers", "look at its /dev/urandom")
     })
 }

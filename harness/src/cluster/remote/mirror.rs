@@ -309,7 +309,7 @@ mod tests {
     use super::*;
     use crate::apiserver::request::Target;
     use crate::time::epoch;
-    use crate::transcript::{Happening, Request};
+    use crate::transcript::{Attributed as _, Happening, Request};
 
     fn path(text: &str) -> ResourcePath {
         match Target::parse(text) {
@@ -336,8 +336,10 @@ mod tests {
     }
 
     fn changes(transcript: &Transcript) -> Vec<(u64, Option<usize>, String)> {
-        let changes = transcript.entries().into_iter().filter_map(|entry| match entry.what {
-            Happening::Change(change) => Some((change.resource_version, change.request, entry.actor.name().to_owned())),
+        let changes = transcript.entries().into_iter().filter_map(|entry| match &entry.what {
+            Happening::Change(change) => {
+                Some((change.resource_version, change.request, entry.actor().name().to_owned()))
+            }
             _ => None,
         });
         changes.collect()

@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::apiserver::request::{Query, ResourcePath, escape};
+use crate::apiserver::request::{Query, ResourcePath};
+use crate::url::escape;
 
 /// Length of a uid.
 const UID: usize = 36;

@@ -6,13 +6,14 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::proxy::{Answered, Proxy};
-use crate::apiserver::request::{ResourcePath, escape};
+use crate::apiserver::request::ResourcePath;
 use crate::cluster::Unplanted;
 use crate::cluster::provision::leftovers;
 use crate::expect::world::Key;
 use crate::fixture::Resource;
 use crate::fixture::pattern::Resources;
 use crate::time::Clock;
+use crate::url::escape;
 use std::time::Duration;
 
 /// How many requests are under way at once.

@@ -23,7 +23,7 @@ use crate::apiserver::verbs::{describe, describe_reply, read_protobuf};
 use crate::apiserver::{ApiRequest, Reply, ReplyBody, ResourceId, Status};
 use crate::cluster::chain;
 use crate::time::Clock;
-use crate::transcript::{Actor, Transcript};
+use crate::transcript::{Actor, Origin, Transcript};
 
 /// Headers of an answer that are about the connection it came over.
 const HOP_BY_HOP: [header::HeaderName; 4] =
@@ -338,7 +338,7 @@ impl Proxy {
             return status.into();
         }
         let mut reply = Reply::json(200, "");
-        reply.body = ReplyBody::Stream(crate::apiserver::watch::Watch::failed(&status));
+        reply.body = ReplyBody::Stream(crate::apiserver::watch::error_stream(&status));
         reply
     }
 }
@@ -347,18 +347,18 @@ impl Handler for Proxy {
     async fn handle(&self, mut request: ApiRequest) -> Reply {
         read_protobuf(&mut request);
         let target = Target::parse(&request.path);
-        let actor = Actor::from_user_agent(request.user_agent());
+        let origin = Origin::client(request.user_agent(), "");
         let arrived = describe(&request, &target, true);
         let Inner { faults, transcript, clock, .. } = &*self.0;
         // What waits is judged when its turn comes: faults are armed meanwhile.
         let waiting = faults.keeps_waiting(&arrived).then(|| arrived.clone());
-        let at_once = waiting.is_none().then(|| faults.judge(&arrived, &actor));
-        let number = transcript.request(clock.elapsed(), actor.clone(), arrived);
+        let at_once = waiting.is_none().then(|| faults.judge(&arrived, &origin));
+        let number = transcript.request(clock.elapsed(), origin.clone(), arrived);
         let verdict = match (at_once, waiting) {
             (Some(verdict), _) => verdict,
             (None, Some(arrived)) => {
                 faults.turn().await;
-                faults.judge(&arrived, &actor)
+                faults.judge(&arrived, &origin)
             }
             (None, None) => Verdict::Pass,
         };

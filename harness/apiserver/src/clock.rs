@@ -1,0 +1,396 @@
+//! Time: one [`Clock`] for the whole harness, and [`settle`], the exact moment at which every task waits.
+//!
+//! A fixture runs on one OS thread in a runtime made by [`run_virtual`]: tokio's time stands still and jumps to the next
+//! timer only when nothing can run. [`settle`] hooks into that very moment: just before the runtime would park, the hook
+//! wakes whoever waits in `settle`, tokio looks at its queue again and goes on *without* moving time. So a step's
+//! consequences (any chain of tasks, channels and yields) have come to rest when `settle` returns, and not a nanosecond has
+//! passed. Nothing here polls or guesses.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+thread_local! {
+    /// How often this thread's virtual runtime was about to park.
+    static PARKS: Cell<u64> = const { Cell::new(0) };
+    /// Whether a runtime of [`run_virtual`] runs on this thread.
+    static VIRTUAL: Cell<bool> = const { Cell::new(false) };
+    /// Who waits in [`settle`].
+    static WAITING: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The virtual moment at which every fixture starts (`t=+0s`): 2030-01-01T00:00:00Z.
+#[must_use]
+pub fn epoch() -> Timestamp {
+    Timestamp::constant(1_893_456_000, 0)
+}
+
+/// Where the harness and its API server read the time and wait.
+///
+/// Cheap to clone; clones agree.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    epoch: Timestamp,
+    start: tokio::time::Instant,
+    kind: Kind,
+    /// Nanoseconds by which [`Clock::rebase`] moved the epoch; shared by all clones.
+    moved: Arc<AtomicU64>,
+    /// Milliseconds that [`Clock::now`] runs ahead; shared by all clones.
+    skew: Arc<AtomicI64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Virtual,
+    Wall,
+}
+
+impl Clock {
+    /// A clock that shows `epoch` now and follows tokio's (paused) time from here on.
+    ///
+    /// Make it inside the runtime whose time it is to follow.
+    #[must_use]
+    pub fn virtual_from(epoch: Timestamp) -> Self {
+        Self::starting(epoch, Kind::Virtual)
+    }
+
+    /// The system's clock; its epoch (`t=+0s`) is the moment of this call.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
+    pub fn wall() -> Self {
+        Self::starting(Timestamp::now(), Kind::Wall)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
+    fn starting(epoch: Timestamp, kind: Kind) -> Self {
+        Self { epoch, start: tokio::time::Instant::now(), kind, moved: Arc::default(), skew: Arc::default() }
+    }
+
+    /// Whether time moves only when every task waits.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        self.kind == Kind::Virtual
+    }
+
+    /// The moment that transcripts call `t=+0s`.
+    #[must_use]
+    pub fn epoch(&self) -> Timestamp {
+        self.epoch.checked_add(self.moved()).unwrap_or(Timestamp::MAX)
+    }
+
+    fn moved(&self) -> Duration {
+        Duration::from_nanos(self.moved.load(Ordering::Relaxed))
+    }
+
+    /// Makes the moment `offset` after the present epoch the new one, for all clones.
+    ///
+    /// On the wall clock a subject needs an unknown time until it is ready; what a fixture calls `0s` is known only then.
+    pub fn rebase(&self, offset: Duration) {
+        let moved = self.moved() + offset;
+        self.moved.store(u64::try_from(moved.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// The present moment.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
+    pub fn now(&self) -> Timestamp {
+        let now = match self.kind {
+            Kind::Virtual => self.epoch().checked_add(self.elapsed()).unwrap_or(Timestamp::MAX),
+            Kind::Wall => Timestamp::now(),
+        };
+        let skew = SignedDuration::from_millis(self.skew.load(Ordering::Relaxed));
+        now.checked_add(skew).unwrap_or(now)
+    }
+
+    /// From now on [`Clock::now`] shows this much more (or less) than the true time, in whole milliseconds, in all clones.
+    ///
+    /// [`Clock::elapsed`] and waiting are not concerned: this is a wrong wall clock, not a fast one.
+    pub fn set_skew(&self, skew: SignedDuration) {
+        self.skew.store(i64::try_from(skew.as_millis()).unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// Time since the epoch, never running backwards; zero before it.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed().saturating_sub(self.moved())
+    }
+
+    /// Waits for `duration` (rounded up to a millisecond, tokio's tick).
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
+    pub async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+
+    /// Waits until `moment`; returns at once when it is past.
+    pub async fn sleep_until(&self, moment: Timestamp) {
+        let left = Duration::try_from(moment.duration_since(self.now())).unwrap_or_default();
+        if !left.is_zero() {
+            self.sleep(left).await;
+        }
+    }
+
+    /// Waits until `offset` after the epoch; returns at once when it is past.
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
+    pub async fn sleep_until_offset(&self, offset: Duration) {
+        tokio::time::sleep_until(self.start + self.moved() + offset).await;
+    }
+
+    /// Runs `future` for at most `limit`; `None` says that the limit was reached first.
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
+    pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
+        tokio::time::timeout(limit, future).await.ok()
+    }
+}
+
+/// Runs `future` to its end on this thread, in a runtime of its own whose time is virtual and starts now.
+///
+/// Everything that `future` spawned is dropped before this returns.
+///
+/// # Errors
+///
+/// When the operating system refuses the runtime.
+pub fn run_virtual<F: Future>(future: F) -> std::io::Result<F::Output> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .on_thread_park(|| {
+            PARKS.set(PARKS.get().wrapping_add(1));
+            for waker in WAITING.take() {
+                waker.wake();
+            }
+        })
+        .build()?;
+    let _mark = VirtualMark::set();
+    Ok(runtime.block_on(future))
+}
+
+/// Runs `future` to its end on this thread, in a runtime of its own on the system's clock, with sockets, processes and
+/// signals.
+///
+/// Everything that `future` spawned is dropped before this returns.
+///
+/// # Errors
+///
+/// When the operating system refuses the runtime.
+pub fn run_wall<F: Future>(future: F) -> std::io::Result<F::Output> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
+}
+
+/// Says that this thread runs a virtual runtime for as long as it lives, also through a panic.
+struct VirtualMark;
+
+impl VirtualMark {
+    fn set() -> Self {
+        VIRTUAL.set(true);
+        Self
+    }
+}
+
+impl Drop for VirtualMark {
+    fn drop(&mut self) {
+        VIRTUAL.set(false);
+        WAITING.take();
+    }
+}
+
+/// Waits until every other task of this runtime waits for time or for ever. Virtual time does not move meanwhile.
+///
+/// Tasks whose timer is due at the present moment run first. One caller at a time: a second one would count as work.
+///
+/// # Panics
+///
+/// Outside [`run_virtual`], where there is no such moment.
+pub async fn settle() {
+    assert!(VIRTUAL.get(), "settle() works in clock::run_virtual only: on the wall clock nothing ever comes to rest");
+    let before = PARKS.get();
+    poll_fn(|context| {
+        if PARKS.get() != before {
+            return Poll::Ready(());
+        }
+        WAITING.with_borrow_mut(|waiting| waiting.push(context.waker().clone()));
+        Poll::Pending
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn virtually<F: Future>(future: F) -> F::Output {
+        run_virtual(future).expect("a runtime")
+    }
+
+    #[test]
+    fn chains_of_yields_and_channels_end_before_settle_returns() {
+        virtually(async {
+            let clock = Clock::virtual_from(epoch());
+            let done = Arc::new(AtomicU64::new(0));
+            for _ in 0..50 {
+                let (mut sender, mut receiver) = mpsc::channel::<u32>(1);
+                let first = sender.clone();
+                for _ in 0..20 {
+                    let (next_sender, next_receiver) = mpsc::channel(1);
+                    let mut input = std::mem::replace(&mut receiver, next_receiver);
+                    sender = next_sender;
+                    let output = sender.clone();
+                    tokio::spawn(async move {
+                        while let Some(value) = input.recv().await {
+                            for _ in 0..7 {
+                                tokio::task::yield_now().await;
+                            }
+                            tokio::spawn({
+                                let output = output.clone();
+                                async move { output.send(value + 1).await }
+                            });
+                        }
+                    });
+                }
+                let done = done.clone();
+                tokio::spawn(async move {
+                    while let Some(value) = receiver.recv().await {
+                        done.fetch_add(u64::from(value), Ordering::SeqCst);
+                    }
+                });
+                first.send(0).await.expect("the chain lives");
+                drop(sender);
+            }
+            settle().await;
+            assert_eq!(done.load(Ordering::SeqCst), 50 * 20);
+            assert_eq!(clock.elapsed(), Duration::ZERO);
+        });
+    }
+
+    #[test]
+    fn time_does_not_move_while_timers_are_pending() {
+        virtually(async {
+            let clock = Clock::virtual_from(epoch());
+            let fired = Arc::new(AtomicU64::new(0));
+            tokio::spawn({
+                let (clock, fired) = (clock.clone(), fired.clone());
+                async move {
+                    loop {
+                        clock.sleep(Duration::from_millis(1)).await;
+                        fired.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+            });
+            for _ in 0..1000 {
+                settle().await;
+            }
+            assert_eq!((fired.load(Ordering::SeqCst), clock.elapsed()), (0, Duration::ZERO));
+            clock.sleep_until_offset(Duration::from_millis(10)).await;
+            assert_eq!(clock.elapsed(), Duration::from_millis(10));
+        });
+    }
+
+    #[test]
+    fn timers_due_now_fire_before_settle_returns() {
+        virtually(async {
+            let clock = Clock::virtual_from(epoch());
+            let fired = Arc::new(AtomicU64::new(0));
+            for _ in 0..100 {
+                let (clock, fired) = (clock.clone(), fired.clone());
+                tokio::spawn(async move {
+                    clock.sleep_until_offset(Duration::from_secs(40)).await;
+                    tokio::task::yield_now().await;
+                    fired.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+            clock.sleep_until_offset(Duration::from_millis(39_999)).await;
+            settle().await;
+            assert_eq!(fired.load(Ordering::SeqCst), 0);
+            clock.sleep_until_offset(Duration::from_secs(40)).await;
+            settle().await;
+            assert_eq!(fired.load(Ordering::SeqCst), 100);
+            assert_eq!(clock.now(), epoch() + SignedDuration::from_secs(40));
+        });
+    }
+
+    #[test]
+    fn settle_in_a_spawned_task_works_too() {
+        virtually(async {
+            let (sender, mut receiver) = mpsc::channel(8);
+            let settled = tokio::spawn(async move {
+                settle().await;
+                receiver.len() + usize::from(receiver.try_recv().is_ok())
+            });
+            tokio::spawn(async move {
+                for value in 0..3 {
+                    tokio::task::yield_now().await;
+                    sender.send(value).await.expect("open");
+                }
+                std::future::pending::<()>().await;
+            });
+            assert_eq!(settled.await.expect("no panic"), 4);
+        });
+    }
+
+    #[test]
+    fn a_panic_leaves_the_thread_usable() {
+        let caught = std::panic::catch_unwind(|| virtually(async { panic!("expected by the test") }));
+        assert!(caught.is_err());
+        virtually(settle());
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a runtime without the hook")]
+    fn settle_refuses_the_wall_clock() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            runtime.block_on(async { tokio::time::timeout(Duration::from_secs(1), settle()).await })
+        }));
+        assert!(caught.is_err());
+    }
+
+    #[test]
+    fn a_skewed_clock_is_wrong_in_all_clones() {
+        virtually(async {
+            let clock = Clock::virtual_from(epoch());
+            let clone = clock.clone();
+            clock.set_skew(SignedDuration::from_secs(-90));
+            clock.sleep(Duration::from_secs(5)).await;
+            assert_eq!(clone.now(), epoch() - SignedDuration::from_secs(85));
+            assert_eq!(clone.elapsed(), Duration::from_secs(5));
+        });
+    }
+
+    #[test]
+    fn a_rebased_clock_counts_from_the_new_epoch_in_all_clones() {
+        virtually(async {
+            let clock = Clock::virtual_from(epoch());
+            let clone = clock.clone();
+            clock.sleep(Duration::from_secs(5)).await;
+            clock.rebase(Duration::from_secs(3));
+            assert_eq!(
+                (clone.elapsed(), clone.epoch()),
+                (Duration::from_secs(2), epoch() + SignedDuration::from_secs(3))
+            );
+            assert_eq!(clone.now(), epoch() + SignedDuration::from_secs(5), "the time of day is what it was");
+            clone.sleep_until_offset(Duration::from_secs(10)).await;
+            assert_eq!(clock.elapsed(), Duration::from_secs(10));
+            clock.rebase(Duration::from_secs(20));
+            assert_eq!(clone.elapsed(), Duration::ZERO, "before the epoch");
+        });
+    }
+
+    #[test]
+    fn a_day_passes_in_no_time() {
+        virtually(async {
+            let clock = Clock::virtual_from(epoch());
+            clock.sleep_until(epoch() + SignedDuration::from_hours(24)).await;
+            assert_eq!(clock.elapsed(), Duration::from_hours(24));
+            assert_eq!(clock.timeout(Duration::from_secs(5), std::future::pending::<()>()).await, None);
+            assert_eq!(clock.elapsed(), Duration::from_hours(24) + Duration::from_secs(5));
+        });
+    }
+}

@@ -1,0 +1,261 @@
+//! Custom resources: definitions are accepted and established, their kinds served, their objects defaulted and validated.
+//!
+//! - [`CustomKind`]: what a served version of a definition adds to its [`Kind`]
+//! - `definition`: the rules of `CustomResourceDefinition` objects themselves
+//! - `schema_rules`: the rules of the schemas in them
+//! - `names`: which names a definition gets, and its conditions
+//! - `strategy`, `defaults`, `validate`: the rules of the custom resources
+//! - `cel`: the expressions in `x-kubernetes-validations`
+//! - `serve`: definitions → registry, status and clean-up
+
+mod cel;
+mod defaults;
+mod definition;
+mod names;
+mod schema_rules;
+mod serve;
+mod strategy;
+mod validate;
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use ring::digest::{SHA256, digest};
+
+use super::kinds::{Conversion, Kind, SelectableField, StorageId, Subresource, Text};
+use super::schema::Schema;
+use super::table::Printer;
+use super::table::custom::CustomColumns;
+use crate::json::{Value, json};
+
+pub use definition::Definition;
+pub use serve::{USER_AGENT, completed, is_ending, register, settle};
+
+/// Resource of the definitions.
+pub const RESOURCE: &str = "customresourcedefinitions";
+/// Group of the definitions.
+pub const GROUP: &str = "apiextensions.k8s.io";
+/// The finalizer that keeps a definition until its objects are gone.
+pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Verbs in the order in which discovery lists them for custom resources.
+const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
+/// Where a custom resource keeps what a Scale shows: the `subresources.scale` of its definition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scale {
+    /// JSON path of the wanted replicas, as `.spec.replicas`.
+    pub spec_replicas: String,
+    /// JSON path of the observed replicas.
+    pub status_replicas: String,
+    /// JSON path of the selector in string form, if there is one.
+    pub label_selector: Option<String>,
+}
+
+/// What one served version of a definition says about its objects.
+#[derive(Debug)]
+pub struct CustomKind {
+    /// Name of the definition.
+    pub definition: String,
+    /// The `openAPIV3Schema` as it was declared.
+    pub schema: Value,
+    /// The same as a type tree, for decoding and pruning, patches and field ownership.
+    pub types: Arc<Schema>,
+    /// The columns of its table.
+    pub printer: Printer,
+    /// What its `scale` subresource shows, if it has one.
+    pub scale: Option<Scale>,
+    /// Whether `status` is a subresource.
+    pub status: bool,
+    /// What clients of a deprecated version are told.
+    pub deprecation: Option<String>,
+    /// Its definition is being deleted: nothing new is made.
+    pub ending: bool,
+    /// The rules of its schema, if it has any.
+    pub rules: Option<cel::Rules>,
+}
+
+/// Several versions of a definition share their objects: the stored form is that of whichever version was written.
+static SHARED: Conversion = Conversion { to_storage: |object| object, from_storage: |object| object };
+
+/// The kinds of an established definition, the preferred version first; nothing for one that is not established.
+fn kinds(definition: &Value) -> Vec<Kind> {
+    let spec = &definition["spec"];
+    let versions = spec["versions"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    if !names::is_established(definition) {
+        return Vec::new();
+    }
+    let mut served: Vec<&Value> = versions.iter().filter(|version| version["served"] == json!(true)).collect();
+    served.sort_by_key(|version| names::version_rank(text(version, "name")));
+    let several = served.len() > 1;
+    served.into_iter().map(|version| kind(definition, version, several)).collect()
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The value at a simple path such as `.spec.replicas`.
+fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').filter(|step| !step.is_empty()).try_fold(object, |value, step| value.get(step))
+}
+
+fn texts(value: &Value) -> Vec<Text> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(|name| Text::Owned(name.to_owned())).collect()
+}
+
+fn kind(definition: &Value, version: &Value, several: bool) -> Kind {
+    let spec = &definition["spec"];
+    let names = &definition["status"]["acceptedNames"];
+    let group = text(spec, "group").to_owned();
+    let version_name = text(version, "name").to_owned();
+    let namespaced = text(spec, "scope") == "Namespaced";
+    let own = Arc::new(custom_kind(definition, version));
+    let mut subresources = Vec::new();
+    let mut add = |name: &'static str, group: &'static str, version: &'static str, kind: &str| {
+        subresources.push(Subresource {
+            name: name.into(),
+            group: group.into(),
+            version: version.into(),
+            kind: kind.to_owned().into(),
+            verbs: ["get", "patch", "update"].map(Text::Borrowed).to_vec(),
+        });
+    };
+    if own.status {
+        add("status", "", "", text(names, "kind"));
+    }
+    if own.scale.is_some() {
+        add("scale", "autoscaling", "v1", "Scale");
+    }
+    Kind {
+        kind: text(names, "kind").to_owned().into(),
+        list_kind: text(names, "listKind").to_owned().into(),
+        plural: text(names, "plural").to_owned().into(),
+        singular: text(names, "singular").to_owned().into(),
+        short_names: texts(&names["shortNames"]),
+        categories: texts(&names["categories"]),
+        namespaced,
+        verbs: VERBS.iter().map(|verb| Text::Borrowed(*verb)).collect(),
+        subresources,
+        schema: "".into(),
+        storage: StorageId { group: group.clone().into(), resource: text(names, "plural").to_owned().into() },
+        conversion: several.then_some(&SHARED),
+        storage_version_hash: storage_version_hash(spec).into(),
+        selectable: selectable(version),
+        strategy: Arc::new(strategy::Custom::new(own.clone(), &group, &version_name, text(names, "kind"), namespaced)),
+        custom: Some(own),
+        group: group.into(),
+        version: version_name.into(),
+    }
+}
+
+fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
+    let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
+    let preserve = definition["spec"]["preserveUnknownFields"] == json!(true)
+        || schema["x-kubernetes-preserve-unknown-fields"] == json!(true);
+    let types = Schema::from_structural(&name, Some(&schema), preserve).or_else(|error| {
+        tracing::warn!(definition = name, %error, "serving a custom resource without its schema");
+        Schema::from_structural(&name, None, true)
+    });
+    let types = Arc::new(types.expect("a schema of nothing is not nested"));
+    let subresources = &version["subresources"];
+    let scale = subresources.get("scale").filter(|scale| scale.is_object()).map(|scale| Scale {
+        spec_replicas: text(scale, "specReplicasPath").to_owned(),
+        status_replicas: text(scale, "statusReplicasPath").to_owned(),
+        label_selector: scale.get("labelSelectorPath").and_then(Value::as_str).map(str::to_owned),
+    });
+    let printer = Printer::Custom(CustomColumns::parse(version.get("additionalPrinterColumns")));
+    let status = subresources.get("status").is_some_and(Value::is_object);
+    let deprecation = (version["deprecated"] == json!(true)).then(|| deprecation(&definition["spec"], version));
+    let rules = cel::Rules::of(&schema, &name);
+    let ending = definition.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
+    CustomKind { definition: name, schema, types, printer, scale, status, deprecation, ending, rules }
+}
+
+/// The warning of a deprecated version: its own, or one that names the best version there is instead.
+fn deprecation(spec: &Value, version: &Value) -> String {
+    if let Some(own) = version.get("deprecationWarning").and_then(Value::as_str) {
+        return own.to_owned();
+    }
+    let (group, kind, name) = (text(spec, "group"), text(&spec["names"], "kind"), text(version, "name"));
+    let better = spec["versions"].as_array().into_iter().flatten().filter(|other| {
+        other["served"] == json!(true)
+            && other["deprecated"] != json!(true)
+            && names::version_rank(text(other, "name")) < names::version_rank(name)
+    });
+    match better.map(|other| text(other, "name")).min_by_key(|other| names::version_rank(other)) {
+        Some(best) => format!("{group}/{name} {kind} is deprecated; use {group}/{best} {kind}"),
+        None => format!("{group}/{name} {kind} is deprecated"),
+    }
+}
+
+fn selectable(version: &Value) -> Vec<SelectableField> {
+    let declared = version["selectableFields"].as_array().into_iter().flatten();
+    let paths = declared.filter_map(|field| field["jsonPath"].as_str()).map(|path| path.trim_start_matches('.'));
+    paths
+        .map(|path| SelectableField {
+            label: path.to_owned().into(),
+            pointer: format!("/{}", path.replace('.', "/")).into(),
+            fallback: "".into(),
+            absent: "",
+        })
+        .collect()
+}
+
+/// `storageVersionHash` as discovery tells it: what the stored form is called, hashed.
+fn storage_version_hash(spec: &Value) -> String {
+    let versions = spec["versions"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    let stored =
+        versions.iter().find(|version| version["storage"] == json!(true)).map_or("", |version| text(version, "name"));
+    let name = format!("{}/{stored}/{}", text(spec, "group"), text(&spec["names"], "kind"));
+    base64::engine::general_purpose::STANDARD.encode(&digest(&SHA256, name.as_bytes()).as_ref()[..8])
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A definition of namespaced widgets with every feature.
+    pub(crate) fn widgets() -> Value {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.h6.example.com", "uid": "u1"},
+            "spec": {
+                "group": "h6.example.com", "scope": "Namespaced",
+                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList",
+                    "shortNames": ["wd"], "categories": ["all"]},
+                "conversion": {"strategy": "None"},
+                "versions": [
+                    {"name": "v1beta1", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object",
+                        "x-kubernetes-preserve-unknown-fields": true}}},
+                    {"name": "v1", "served": true, "storage": true,
+                        "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+                        "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
+                            "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}},
+                        "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                            "spec": {"type": "object", "properties": {
+                                "size": {"type": "integer", "minimum": 1, "default": 3}, "replicas": {"type": "integer"}}},
+                            "status": {"type": "object", "properties": {
+                                "replicas": {"type": "integer"}, "selector": {"type": "string"}}}}}}},
+                ],
+            },
+        })
+    }
+
+    #[test]
+    fn the_hash_is_that_of_the_stored_version() {
+        assert_eq!(storage_version_hash(&widgets()["spec"]), "/lURAAgY/5k=");
+    }
+
+    #[test]
+    fn an_established_definition_becomes_kinds() {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let definition = completed(widgets(), &[], now);
+        let kinds = kinds(&definition);
+        assert_eq!(kinds.iter().map(|kind| kind.version.as_ref()).collect::<Vec<_>>(), ["v1", "v1beta1"]);
+        assert_eq!(kinds[0].subresources.iter().map(|sub| sub.name.as_ref()).collect::<Vec<_>>(), ["status", "scale"]);
+        assert!(kinds[1].subresources.is_empty());
+        assert!(super::kinds(&widgets()).is_empty());
+    }
+}

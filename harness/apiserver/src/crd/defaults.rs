@@ -1,0 +1,90 @@
+//! Defaulting of custom resources by their structural schema. PURE.
+
+use crate::json::{Map, Value};
+
+/// Fields of every object that the schema does not rule.
+const TYPE_AND_METADATA: &[&str] = &["apiVersion", "kind", "metadata"];
+
+/// Fills in the defaults that the schema declares, and drops nulls that it does not allow.
+pub(super) fn apply(schema: &Value, object: &mut Value) {
+    let Some(fields) = object.as_object_mut() else { return };
+    let kept: Vec<(String, Value)> = TYPE_AND_METADATA
+        .iter()
+        .filter_map(|&name| fields.remove(name).map(|value| (name.to_owned(), value)))
+        .collect();
+    default_value(schema, object, true);
+    if let Some(fields) = object.as_object_mut() {
+        fields.extend(kept);
+    }
+}
+
+fn default_value(schema: &Value, value: &mut Value, root: bool) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+                default_properties(properties, fields, root);
+            }
+            if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
+                let declared = schema.get("properties");
+                let extra = fields
+                    .iter_mut()
+                    .filter(|(name, _)| declared.is_none_or(|known| known.get(name.as_str()).is_none()));
+                extra.for_each(|(_, value)| default_value(values, value, false));
+            }
+        }
+        Value::Array(list) => {
+            if let Some(items) = schema.get("items") {
+                for item in list {
+                    default_value(items, item, false);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn default_properties(properties: &Map, fields: &mut Map, root: bool) {
+    for (name, schema) in properties {
+        if root && TYPE_AND_METADATA.contains(&name.as_str()) {
+            continue;
+        }
+        let nullable = schema.get("nullable").and_then(Value::as_bool) == Some(true);
+        if !nullable && fields.get(name).is_some_and(Value::is_null) {
+            fields.remove(name);
+        }
+        if !fields.contains_key(name)
+            && let Some(default) = schema.get("default")
+        {
+            fields.insert(name.clone(), default.clone());
+        }
+        if let Some(value) = fields.get_mut(name) {
+            default_value(schema, value, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case::absent_parent_stays_absent(json!({}), json!({}))]
+    #[case::nested(json!({"spec": {}}), json!({"spec": {"size": 3}}))]
+    #[case::given_stays(json!({"spec": {"size": 5}}), json!({"spec": {"size": 5}}))]
+    #[case::null_becomes_the_default(json!({"spec": {"size": null}}), json!({"spec": {"size": 3}}))]
+    #[case::null_without_default_goes(json!({"spec": null}), json!({}))]
+    #[case::nullable_null_stays(json!({"spec": {"size": 1, "free": null}}), json!({"spec": {"size": 1, "free": null}}))]
+    #[case::items(json!({"spec": {"size": 1, "list": [{}, {"on": false}]}}), json!({"spec": {"size": 1, "list": [{"on": true}, {"on": false}]}}))]
+    #[case::map_values(json!({"spec": {"size": 1, "map": {"a": {}}}}), json!({"spec": {"size": 1, "map": {"a": {"on": true}}}}))]
+    #[case::metadata_is_left_alone(json!({"metadata": {"labels": null}}), json!({"metadata": {"labels": null}}))]
+    fn defaults(#[case] mut object: Value, #[case] expected: Value) {
+        let on = json!({"type": "object", "properties": {"on": {"type": "boolean", "default": true}}});
+        let schema = json!({"type": "object", "properties": {"metadata": {"type": "object"}, "spec": {"type": "object", "properties": {
+            "size": {"type": "integer", "default": 3}, "free": {"type": "string", "nullable": true},
+            "list": {"type": "array", "items": on}, "map": {"type": "object", "additionalProperties": on}}}}});
+        apply(&schema, &mut object);
+        assert_eq!(object, expected);
+    }
+}

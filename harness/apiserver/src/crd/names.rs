@@ -1,0 +1,211 @@
+//! Which names a definition gets, and the conditions that say so. PURE.
+
+use jiff::Timestamp;
+
+use super::text;
+use crate::json::{Map, Value, json};
+use crate::lifecycle::rfc3339;
+
+/// Whether the definition has the condition `Established`.
+pub(super) fn is_established(definition: &Value) -> bool {
+    condition(definition, "Established").is_some_and(|condition| text(condition, "status") == "True")
+}
+
+fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().find(|condition| text(condition, "type") == kind)
+}
+
+/// Sorts versions as discovery prefers them: releases, then betas, then alphas, newest first; other names last.
+pub(super) fn version_rank(version: &str) -> (u8, i64, i64, String) {
+    let parsed = version.strip_prefix('v').and_then(|rest| {
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+        let major: i64 = rest[..digits].parse().ok()?;
+        let (class, minor) = match &rest[digits..] {
+            "" => (0, 0),
+            tail => match (tail.strip_prefix("beta"), tail.strip_prefix("alpha")) {
+                (Some(minor), _) => (1, minor.parse::<i64>().ok()?),
+                (None, Some(minor)) => (2, minor.parse::<i64>().ok()?),
+                (None, None) => return None,
+            },
+        };
+        Some((class, -major, -minor, String::new()))
+    });
+    parsed.unwrap_or_else(|| (3, 0, 0, version.to_owned()))
+}
+
+/// The status that the definition should have beside `others`, which are the other definitions.
+pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Value {
+    let group = text(&definition["spec"], "group");
+    let rivals: Vec<&Value> = others
+        .iter()
+        .filter(|other| {
+            text(&other["spec"], "group") == group && other["metadata"]["name"] != definition["metadata"]["name"]
+        })
+        .map(|other| &other["status"]["acceptedNames"])
+        .collect();
+    let (accepted, conflict) = accept(definition, &rivals);
+    let mut conditions: Vec<Value> =
+        definition.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let was_established = is_established(definition);
+    match &conflict {
+        Some((reason, message)) => set(&mut conditions, "NamesAccepted", "False", reason, message, now),
+        None => set(&mut conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
+    }
+    if conflict.is_none() {
+        set(
+            &mut conditions,
+            "Established",
+            "True",
+            "InitialNamesAccepted",
+            "the initial names have been accepted",
+            now,
+        );
+    } else if !was_established {
+        set(&mut conditions, "Established", "False", "NotAccepted", "not all names are accepted", now);
+    }
+    if let Some((status, reason, message)) = approval(definition) {
+        set(&mut conditions, "KubernetesAPIApprovalPolicyConformant", status, reason, &message, now);
+    }
+    json!({
+        "conditions": conditions,
+        "acceptedNames": accepted,
+        "storedVersions": definition.pointer("/status/storedVersions").cloned().unwrap_or_else(|| json!([])),
+    })
+}
+
+/// What the definition of a protected group says about its approval.
+fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> {
+    if !super::definition::is_protected(text(&definition["spec"], "group")) {
+        return None;
+    }
+    let given = definition.pointer("/metadata/annotations/api-approved.kubernetes.io")?.as_str()?;
+    if given.starts_with("unapproved") {
+        return Some(("False", "UnapprovedAnnotation", format!("not approved: {given:?}")));
+    }
+    Some(("True", "ApprovedAnnotation", format!("approved in {given}")))
+}
+
+/// Sets a condition; its time changes with its status only.
+pub(super) fn set(conditions: &mut Vec<Value>, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
+    let found = conditions.iter_mut().find(|condition| text(condition, "type") == kind);
+    let since = match &found {
+        Some(old) if text(old, "status") == status => old["lastTransitionTime"].clone(),
+        _ => json!(rfc3339(now)),
+    };
+    let condition =
+        json!({"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message});
+    match found {
+        Some(old) => *old = condition,
+        None => conditions.push(condition),
+    }
+}
+
+type Conflict = (&'static str, String);
+
+/// A name's field, the reason of its conflict, and who has the name already.
+type Rule<'a> = (&'static str, &'static str, &'a dyn Fn(&str) -> bool);
+
+/// The names that the definition may have, and the last conflict.
+fn accept(definition: &Value, rivals: &[&Value]) -> (Value, Option<Conflict>) {
+    let wanted = &definition["spec"]["names"];
+    let mut accepted: Map =
+        definition.pointer("/status/acceptedNames").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut conflict = None;
+    let resources = ["plural", "singular"];
+    let taken_resource = |name: &str| {
+        !name.is_empty()
+            && rivals.iter().any(|rival| {
+                let short = rival["shortNames"].as_array().into_iter().flatten().any(|short| short == name);
+                short || resources.iter().any(|field| text(rival, field) == name)
+            })
+    };
+    let taken_kind =
+        |name: &str| rivals.iter().any(|rival| text(rival, "kind") == name || text(rival, "listKind") == name);
+    let in_use = |name: &str| format!("{name:?} is already in use");
+
+    let rules: [Rule<'_>; 4] = [
+        ("plural", "PluralConflict", &taken_resource),
+        ("singular", "SingularConflict", &taken_resource),
+        ("kind", "KindConflict", &taken_kind),
+        ("listKind", "ListKindConflict", &taken_kind),
+    ];
+    for (index, (field, reason, taken)) in rules.into_iter().enumerate() {
+        if index == 2 {
+            conflict = accept_short_names(wanted, &mut accepted, &taken_resource).or(conflict);
+        }
+        let name = text(wanted, field);
+        if accepted.get(field).and_then(Value::as_str) != Some(name) && taken(name) {
+            conflict = Some((reason, in_use(name)));
+        } else if !name.is_empty() {
+            accepted.insert(field.to_owned(), json!(name));
+        }
+    }
+    copy_list(wanted, &mut accepted, "categories");
+    accepted.entry("plural").or_insert_with(|| json!(""));
+    accepted.entry("kind").or_insert_with(|| json!(""));
+    (Value::Object(accepted), conflict)
+}
+
+fn copy_list(wanted: &Value, accepted: &mut Map, field: &str) {
+    match wanted.get(field).filter(|list| list.as_array().is_some_and(|list| !list.is_empty())) {
+        Some(list) => accepted.insert(field.to_owned(), list.clone()),
+        None => accepted.remove(field),
+    };
+}
+
+fn accept_short_names(wanted: &Value, accepted: &mut Map, taken: &dyn Fn(&str) -> bool) -> Option<Conflict> {
+    let own = accepted.get("shortNames").cloned().unwrap_or_else(|| json!([]));
+    let names = wanted.get("shortNames").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let conflicts: Vec<String> = names
+        .filter(|name| !own.as_array().is_some_and(|own| own.iter().any(|short| short == name)) && taken(name))
+        .map(|name| format!("{name:?} is already in use"))
+        .collect();
+    if conflicts.is_empty() {
+        copy_list(wanted, accepted, "shortNames");
+        return None;
+    }
+    let message = if conflicts.len() == 1 { conflicts.concat() } else { format!("[{}]", conflicts.join(", ")) };
+    Some(("ShortNamesConflict", message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crd::tests::widgets;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    #[test]
+    fn names_without_rivals_are_accepted_once() {
+        let mut definition = widgets();
+        definition["status"] = status(&definition, &[], at(0));
+        assert!(is_established(&definition));
+        assert_eq!(definition["status"]["acceptedNames"], definition["spec"]["names"]);
+        assert_eq!(status(&definition, &[], at(60)), definition["status"], "nothing changes later");
+    }
+
+    #[test]
+    fn a_rival_keeps_its_names() {
+        let mut first = widgets();
+        first["status"] = status(&first, &[], at(0));
+        let mut second = widgets();
+        second["metadata"]["name"] = json!("wadgets.h6.example.com");
+        second["spec"]["names"]["plural"] = json!("wadgets");
+        let refused = status(&second, &[first], at(1));
+        assert_eq!(refused["conditions"][0]["reason"], "ListKindConflict");
+        assert_eq!(refused["conditions"][0]["message"], "\"WidgetList\" is already in use");
+        assert_eq!(refused["conditions"][1]["status"], "False");
+        assert_eq!(refused["acceptedNames"]["plural"], "wadgets");
+        assert_eq!(refused["acceptedNames"]["kind"], "");
+    }
+
+    #[test]
+    fn versions_are_ranked() {
+        let mut versions = ["v1beta1", "foo", "v2", "v1alpha1", "v1", "v11beta2", "v10"];
+        versions.sort_by_key(|version| version_rank(version));
+        assert_eq!(versions, ["v10", "v2", "v1", "v11beta2", "v1beta1", "v1alpha1", "foo"]);
+    }
+}

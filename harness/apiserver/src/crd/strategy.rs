@@ -1,0 +1,255 @@
+//! The rules of custom resources. PURE.
+
+use std::sync::Arc;
+
+use super::{CustomKind, defaults, lookup, text, validate};
+use crate::json::{Key, Value};
+use crate::kinds::field::{ErrorList, ErrorType, Path};
+use crate::kinds::{Context, NameRule, Strategy, meta};
+
+/// The strategy of one served version of a definition.
+#[derive(Debug)]
+pub(super) struct Custom {
+    own: Arc<CustomKind>,
+    api_version: String,
+    kind: String,
+    namespaced: bool,
+}
+
+impl Custom {
+    pub(super) fn new(own: Arc<CustomKind>, group: &str, version: &str, kind: &str, namespaced: bool) -> Self {
+        Self { own, api_version: format!("{group}/{version}"), kind: kind.to_owned(), namespaced }
+    }
+
+    fn type_errors(&self, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        for (field, expected) in [("kind", &self.kind), ("apiVersion", &self.api_version)] {
+            let actual = text(object, field);
+            if actual != expected {
+                errors.invalid(&Path::new(field), actual, format!("must be {expected}"));
+            }
+        }
+        errors
+    }
+
+    /// What the rules of the schema say, as long as nothing is wrong that they could stumble over.
+    fn judge(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+        const BLOCKING: [ErrorType; 5] = [
+            ErrorType::NotSupported,
+            ErrorType::Required,
+            ErrorType::TooLong,
+            ErrorType::TooMany,
+            ErrorType::TypeInvalid,
+        ];
+        let Some(rules) = &self.own.rules else { return };
+        if errors.iter().any(|error| BLOCKING.contains(&error.error_type)) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            errors.invalid(&Path::new("<nil>"), None::<&Value>, why);
+            return;
+        }
+        errors.append(rules.judge(new, old));
+    }
+
+    fn scale_errors(&self, object: &Value, spec: bool, errors: &mut ErrorList) {
+        let Some(scale) = &self.own.scale else { return };
+        if spec {
+            replicas(object, &scale.spec_replicas, errors);
+        }
+        replicas(object, &scale.status_replicas, errors);
+        if let Some(selector) = &scale.label_selector
+            && let Some(value) = lookup(object, selector).filter(|value| !value.is_string() && !value.is_null())
+        {
+            let why = format!("{selector} accessor error: {value} is of the type {}, expected string", go_type(value));
+            errors.invalid(&Path::new(selector), "", why);
+        }
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// The number of replicas at a path must be a non-negative 32 bit integer; an absent one counts as 0.
+fn replicas(object: &Value, path: &str, errors: &mut ErrorList) {
+    let field = Path::new(path);
+    let mut value = object;
+    for step in path.split('.').filter(|step| !step.is_empty()) {
+        if !value.is_object() {
+            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let why = format!(
+                "{path} accessor error: {shown} is of the type {}, expected map[string]interface{{}}",
+                go_type(value)
+            );
+            errors.invalid(&field, 0_i64, why);
+            return;
+        }
+        match value.get(step) {
+            None => return,
+            Some(next) => value = next,
+        }
+    }
+    match value.as_i64() {
+        None if value.is_null() => {}
+        None => {
+            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            errors.invalid(
+                &field,
+                0_i64,
+                format!("{path} accessor error: {shown} is of the type {}, expected int64", go_type(value)),
+            );
+        }
+        Some(number) if number < 0 => errors.invalid(&field, number, "should be a non-negative integer"),
+        Some(number) if number > i64::from(i32::MAX) => {
+            errors.invalid(&field, number, format!("should be less than or equal to {}", i32::MAX));
+        }
+        Some(_) => {}
+    }
+}
+
+fn without_metadata(object: &Value) -> Vec<(&Key, &Value)> {
+    object.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata").collect()
+}
+
+impl Strategy for Custom {
+    fn default(&self, object: &mut Value) {
+        defaults::apply(&self.own.schema, object);
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, _ctx: &Context<'_>) {
+        if self.own.status
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.remove("status");
+        }
+        meta::set_generation(object, 1);
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        let mut errors = self.type_errors(object);
+        if !errors.is_empty() {
+            return errors;
+        }
+        errors.append(meta::validate(object, self.namespaced, NameRule::Subdomain, &Path::new("metadata")));
+        errors.append(validate::validate(&self.own.schema, object, ""));
+        self.scale_errors(object, true, &mut errors);
+        self.judge(object, None, &mut errors);
+        errors
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+        if self.own.status {
+            meta::keep_field(new, old, "status");
+        }
+        let changed = without_metadata(new) != without_metadata(old);
+        meta::set_generation(new, meta::generation(old) + i64::from(changed));
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = self.type_errors(new);
+        if !errors.is_empty() {
+            return errors;
+        }
+        // Upstream looks at the metadata of custom resources a second time.
+        errors.append(meta::validate_update(new, old, &Path::new("metadata")));
+        errors.append(validate::validate(&self.own.schema, new, ""));
+        self.scale_errors(new, true, &mut errors);
+        self.judge(new, Some(old), &mut errors);
+        errors
+    }
+
+    /// Only the status is written, unlike with most built-in kinds: labels and all else stay.
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+        let (status, metadata) = (new.get("status").cloned(), new.get("metadata").cloned());
+        *new = old.clone();
+        let kept = ["managedFields", "resourceVersion"];
+        if let (Some(fields), Some(metadata)) = (meta::object_at(new, "metadata"), metadata) {
+            fields.extend(kept.iter().filter_map(|name| Some(((*name).to_owned(), metadata.get(*name)?.clone()))));
+        }
+        if let Some(fields) = new.as_object_mut() {
+            fields.remove("status");
+            fields.extend(status.map(|status| ("status".to_owned(), status)));
+        }
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = self.type_errors(new);
+        errors.append(meta::validate_update(new, old, &Path::new("metadata")));
+        if let (Some(schema), Some(status)) = (self.own.schema.pointer("/properties/status"), new.get("status")) {
+            errors.append(validate::validate(schema, status, "").below("status"));
+        }
+        self.scale_errors(new, false, &mut errors);
+        self.judge(new, Some(old), &mut errors);
+        errors
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        finalizer_warnings(object, None)
+    }
+
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        finalizer_warnings(new, Some(old))
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+fn finalizers(object: &Value) -> Vec<&str> {
+    object
+        .pointer("/metadata/finalizers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
+    let known = old.map(finalizers).unwrap_or_default();
+    let mut added: Vec<&str> = finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();
+    added.sort_unstable();
+    added
+        .into_iter()
+        .filter(|name| !name.contains('/') && !["orphan", "foregroundDeletion", "kubernetes"].contains(name))
+        .map(|name| {
+            let path = if name.contains('.') { "including a path (/) " } else { "" };
+            format!(
+                "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name {path}to avoid accidental conflicts with other finalizer writers"
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case(json!({"spec": {"replicas": -7}}), &["Invalid value: -7: should be a non-negative integer"])]
+    #[case(json!({"spec": {"replicas": "x"}}), &["Invalid value: 0: .spec.replicas accessor error: x is of the type string, expected int64"])]
+    #[case(json!({"spec": "string"}), &["Invalid value: 0: .spec.replicas accessor error: string is of the type string, expected map[string]interface{}"])]
+    #[case(json!({}), &[])]
+    fn replicas_are_checked(#[case] object: Value, #[case] expected: &[&str]) {
+        let mut errors = ErrorList::new();
+        replicas(&object, ".spec.replicas", &mut errors);
+        assert_eq!(errors.iter().map(|error| error.cause().message).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn short_finalizers_are_warned_about() {
+        let object = json!({"metadata": {"finalizers": ["b.c", "a", "x.y/z", "orphan"]}});
+        assert_eq!(finalizer_warnings(&object, None).len(), 2);
+        assert!(finalizer_warnings(&object, Some(&object)).is_empty());
+    }
+}

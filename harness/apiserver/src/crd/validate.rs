@@ -1,0 +1,549 @@
+//! Validation of custom resources by their OpenAPI v3 schema, with the messages of kube-apiserver's validator. PURE.
+
+use regex::Regex;
+
+use crate::json::{Map, Number, Value};
+use crate::kinds::field::{Error, ErrorList, Path, go_json};
+use crate::kinds::names;
+
+/// Deepest value that is looked at; deeper ones are refused by the body's reader.
+const MAX_DEPTH: usize = 200;
+
+/// Everything about `value` that `schema` does not allow; `name` is its path (empty for the whole object).
+pub(super) fn validate(schema: &Value, value: &Value, name: &str) -> ErrorList {
+    let mut errors = ErrorList::new();
+    Validator { depth: 0 }.value(schema, value, name, &mut errors);
+    embedded(schema, value, name, &mut errors);
+    list_types(schema, value, name, &mut errors);
+    errors
+}
+
+/// Objects inside of others must say what they are.
+fn embedded(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
+    match value {
+        Value::Object(fields) => {
+            if flag(schema, "x-kubernetes-embedded-resource") {
+                embedded_type(fields, name, errors);
+            }
+            for (field, value) in fields {
+                let known = schema.get("properties").and_then(|known| known.get(field));
+                let known = known.or_else(|| schema.get("additionalProperties").filter(|extra| extra.is_object()));
+                if let Some(schema) = known {
+                    embedded(schema, value, &child(name, field), errors);
+                }
+            }
+        }
+        Value::Array(list) => {
+            for (index, item) in list.iter().enumerate() {
+                if let Some(items) = schema.get("items") {
+                    embedded(items, item, &format!("{name}[{index}]"), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The version and kind of an object inside of another.
+fn embedded_type(fields: &Map, name: &str, errors: &mut ErrorList) {
+    for field in ["apiVersion", "kind"] {
+        let at = child(name, field);
+        let Some(value) = fields.get(field) else {
+            errors.required(&path(&at), "");
+            continue;
+        };
+        let why = match value.as_str() {
+            None => "must be a string".to_owned(),
+            Some("") => "must not be empty".to_owned(),
+            Some(version) if field == "apiVersion" && version.matches('/').count() > 1 => {
+                format!("unexpected GroupVersion string: {version}")
+            }
+            Some(kind) if field == "kind" => {
+                let malformed = names::dns1035_label(&kind.to_lowercase());
+                if malformed.is_empty() {
+                    continue;
+                }
+                format!("may have mixed case, but should otherwise match: {}", malformed.join(","))
+            }
+            Some(_) => continue,
+        };
+        errors.invalid(&path(&at), value, why);
+    }
+}
+
+struct Validator {
+    depth: usize,
+}
+
+fn path(name: &str) -> Path<'_> {
+    Path::new(name)
+}
+
+fn child(name: &str, field: &str) -> String {
+    if name.is_empty() { field.to_owned() } else { format!("{name}.{field}") }
+}
+
+fn integer(schema: &Value, field: &str) -> Option<usize> {
+    schema.get(field).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok())
+}
+
+fn flag(schema: &Value, field: &str) -> bool {
+    schema.get(field).and_then(Value::as_bool) == Some(true)
+}
+
+/// The type of a value as messages name it.
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_i64() || number.is_u64() => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn has_type(value: &Value, wanted: &str) -> bool {
+    match (type_of(value), wanted) {
+        ("integer", "number") => true,
+        ("number", "integer") => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        (actual, wanted) => actual == wanted,
+    }
+}
+
+impl Validator {
+    fn value(&mut self, schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
+        if self.depth > MAX_DEPTH || (value.is_null() && flag(schema, "nullable")) {
+            return;
+        }
+        self.depth += 1;
+        check_type(schema, value, name, errors);
+        self.combinations(schema, value, name, errors);
+        match value {
+            Value::String(text) => check_string(schema, text, name, errors),
+            Value::Number(_) => check_number(schema, value, name, errors),
+            Value::Array(list) => self.list(schema, list, name, errors),
+            _ => {}
+        }
+        check_enum(schema, value, name, errors);
+        if let Value::Object(fields) = value {
+            self.object(schema, fields, name, errors);
+        }
+        self.depth -= 1;
+    }
+
+    fn list(&mut self, schema: &Value, list: &[Value], name: &str, errors: &mut ErrorList) {
+        if let Some(items) = schema.get("items") {
+            for (index, item) in list.iter().enumerate() {
+                self.value(items, item, &format!("{name}[{index}]"), errors);
+            }
+        }
+        if let Some(least) = integer(schema, "minItems").filter(|&least| list.len() < least) {
+            errors.invalid(&path(name), list.len(), format!("{name} in body should have at least {least} items"));
+        }
+        if let Some(most) = integer(schema, "maxItems").filter(|&most| list.len() > most) {
+            errors.too_many(&path(name), list.len(), most);
+        }
+    }
+
+    fn object(&mut self, schema: &Value, fields: &Map, name: &str, errors: &mut ErrorList) {
+        if let Some(least) = integer(schema, "minProperties").filter(|&least| fields.len() < least) {
+            errors.invalid(
+                &path(name),
+                fields.len(),
+                format!("{name} in body should have at least {least} properties"),
+            );
+        }
+        if let Some(most) = integer(schema, "maxProperties").filter(|&most| fields.len() > most) {
+            errors.too_many(&path(name), fields.len(), most);
+        }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let additional = schema.get("additionalProperties");
+        for (field, value) in fields {
+            let known = properties.and_then(|known| known.get(field));
+            let of_all = name.is_empty() && matches!(field.as_str(), "apiVersion" | "kind" | "metadata");
+            if of_all && (field != "metadata" || known.is_none()) {
+                continue;
+            }
+            match (known, additional) {
+                (Some(known), _) => self.value(known, value, &child(name, field), errors),
+                (None, Some(values @ Value::Object(_))) => self.value(values, value, &child(name, field), errors),
+                (None, Some(Value::Bool(false))) => {
+                    errors.invalid(&path(name), "", format!("{} in body is a forbidden property", child(name, field)));
+                }
+                _ => {}
+            }
+        }
+        for required in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+        {
+            if !fields.contains_key(required) {
+                errors.required(&path(&child(name, required)), "");
+            }
+        }
+    }
+
+    /// `allOf`, `anyOf`, `oneOf` and `not`.
+    fn combinations(&mut self, schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
+        let mut outcomes = |kind: &str| -> Vec<ErrorList> {
+            let schemas = schema.get(kind).and_then(Value::as_array).into_iter().flatten();
+            schemas
+                .map(|one| {
+                    let mut own = ErrorList::new();
+                    self.value(one, value, name, &mut own);
+                    own
+                })
+                .collect()
+        };
+        let (any, one, all) = (outcomes("anyOf"), outcomes("oneOf"), outcomes("allOf"));
+        if !any.is_empty() && any.iter().all(|own| !own.is_empty()) {
+            errors.invalid(&path("<nil>"), "", format!("{name:?} must validate at least one schema (anyOf)"));
+            append_best(any, errors);
+        }
+        let valid = one.iter().filter(|own| own.is_empty()).count();
+        if !one.is_empty() && valid != 1 {
+            let found =
+                if valid == 0 { "Found none valid".to_owned() } else { format!("Found {valid} valid alternatives") };
+            errors.invalid(
+                &path("<nil>"),
+                "",
+                format!("{name:?} must validate one and only one schema (oneOf). {found}"),
+            );
+            if valid == 0 {
+                append_best(one, errors);
+            }
+        }
+        if all.iter().any(|own| !own.is_empty()) {
+            let none = if all.iter().all(|own| !own.is_empty()) { ". None validated" } else { "" };
+            for own in all {
+                errors.append(own);
+            }
+            errors.invalid(&path("<nil>"), "", format!("{name:?} must validate all the schemas (allOf){none}"));
+        }
+        if let Some(forbidden) = schema.get("not").filter(|not| not.is_object()) {
+            let mut own = ErrorList::new();
+            self.value(forbidden, value, name, &mut own);
+            if own.is_empty() {
+                errors.invalid(&path("<nil>"), "", format!("{name:?} must not validate the schema (not)"));
+            }
+        }
+    }
+}
+
+/// The errors of the alternative that came closest.
+fn append_best(outcomes: Vec<ErrorList>, errors: &mut ErrorList) {
+    if let Some(best) = outcomes.into_iter().min_by_key(ErrorList::len) {
+        errors.append(best);
+    }
+}
+
+fn check_type(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
+    let wanted = if flag(schema, "x-kubernetes-int-or-string") {
+        if matches!(type_of(value), "integer" | "string") {
+            return;
+        }
+        "integer,string"
+    } else {
+        match schema.get("type").and_then(Value::as_str) {
+            Some(wanted) if !wanted.is_empty() && !has_type(value, wanted) => wanted,
+            _ => return,
+        }
+    };
+    let mut actual = type_of(value);
+    let mut wanted = wanted;
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    if !format.is_empty() && !matches!(value, Value::String(_) | Value::Array(_) | Value::Null) {
+        // Upstream's validator compares formats here.
+        wanted = format;
+        actual = match actual {
+            "number" => "float64",
+            "integer" => "int64",
+            _ => "",
+        };
+    }
+    errors.push(Error::type_invalid(
+        &path(name),
+        actual,
+        format!("{name} in body must be of type {wanted}: {actual:?}"),
+    ));
+}
+
+fn check_enum(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
+    let Some(allowed) = schema.get("enum").and_then(Value::as_array).filter(|allowed| !allowed.is_empty()) else {
+        return;
+    };
+    if allowed.contains(value) {
+        return;
+    }
+    let texts: Vec<String> =
+        allowed.iter().map(|one| one.as_str().map_or_else(|| go_json(one), str::to_owned)).collect();
+    errors.not_supported(&path(name), value, &texts.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+/// The first thing that is wrong with a text, but for its format, which is looked at by itself.
+fn check_string(schema: &Value, text: &str, name: &str, errors: &mut ErrorList) {
+    let length = text.chars().count();
+    let pattern = schema.get("pattern").and_then(Value::as_str).filter(|pattern| !pattern.is_empty());
+    if let Some(most) = integer(schema, "maxLength").filter(|&most| length > most) {
+        errors.push(Error::too_long(&path(name), most));
+    } else if let Some(least) = integer(schema, "minLength").filter(|&least| length < least) {
+        errors.invalid(&path(name), text, format!("{name} in body should be at least {least} chars long"));
+    } else if let Some(pattern) = pattern.filter(|text_of| Regex::new(text_of).is_ok_and(|regex| !regex.is_match(text)))
+    {
+        errors.invalid(&path(name), text, format!("{name} in body should match '{pattern}'"));
+    }
+    if let Some(format) = schema.get("format").and_then(Value::as_str).filter(|format| !has_format(format, text)) {
+        errors.push(Error::type_invalid(
+            &path(name),
+            text,
+            format!("{name} in body must be of type {format}: {text:?}"),
+        ));
+    }
+}
+
+/// Whether a text has one of the formats that are checked; others hold anything.
+fn has_format(format: &str, text: &str) -> bool {
+    use base64::Engine as _;
+    match format {
+        "date-time" | "datetime" => text.parse::<jiff::Timestamp>().is_ok(),
+        "date" => text.parse::<jiff::civil::Date>().is_ok(),
+        "byte" => base64::engine::general_purpose::STANDARD.decode(text).is_ok(),
+        "email" => text.split_once('@').is_some_and(|(local, domain)| {
+            !local.is_empty() && !domain.is_empty() && !text.contains(char::is_whitespace) && !domain.contains('@')
+        }),
+        "hostname" => is_hostname(text),
+        "uri" => is_uri(text),
+        "duration" => is_duration(text),
+        "cidr" => text.split_once('/').is_some_and(|(address, bits)| {
+            let most = address.parse::<std::net::IpAddr>().map(|ip| if ip.is_ipv4() { 32 } else { 128 });
+            most.is_ok_and(|most| bits.parse::<u8>().is_ok_and(|bits| bits <= most))
+        }),
+        "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
+        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
+        "uuid" => {
+            let groups: Vec<&str> = text.split('-').collect();
+            groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
+                && groups.concat().bytes().all(|byte| byte.is_ascii_hexdigit())
+        }
+        _ => true,
+    }
+}
+
+/// Labels of letters, digits and inner hyphens between dots.
+fn is_hostname(text: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|letter| letter.is_alphanumeric() || letter == '-')
+    };
+    text.len() <= 255 && text.split('.').all(label)
+}
+
+/// An address with a scheme, or an absolute path, as Go's `ParseRequestURI` takes it.
+fn is_uri(text: &str) -> bool {
+    let scheme = text.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    });
+    (scheme || text.starts_with('/')) && !text.contains(|c: char| c.is_ascii_control() || c == ' ')
+}
+
+/// `1h30m`, or a number with a unit in words.
+fn is_duration(text: &str) -> bool {
+    const UNITS: [&str; 8] = ["ns", "us", "µs", "ms", "s", "m", "h", "d"];
+    const WORDS: [&str; 7] = ["nano", "micro", "milli", "sec", "min", "hour", "day"];
+    let mut rest = text.trim_start_matches(['-', '+']);
+    let mut parts = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        if digits == 0 {
+            return false;
+        }
+        let unit = rest[digits..].trim_start();
+        let end = unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len());
+        let name = unit[..end].trim_end();
+        if !UNITS.contains(&name) && !WORDS.iter().any(|word| name.starts_with(word)) {
+            return false;
+        }
+        rest = &unit[end..];
+        parts += 1;
+    }
+    parts > 0 || text == "0"
+}
+
+fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
+    let Some(number) = value.as_f64() else { return };
+    let limit = |field: &str| schema.get(field).and_then(Value::as_f64);
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    let fits = match format {
+        "int32" => {
+            value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
+                || number.fract() == 0.0 && number.abs() < 2e9
+        }
+        "int64" => number.fract() == 0.0,
+        _ => true,
+    };
+    let whole = !format.is_empty() || number.fract() == 0.0;
+    if !(fits && whole) && schema.get("type").is_some_and(|kind| kind == "integer") {
+        let how = if format.is_empty() { "(default format)".to_owned() } else { format!("with format {format}") };
+        let why = format!("Checked value must be of type integer {how} in {name}");
+        errors.invalid(&path("<nil>"), "", why);
+    }
+    if format == "float" && number.abs() > f64::from(f32::MAX) {
+        let why = format!("Checked value must be of type number with format float in {name}");
+        errors.invalid(&path("<nil>"), "", why);
+    }
+    // Factors are cut to integers for integers.
+    let cut = limit("multipleOf")
+        .filter(|factor| !value.as_number().is_some_and(Number::is_f64) && *factor > 0.0 && *factor < 1.0);
+    if cut.is_some() {
+        errors.invalid(&path(name), 0_i64, format!("factor MultipleOf declared for {name} must be positive: 0"));
+    } else if let Some(factor) = limit("multipleOf").filter(|factor| *factor > 0.0 && (number / factor).fract() != 0.0)
+    {
+        errors.invalid(&path(name), value, format!("{name} in body should be a multiple of {factor}"));
+    }
+    if let Some(most) = limit("maximum") {
+        let exclusive = flag(schema, "exclusiveMaximum");
+        if number > most || (exclusive && number >= most) {
+            let bound = if exclusive { "less than" } else { "less than or equal to" };
+            errors.invalid(&path(name), value, format!("{name} in body should be {bound} {most}"));
+        }
+    }
+    if let Some(least) = limit("minimum") {
+        let exclusive = flag(schema, "exclusiveMinimum");
+        if number < least || (exclusive && number <= least) {
+            let bound = if exclusive { "greater than" } else { "greater than or equal to" };
+            errors.invalid(&path(name), value, format!("{name} in body should be {bound} {least}"));
+        }
+    }
+}
+
+/// Sets hold each item once, maps each combination of keys.
+fn list_types(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
+    match value {
+        Value::Array(list) => {
+            if let Some(items) = schema.get("items") {
+                list.iter()
+                    .enumerate()
+                    .for_each(|(index, item)| list_types(items, item, &format!("{name}[{index}]"), errors));
+            }
+            check_unique(schema, list, name, errors);
+        }
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                let known = schema.get("properties").and_then(|known| known.get(field));
+                if let Some(schema) =
+                    known.or_else(|| schema.get("additionalProperties").filter(|extra| extra.is_object()))
+                {
+                    list_types(schema, value, &child(name, field), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_unique(schema: &Value, list: &[Value], name: &str, errors: &mut ErrorList) {
+    let keys: Vec<&str> = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
+        Some("set") => Vec::new(),
+        Some("map") => schema
+            .get("x-kubernetes-list-map-keys")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect(),
+        _ => return,
+    };
+    let identity = |item: &Value| match keys.as_slice() {
+        [] => item.clone(),
+        keys => keys.iter().filter_map(|&key| item.get(key).map(|value| (key, value.clone()))).collect::<Map>().into(),
+    };
+    let mut seen: Vec<Value> = Vec::new();
+    for (index, item) in list.iter().enumerate() {
+        let identity = identity(item);
+        if seen.contains(&identity) {
+            errors.duplicate(&path(&format!("{name}[{index}]")), identity);
+        } else {
+            seen.push(identity);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+    use rstest::rstest;
+
+    fn messages(schema: &Value, value: &Value) -> Vec<String> {
+        validate(schema, value, "")
+            .iter()
+            .map(|error| format!("{}: {}", error.cause().field, error.cause().message))
+            .collect()
+    }
+
+    #[rstest]
+    #[case(json!({"type": "integer"}), json!("x"), &["f: Invalid value: \"string\": f in body must be of type integer: \"string\""])]
+    #[case(json!({"type": "integer", "minimum": 1}), json!(0), &["f: Invalid value: 0: f in body should be greater than or equal to 1"])]
+    #[case(json!({"type": "number", "maximum": 2, "exclusiveMaximum": true}), json!(2), &["f: Invalid value: 2: f in body should be less than 2"])]
+    #[case(json!({"type": "string", "enum": ["red", "blue"]}), json!("green"), &["f: Unsupported value: \"green\": supported values: \"red\", \"blue\""])]
+    #[case(json!({"x-kubernetes-int-or-string": true}), json!(true), &["f: Invalid value: \"boolean\": f in body must be of type integer,string: \"boolean\""])]
+    #[case(json!({"type": "array", "maxItems": 2}), json!([1, 2, 3]), &["f: Too many: 3: must have at most 2 items"])]
+    #[case(json!({"type": "string", "maxLength": 5}), json!("abcdef"), &["f: Too long: may not be more than 5 bytes"])]
+    #[case(json!({"type": "string", "pattern": "^[a-z]+$"}), json!("A"), &["f: Invalid value: \"A\": f in body should match '^[a-z]+$'"])]
+    #[case(json!({"type": "object", "required": ["a"]}), json!({}), &["f.a: Required value"])]
+    #[case(json!({"type": "string", "nullable": true}), json!(null), &[])]
+    #[case(json!({"type": "object", "x-kubernetes-embedded-resource": true}), json!({"apiVersion": "a/b/c", "kind": ""}),
+        &["f.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c", "f.kind: Invalid value: \"\": must not be empty"])]
+    #[case(json!({"type": "array", "items": {"type": "integer"}}), json!([1, "x"]), &["f[1]: Invalid value: \"string\": f[1] in body must be of type integer: \"string\""])]
+    #[case(json!({"type": "object", "additionalProperties": {"type": "string"}}), json!({"k": 1}),
+        &["f.k: Invalid value: \"integer\": f.k in body must be of type string: \"integer\""])]
+    #[case(json!({"type": "string", "format": "date-time"}), json!("now"), &["f: Invalid value: \"now\": f in body must be of type date-time: \"now\""])]
+    #[case(json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}), json!(["a", "a"]), &["f[1]: Duplicate value: \"a\""])]
+    #[case(json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object"}}),
+        json!([{"k": 1, "v": 1}, {"k": 1, "v": 2}]), &["f[1]: Duplicate value: {\"k\":1}"])]
+    #[case(json!({"type": "integer"}), json!(1.5), &["f: Invalid value: \"number\": f in body must be of type integer: \"number\"",
+        "<nil>: Invalid value: \"\": Checked value must be of type integer (default format) in f"])]
+    #[case(json!({"type": "number", "format": "float"}), json!(1e50), &["<nil>: Invalid value: \"\": Checked value must be of type number with format float in f"])]
+    #[case(json!({"type": "string", "format": "hostname"}), json!("a_b"), &["f: Invalid value: \"a_b\": f in body must be of type hostname: \"a_b\""])]
+    #[case(json!({"type": "string", "format": "hostname"}), json!("a-b.c"), &[])]
+    #[case(json!({"allOf": [{"minimum": 2}, {"maximum": 5}]}), json!(1), &["f: Invalid value: 1: f in body should be greater than or equal to 2",
+        "<nil>: Invalid value: \"\": \"f\" must validate all the schemas (allOf)"])]
+    #[case(json!({"type": "object", "required": ["n"], "properties": {"z": {"type": "integer"}}}), json!({"z": "x"}),
+        &["f.z: Invalid value: \"string\": f.z in body must be of type integer: \"string\"", "f.n: Required value"])]
+    #[case(json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}), json!(1), &[])]
+    fn one_field(#[case] field: Value, #[case] value: Value, #[case] expected: &[&str]) {
+        let schema = json!({"type": "object", "properties": {"f": field}});
+        assert_eq!(messages(&schema, &json!({"f": value, "kind": "X", "metadata": {}})), expected);
+    }
+
+    #[test]
+    fn names_have_the_schemas_bounds() {
+        let schema = json!({"type": "object", "properties": {"metadata": {"type": "object",
+            "properties": {"name": {"type": "string", "maxLength": 3}}}}});
+        assert_eq!(
+            messages(&schema, &json!({"kind": 5, "metadata": {"name": "long"}})),
+            ["metadata.name: Too long: may not be more than 3 bytes"]
+        );
+    }
+
+    #[test]
+    fn texts_have_one_error_besides_their_format() {
+        let schema = json!({"type": "string", "maxLength": 2, "pattern": "^x"});
+        assert_eq!(messages(&schema, &json!("abc")), [": Too long: may not be more than 2 bytes"]);
+    }
+
+    #[test]
+    fn alternatives() {
+        let schema = json!({"type": "object", "properties": {"f": {"oneOf": [{"minimum": 1}, {"minimum": 2}]}}});
+        assert!(messages(&schema, &json!({"f": 1})).is_empty());
+        assert_eq!(
+            messages(&schema, &json!({"f": 3})),
+            [
+                "<nil>: Invalid value: \"\": \"f\" must validate one and only one schema (oneOf). Found 2 valid alternatives"
+            ]
+        );
+    }
+}

@@ -1,0 +1,371 @@
+//! What the server says about itself: API groups and resources, version, health, root paths. PURE.
+//!
+//! [`respond`] answers every request that is not about an object. Discovery comes from the [`Registry`] alone, so that
+//! custom resources appear in it the moment they are served.
+
+mod document;
+mod health;
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::{HeaderName, Method};
+use ring::digest::{SHA512, digest};
+use serde::Serialize;
+
+use super::encoding;
+use super::kinds::Registry;
+use super::request::{ApiRequest, Reply};
+use super::status::Status;
+use super::table::accept::{self, MediaType};
+use super::verbs::{MEDIA_TYPES, in_yaml};
+use crate::json::json;
+
+/// Media type of aggregated discovery.
+pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// The version that is served, as `gitVersion` says it.
+pub const KUBERNETES_VERSION: &str = "v1.36.0";
+
+/// Answers requests for discovery, version, health and root paths; `None` for paths below a served group and version
+/// (objects) and for the OpenAPI documents.
+pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
+    let path = request.path.trim_end_matches('/');
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    match segments.as_slice() {
+        [] | ["index.html"] => {
+            Some(Reply::json(200, encoding::indented(&encode(&document::RootPaths { paths: root_paths(registry) }))))
+        }
+        ["api"] => Some(routed(request, &MEDIA_TYPES, || {
+            root_of(request, || document::aggregated(registry, true), || legacy_versions(request))
+        })),
+        ["apis"] => Some(root_of(request, || document::aggregated(registry, false), || legacy_groups(registry))),
+        ["api", version] => Some(resources_reply(request, registry, "", version)),
+        ["apis", group] => Some(negotiated(request, group_reply(registry, group))),
+        ["apis", group, version] => Some(resources_reply(request, registry, group, version)),
+        ["api" | "apis" | "openapi", ..] => None,
+        ["version"] => Some(routed(request, &["application/json"], || {
+            // Always for people.
+            Reply::json(200, encoding::indented(&encode(&document::Version::current())))
+        })),
+        ["healthz" | "livez", ..] if request.path.ends_with('/') => Some(page_not_found()),
+        [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
+            Some(health::respond(endpoint, &check.join("/"), &request.query))
+        }
+        [".well-known", "openid-configuration"] => {
+            Some(routed(request, &["application/json"], || issuer(Reply::json(200, openid(request)))))
+        }
+        ["openid", "v1", "jwks"] => Some(routed(request, &[KEY_SET], || {
+            // Tokens of service accounts are signed with a key that stays here: there are none for others.
+            let mut reply = issuer(Reply::json(200, json!({"keys": []}).to_string()));
+            reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(KEY_SET));
+            reply
+        })),
+        _ => {
+            tracing::info!(
+                path = request.path,
+                "no such endpoint; served are /api, /apis, /openapi, /version, /healthz, /livez, /readyz"
+            );
+            Some(page_not_found())
+        }
+    }
+}
+
+/// The media type of a set of keys.
+const KEY_SET: &str = "application/jwk-set+json";
+
+/// Who issues the tokens of service accounts.
+fn openid(request: &ApiRequest) -> Vec<u8> {
+    let document = json!({
+        "issuer": super::identity::ISSUER,
+        "jwks_uri": format!("https://{}/openid/v1/jwks", host(request)),
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["HS256"],
+    });
+    let order = ["issuer", "jwks_uri", "response_types_supported", "subject_types_supported"];
+    encoding::in_order(&document, &order)
+}
+
+fn issuer(mut reply: Reply) -> Reply {
+    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+    reply
+}
+
+/// The resources of a group and version; those of definitions have no router before them.
+fn resources_reply(request: &ApiRequest, registry: &Registry, group: &str, version: &str) -> Reply {
+    let reply = || negotiated(request, resources(registry, group, version));
+    if is_custom(registry, group, version) { reply() } else { routed(request, &MEDIA_TYPES, reply) }
+}
+
+/// Whether everything in a group and version comes from definitions.
+fn is_custom(registry: &Registry, group: &str, version: &str) -> bool {
+    let mut kinds = registry.kinds().filter(|kind| kind.group == group && kind.version == version).peekable();
+    kinds.peek().is_some() && kinds.all(|kind| kind.custom.is_some())
+}
+
+/// A document behind upstream's router: GET only, and only in the types that the route writes. The other documents'
+/// handlers look at neither.
+fn routed(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply) -> Reply {
+    let reply = reply();
+    if reply.status == 404 {
+        return reply;
+    }
+    if request.method != Method::GET {
+        return Status::method_not_allowed().into();
+    }
+    let accepted = request.header(http::header::ACCEPT);
+    if accept::routed(Some(accepted), produced) {
+        return reply;
+    }
+    let mut refusal = Reply::from(Status::not_routed(produced));
+    if accept::wants_yaml(accepted) {
+        in_yaml(&mut refusal);
+    }
+    refusal
+}
+
+/// A document in the encoding that the client prefers.
+fn negotiated(request: &ApiRequest, mut reply: Reply) -> Reply {
+    let accepted = request.header(http::header::ACCEPT);
+    if reply.status != 200 || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
+        return reply;
+    }
+    match accept::negotiate_document(accepted) {
+        None => return Status::not_acceptable(&MEDIA_TYPES).into(),
+        Some(MediaType::Yaml) => in_yaml(&mut reply),
+        Some(MediaType::Json) => {}
+    }
+    reply
+}
+
+/// The answer to paths outside of the API: a plain 404.
+pub fn page_not_found() -> Reply {
+    sniffless(Reply::text(404, "404 page not found\n"))
+}
+
+fn sniffless(mut reply: Reply) -> Reply {
+    reply.headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+    reply
+}
+
+fn json_reply(document: &impl Serialize) -> Reply {
+    Reply::json(200, encode(document))
+}
+
+fn encode(document: &impl Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(document).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
+/// `/api` and `/apis` in the form that the client prefers.
+fn root_of(
+    request: &ApiRequest,
+    aggregated: impl FnOnce() -> document::GroupDiscoveryList,
+    legacy: impl FnOnce() -> Reply,
+) -> Reply {
+    let accepted = request.header(http::header::ACCEPT);
+    for clause in accept::clauses(accepted) {
+        if !matches!((clause.kind, clause.subtype), ("application", "json" | "*") | ("*", "*")) {
+            continue;
+        }
+        match (clause.param("as"), clause.param("g"), clause.param("v")) {
+            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => return with_etag(request, &aggregated()),
+            ("", _, _) => return negotiated(request, legacy()),
+            _ => {}
+        }
+    }
+    negotiated(request, legacy())
+}
+
+/// The quoted, upper case SHA-512 of a document: its `ETag`, and without quotes the hash in OpenAPI addresses.
+pub fn hash_of(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    digest(&SHA512, bytes).as_ref().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
+}
+
+fn with_etag(request: &ApiRequest, document: &document::GroupDiscoveryList) -> Reply {
+    let bytes = encode(document);
+    let etag = format!("\"{}\"", hash_of(&bytes));
+    let mut reply = if request.header(IF_NONE_MATCH) == etag {
+        let mut unchanged = Reply::json(304, Vec::new());
+        unchanged.headers.remove(CONTENT_TYPE);
+        unchanged
+    } else {
+        let mut full = Reply::json(200, bytes);
+        full.headers.insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
+        full
+    };
+    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    reply.headers.insert(VARY, HeaderValue::from_static("Accept"));
+    if let Ok(etag) = HeaderValue::from_str(&etag) {
+        reply.headers.insert(ETAG, etag);
+    }
+    reply
+}
+
+fn legacy_versions(request: &ApiRequest) -> Reply {
+    json_reply(&document::ApiVersions::new(host(request)))
+}
+
+fn host(request: &ApiRequest) -> &str {
+    match request.header(http::header::HOST) {
+        "" => "127.0.0.1:6443",
+        host => host,
+    }
+}
+
+fn legacy_groups(registry: &Registry) -> Reply {
+    json_reply(&document::group_list(registry))
+}
+
+fn group_reply(registry: &Registry, group: &str) -> Reply {
+    match document::group(registry, group) {
+        Some(found) => json_reply(&found),
+        None => page_not_found(),
+    }
+}
+
+fn resources(registry: &Registry, group: &str, version: &str) -> Reply {
+    let built_in = registry.kinds().any(|kind| kind.group == group && kind.custom.is_none());
+    match document::resource_list(registry, group, version) {
+        Some(list) => json_reply(&list),
+        None if !built_in => page_not_found(),
+        None => Status::unknown_resource().into(),
+    }
+}
+
+fn root_paths(registry: &Registry) -> Vec<String> {
+    const PATHS: [&str; 14] = [
+        "/.well-known/openid-configuration",
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/flagz",
+        "/metrics",
+        "/metrics/slis",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/openid/v1/jwks",
+        "/statusz",
+        "/version",
+    ];
+    let mut paths: Vec<String> = PATHS.into_iter().map(str::to_owned).collect();
+    for group in registry.groups().filter(|group| !group.is_empty()) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(registry.versions(group).iter().map(|version| format!("/apis/{group}/{}", version.version)));
+    }
+    paths.extend(health::paths());
+    paths.sort_unstable();
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Value;
+    use crate::request::ReplyBody;
+    use rstest::rstest;
+
+    fn get(path: &str, accept: &str) -> Reply {
+        let mut request = ApiRequest::new(Method::GET, path);
+        request.headers.insert(http::header::ACCEPT, HeaderValue::from_str(accept).unwrap());
+        respond(&Registry::builtin(), &request).unwrap()
+    }
+
+    fn body(reply: &Reply) -> Value {
+        match &reply.body {
+            ReplyBody::Full(bytes) => serde_json::from_slice(bytes).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn find<'a>(list: &'a Value, field: &str, name: &str) -> &'a Value {
+        list.as_array().unwrap().iter().find(|item| item[field] == name).unwrap()
+    }
+
+    #[test]
+    fn scale_names_the_group_of_its_kind() {
+        let list = body(&get("/apis/apps/v1", "application/json"));
+        assert_eq!(
+            find(&list["resources"], "name", "deployments/scale"),
+            &json!({"name": "deployments/scale", "singularName": "", "namespaced": true, "group": "autoscaling", "version": "v1",
+                "kind": "Scale", "verbs": ["get", "patch", "update"]})
+        );
+        assert_eq!(list["apiVersion"], "v1");
+    }
+
+    #[test]
+    fn the_core_group_has_no_api_version() {
+        let list = body(&get("/api/v1", "application/json"));
+        assert!(list.get("apiVersion").is_none());
+        let pods = find(&list["resources"], "name", "pods");
+        assert_eq!((&pods["shortNames"], &pods["categories"]), (&json!(["po"]), &json!(["all"])));
+        assert_eq!(pods["storageVersionHash"], "xPOwRZ+Yhw8=");
+        let eviction = find(&list["resources"], "name", "pods/eviction");
+        assert_eq!((&eviction["group"], &eviction["kind"]), (&json!("policy"), &json!("Eviction")));
+    }
+
+    #[test]
+    fn groups_prefer_their_first_version() {
+        let group = body(&get("/apis/autoscaling", "application/json"));
+        assert_eq!(group["preferredVersion"]["version"], "v2");
+        let groups = body(&get("/apis", "application/json"));
+        assert!(find(&groups["groups"], "name", "policy")["versions"][0]["groupVersion"] == "policy/v1");
+    }
+
+    #[test]
+    fn aggregated_discovery_is_cached_by_etag() {
+        let first = get("/apis", AGGREGATED);
+        assert_eq!(first.headers[CONTENT_TYPE], AGGREGATED);
+        let mut again = ApiRequest::new(Method::GET, "/apis");
+        again.headers.insert(http::header::ACCEPT, HeaderValue::from_static(AGGREGATED));
+        again.headers.insert(IF_NONE_MATCH, first.headers[ETAG].clone());
+        assert_eq!(respond(&Registry::builtin(), &again).unwrap().status, 304);
+        let document = body(&first);
+        let apps =
+            document["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == "apps").unwrap();
+        let deployments = find(&apps["versions"][0]["resources"], "resource", "deployments");
+        assert_eq!(deployments["responseKind"], json!({"group": "", "version": "", "kind": "Deployment"}));
+        assert_eq!(
+            deployments["subresources"][0]["responseKind"],
+            json!({"group": "autoscaling", "version": "v1", "kind": "Scale"})
+        );
+    }
+
+    #[rstest]
+    #[case("/api/v1/pods")]
+    #[case("/apis/apps/v1/deployments")]
+    #[case("/openapi/v2")]
+    fn objects_are_not_discovery(#[case] path: &str) {
+        assert!(respond(&Registry::builtin(), &ApiRequest::new(Method::GET, path)).is_none());
+    }
+
+    #[rstest]
+    #[case(Method::GET, "/nope", 404)]
+    #[case(Method::GET, "/apis/nope", 404)]
+    #[case(Method::GET, "/apis/apps/v9", 404)]
+    #[case(Method::GET, "/api/v2", 404)]
+    #[case(Method::DELETE, "/nope", 404)]
+    #[case(Method::POST, "/version", 405)]
+    #[case(Method::POST, "/api", 405)]
+    #[case(Method::GET, "/", 200)]
+    #[case(Method::GET, "/version/", 200)]
+    #[case(Method::GET, "/healthz", 200)]
+    #[case(Method::GET, "/healthz/nope", 404)]
+    fn codes(#[case] method: Method, #[case] path: &str, #[case] code: u16) {
+        assert_eq!(respond(&Registry::builtin(), &ApiRequest::new(method, path)).unwrap().status, code);
+    }
+
+    #[test]
+    fn beta_aggregated_discovery_alone_is_not_acceptable() {
+        assert_eq!(
+            get("/api", "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList").status,
+            406
+        );
+    }
+}

@@ -1,0 +1,358 @@
+//! The discovery documents, fields in kube-apiserver's order. PURE.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::kinds::{Kind, Registry, Subresource, VersionInfo};
+
+/// `GET /`.
+#[derive(Debug, Serialize)]
+pub(super) struct RootPaths {
+    pub(super) paths: Vec<String>,
+}
+
+/// `GET /version`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names on the wire")]
+pub(super) struct Version {
+    major: &'static str,
+    minor: &'static str,
+    emulation_major: &'static str,
+    emulation_minor: &'static str,
+    min_compatibility_major: &'static str,
+    min_compatibility_minor: &'static str,
+    git_version: &'static str,
+    git_commit: &'static str,
+    git_tree_state: &'static str,
+    build_date: &'static str,
+    go_version: &'static str,
+    compiler: &'static str,
+    platform: String,
+}
+
+impl Version {
+    pub(super) fn current() -> Self {
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let system = if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS };
+        Self {
+            major: "1",
+            minor: "36",
+            emulation_major: "1",
+            emulation_minor: "36",
+            min_compatibility_major: "1",
+            min_compatibility_minor: "35",
+            git_version: super::KUBERNETES_VERSION,
+            git_commit: "$Format:%H$",
+            git_tree_state: "",
+            build_date: "1970-01-01T00:00:00Z",
+            go_version: "go1.26.4",
+            compiler: "gc",
+            platform: format!("{system}/{architecture}"),
+        }
+    }
+}
+
+/// `GET /api`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ApiVersions {
+    kind: &'static str,
+    versions: [&'static str; 1],
+    #[serde(rename = "serverAddressByClientCIDRs")]
+    server_address: [ServerAddress; 1],
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ServerAddress {
+    #[serde(rename = "clientCIDR")]
+    client_cidr: &'static str,
+    server_address: String,
+}
+
+impl ApiVersions {
+    pub(super) fn new(host: &str) -> Self {
+        Self {
+            kind: "APIVersions",
+            versions: ["v1"],
+            server_address: [ServerAddress { client_cidr: "0.0.0.0/0", server_address: host.to_owned() }],
+        }
+    }
+}
+
+/// `GET /apis`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct GroupList {
+    kind: &'static str,
+    api_version: &'static str,
+    groups: Vec<Group>,
+}
+
+/// `GET /apis/<group>`, and an element of `GET /apis` (without kind and apiVersion).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Group {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<&'static str>,
+    name: String,
+    versions: Vec<GroupVersion>,
+    preferred_version: GroupVersion,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupVersion {
+    group_version: String,
+    version: String,
+}
+
+/// Groups in discovery's order: the built-in ones, then those of custom resources by name.
+fn groups(registry: &Registry) -> Vec<&str> {
+    let is_custom = |group: &str| {
+        let versions = registry.versions(group);
+        versions.iter().all(|version| version.kinds.iter().all(|kind| kind.schema.is_empty()))
+    };
+    let named: Vec<&str> = registry.groups().filter(|group| !group.is_empty()).collect();
+    let (mut custom, mut built_in): (Vec<&str>, Vec<&str>) = named.into_iter().partition(|group| is_custom(group));
+    custom.sort_unstable();
+    built_in.append(&mut custom);
+    built_in
+}
+
+/// All groups but the core one.
+pub(super) fn group_list(registry: &Registry) -> GroupList {
+    let groups = groups(registry).into_iter().filter_map(|name| describe_group(registry, name)).collect();
+    GroupList { kind: "APIGroupList", api_version: "v1", groups }
+}
+
+/// One group as a document of its own; `None` when it is not served.
+pub(super) fn group(registry: &Registry, name: &str) -> Option<Group> {
+    let group = describe_group(registry, name).filter(|_| !name.is_empty())?;
+    Some(Group { kind: Some("APIGroup"), api_version: Some("v1"), ..group })
+}
+
+fn describe_group(registry: &Registry, name: &str) -> Option<Group> {
+    let versions: Vec<GroupVersion> = registry
+        .versions(name)
+        .iter()
+        .map(|info| GroupVersion {
+            group_version: format!("{name}/{}", info.version),
+            version: info.version.to_owned(),
+        })
+        .collect();
+    let preferred_version = versions.first()?.clone();
+    Some(Group { kind: None, api_version: None, name: name.to_owned(), versions, preferred_version })
+}
+
+/// `GET /apis/<group>/<version>` and `GET /api/v1`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResourceList {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<&'static str>,
+    group_version: String,
+    resources: Vec<Resource>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource {
+    name: String,
+    singular_name: String,
+    namespaced: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    group: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    version: String,
+    kind: String,
+    verbs: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    short_names: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    categories: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    storage_version_hash: String,
+}
+
+fn texts(names: &[crate::kinds::Text]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+/// The resources of a version; `None` when it is not served.
+pub(super) fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<ResourceList> {
+    let versions = registry.versions(group);
+    let info = versions.iter().find(|info| info.version == version)?;
+    let resources = info.kinds.iter().flat_map(|kind| legacy_resources(kind)).collect();
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    Some(ResourceList {
+        kind: "APIResourceList",
+        api_version: (!group.is_empty()).then_some("v1"),
+        group_version,
+        resources,
+    })
+}
+
+/// The verbs of a kind; while its definition is being deleted those that make nothing.
+fn verbs(kind: &Kind) -> Vec<String> {
+    let all = texts(&kind.verbs);
+    if !kind.custom.as_ref().is_some_and(|custom| custom.ending) {
+        return all;
+    }
+    all.into_iter().filter(|verb| !matches!(verb.as_str(), "create" | "patch" | "update")).collect()
+}
+
+fn legacy_resources(kind: &Kind) -> Vec<Resource> {
+    let itself = Resource {
+        name: kind.plural.to_string(),
+        singular_name: kind.singular.to_string(),
+        namespaced: kind.namespaced,
+        group: String::new(),
+        version: String::new(),
+        kind: kind.kind.to_string(),
+        verbs: verbs(kind),
+        short_names: texts(&kind.short_names),
+        categories: texts(&kind.categories),
+        storage_version_hash: kind.storage_version_hash.to_string(),
+    };
+    let subresource = |sub: &Subresource| Resource {
+        name: format!("{}/{}", kind.plural, sub.name),
+        singular_name: String::new(),
+        namespaced: kind.namespaced,
+        group: sub.group.to_string(),
+        version: sub.version.to_string(),
+        kind: sub.kind.to_string(),
+        verbs: texts(&sub.verbs),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        storage_version_hash: String::new(),
+    };
+    std::iter::once(itself).chain(kind.subresources.iter().map(subresource)).collect()
+}
+
+/// Aggregated discovery: `APIGroupDiscoveryList` of `apidiscovery.k8s.io/v2`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct GroupDiscoveryList {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Empty,
+    items: Vec<GroupDiscovery>,
+}
+
+#[derive(Debug, Serialize)]
+struct Empty {}
+
+#[derive(Debug, Serialize)]
+struct GroupDiscovery {
+    metadata: GroupName,
+    versions: Vec<VersionDiscovery>,
+}
+
+#[derive(Debug, Serialize)]
+struct GroupName {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    name: String,
+}
+
+#[derive(Debug, Serialize)]
+struct VersionDiscovery {
+    version: String,
+    resources: Vec<ResourceDiscovery>,
+    freshness: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceDiscovery {
+    resource: String,
+    response_kind: ResponseKind,
+    scope: &'static str,
+    singular_resource: String,
+    verbs: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    short_names: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    categories: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subresources: Vec<SubresourceDiscovery>,
+}
+
+#[derive(Debug, Serialize)]
+struct ResponseKind {
+    group: String,
+    version: String,
+    kind: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SubresourceDiscovery {
+    subresource: String,
+    response_kind: ResponseKind,
+    verbs: Vec<String>,
+}
+
+/// The core group (`/api`) or all others (`/apis`) with their resources.
+pub(super) fn aggregated(registry: &Registry, core: bool) -> GroupDiscoveryList {
+    let names = if core { vec![""] } else { groups(registry) };
+    let items = names
+        .into_iter()
+        .map(|name| GroupDiscovery {
+            metadata: GroupName { name: name.to_owned() },
+            versions: registry.versions(name).iter().map(version_discovery).collect(),
+        })
+        .collect();
+    GroupDiscoveryList {
+        kind: "APIGroupDiscoveryList",
+        api_version: "apidiscovery.k8s.io/v2",
+        metadata: Empty {},
+        items,
+    }
+}
+
+fn version_discovery(info: &VersionInfo<'_>) -> VersionDiscovery {
+    VersionDiscovery {
+        version: info.version.to_owned(),
+        resources: info.kinds.iter().copied().map(resource_discovery).collect(),
+        freshness: "Current",
+    }
+}
+
+fn resource_discovery(kind: &Arc<Kind>) -> ResourceDiscovery {
+    // Built-in kinds leave the group and version of their kind empty here, custom ones name them.
+    let custom = kind.schema.is_empty();
+    let response_kind = |group: &str, version: &str, name: &str| match group {
+        "" if custom => {
+            ResponseKind { group: kind.group.to_string(), version: kind.version.to_string(), kind: name.to_owned() }
+        }
+        _ => ResponseKind { group: group.to_owned(), version: version.to_owned(), kind: name.to_owned() },
+    };
+    ResourceDiscovery {
+        resource: kind.plural.to_string(),
+        response_kind: response_kind("", "", &kind.kind),
+        scope: if kind.namespaced { "Namespaced" } else { "Cluster" },
+        singular_resource: kind.singular.to_string(),
+        verbs: verbs(kind),
+        short_names: texts(&kind.short_names),
+        categories: texts(&kind.categories),
+        subresources: kind
+            .subresources
+            .iter()
+            .map(|sub| SubresourceDiscovery {
+                subresource: sub.name.to_string(),
+                response_kind: response_kind(&sub.group, &sub.version, &sub.kind),
+                verbs: texts(&sub.verbs),
+            })
+            .collect(),
+    }
+}

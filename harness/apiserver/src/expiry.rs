@@ -1,0 +1,104 @@
+//! The end of Events: kube-apiserver keeps them for an hour (`--event-ttl`) after they were written last.
+//!
+//! etcd takes them away by itself then. So no request is made here either; watches tell of it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::loops::{Change, Feed, Follow};
+use super::server::ApiServer;
+use super::store::{EventType, ResourceId, Stored};
+
+/// How long an Event stays after it was written last.
+const LIFE: Duration = Duration::from_hours(1);
+
+/// A state of an Event whose time will come.
+struct Lease {
+    ends: Duration,
+    key: Arc<str>,
+    revision: u64,
+}
+
+/// Removes Events an hour after they were written last, by the server's clock. Those that are there at the beginning count from
+/// then. Never returns.
+pub async fn expire_events(server: ApiServer) {
+    let events = ResourceId::new("", "events");
+    let clock = server.clock().clone();
+    let mut feed = Feed::new(&server, Follow::Only(vec![events.clone()]));
+    let mut leases: VecDeque<Lease> = VecDeque::new();
+    loop {
+        let next = leases.front().map(|lease| lease.ends);
+        let ended = async {
+            match next {
+                Some(ends) => clock.sleep_until_offset(ends).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            changes = feed.next() => {
+                let ends = clock.elapsed() + LIFE;
+                let lease = |stored: &Stored| Lease { ends, key: stored.key().clone(), revision: stored.revision() };
+                for (_, change) in changes {
+                    match change {
+                        Change::All(objects) => leases.extend(objects.iter().map(|stored| lease(stored))),
+                        Change::Event(event) if event.event_type == EventType::Deleted => {}
+                        Change::Event(event) => leases.push_back(lease(&event.current)),
+                    }
+                }
+            }
+            () = ended => {
+                let now = clock.elapsed();
+                while let Some(lease) = leases.pop_front_if(|lease| lease.ends <= now) {
+                    // Refused if it has been written since: that state has a lease of its own.
+                    if server.store().delete(&events, &lease.key, lease.revision).is_ok() {
+                        tracing::debug!(key = &*lease.key, "event expired");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ApiServerConfig;
+    use super::*;
+    use crate::clock::{Clock, epoch, run_virtual, settle};
+    use crate::json::json;
+
+    fn there(server: &ApiServer) -> Vec<String> {
+        let events = server.list(&ResourceId::new("", "events"), None);
+        events.iter().map(|event| event.name().to_owned()).collect()
+    }
+
+    #[test]
+    fn events_go_an_hour_after_they_were_written_last() {
+        run_virtual(async {
+            let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            let write = |name: &str, count: i32| {
+                let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "count": count});
+                server.seed([event]).expect("seeded");
+            };
+            write("before", 1);
+            let expiring = tokio::spawn(expire_events(server.clone()));
+            settle().await;
+            let minutes = |count| server.clock().sleep(Duration::from_mins(count));
+            minutes(30).await;
+            write("once", 1);
+            write("twice", 1);
+            minutes(29).await;
+            write("twice", 2);
+            assert_eq!(there(&server), ["before", "once", "twice"]);
+            minutes(2).await;
+            assert_eq!(there(&server), ["once", "twice"]);
+            minutes(30).await;
+            assert_eq!(there(&server), ["twice"]);
+            minutes(30).await;
+            assert_eq!(there(&server), Vec::<String>::new());
+            expiring.abort();
+        })
+        .expect("a runtime");
+    }
+}

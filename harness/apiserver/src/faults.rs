@@ -1,0 +1,704 @@
+//! Trouble on demand: ordered rules that decide what becomes of a request, and gates that watches and lists pass.
+//!
+//! Rules are asked in the order in which they were armed; the first one that matches a request *and* is due (its `nth`
+//! match has come, its `count` is not used up) decides. Every rule counts its matches on its own. Nothing here draws
+//! random numbers but `probability`, which comes from the server's seed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::lifecycle::Ids;
+use super::request::Reply;
+use super::status::Status;
+use super::store::ResourceId;
+use crate::clock::Clock;
+use crate::record::{Origin, Request};
+
+/// Which requests a rule is about, in words: every field that is set must fit.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Matcher {
+    /// API verbs; empty means any.
+    pub verbs: Vec<String>,
+    /// API group; absent means any.
+    pub group: Option<String>,
+    /// Plural resource name; absent means any.
+    pub resource: Option<String>,
+    /// Subresource; absent means any, empty means the object itself.
+    pub subresource: Option<String>,
+    /// Namespace; absent means any.
+    pub namespace: Option<String>,
+    /// Object name; absent means any.
+    pub name: Option<String>,
+    /// A part of the user agent; absent means any.
+    pub user_agent: Option<String>,
+}
+
+impl Matcher {
+    /// Whether the request fits.
+    pub fn fits(&self, request: &Request) -> bool {
+        let same = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| wanted == found.unwrap_or_default())
+        };
+        (self.verbs.is_empty() || self.verbs.contains(&request.verb))
+            && same(&self.group, Some(&request.group))
+            && same(&self.resource, Some(&request.resource))
+            && same(&self.subresource, request.subresource.as_deref())
+            && same(&self.namespace, request.namespace.as_deref())
+            && same(&self.name, request.name.as_deref())
+            && self.user_agent.as_deref().is_none_or(|part| request.user_agent.contains(part))
+    }
+}
+
+/// Decides by a function whether a request is meant.
+pub type Predicate = Arc<dyn Fn(&Request, &Origin) -> bool + Send + Sync>;
+
+/// Which requests a rule is about.
+#[derive(Clone)]
+pub enum On {
+    /// Those that fit the words.
+    Words(Matcher),
+    /// Those that the function picks.
+    Predicate(Predicate),
+}
+
+impl std::fmt::Debug for On {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Words(matcher) => matcher.fmt(f),
+            Self::Predicate(_) => f.write_str("Predicate"),
+        }
+    }
+}
+
+/// What becomes of a request.
+#[derive(Clone)]
+pub enum Verdict {
+    /// It is served as usual; later rules are not asked.
+    Pass,
+    /// This is answered.
+    Reply {
+        /// The answer.
+        status: Status,
+        /// The request takes effect all the same: its own reply is lost.
+        applied: bool,
+    },
+    /// The connection breaks without an answer.
+    Drop {
+        /// The request takes effect before.
+        applied: bool,
+    },
+    /// The answer comes later.
+    Delay {
+        /// How much later.
+        by: Duration,
+        /// The request takes effect at once and only its answer is late; otherwise it takes effect after the delay.
+        applied: bool,
+    },
+    /// The function is called and the client never gets an answer: for crashes of the client.
+    Hang {
+        /// The request takes effect before.
+        applied: bool,
+        /// Told when the request hangs.
+        tell: Arc<dyn Fn() + Send + Sync>,
+    },
+    /// A watch: opened, and broken after this long.
+    CloseWatch {
+        /// Time that the watch lives.
+        after: Duration,
+    },
+    /// A watch gets 410 as its first event; a list is answered with 410.
+    Gone,
+}
+
+impl std::fmt::Debug for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+impl Verdict {
+    /// The fault in words; `None` if it is none.
+    pub fn fault(&self) -> Option<String> {
+        (!matches!(self, Self::Pass)).then(|| self.describe())
+    }
+
+    /// The verdict in words, for the transcript.
+    pub fn describe(&self) -> String {
+        let applied = |yes: &bool| if *yes { ", applied" } else { "" };
+        match self {
+            Self::Pass => "pass".to_owned(),
+            Self::Reply { status, applied: yes } => format!("reply {} {}{}", status.code, status.reason, applied(yes)),
+            Self::Drop { applied: yes } => format!("drop{}", applied(yes)),
+            Self::Delay { by, applied: yes } => format!("delay {by:?}{}", applied(yes)),
+            Self::Hang { applied: yes, .. } => format!("hang{}", applied(yes)),
+            Self::CloseWatch { after } => format!("close watch after {after:?}"),
+            Self::Gone => "gone".to_owned(),
+        }
+    }
+}
+
+/// Serves a request as `verdict` wants it; says whether the client never sees the reply. `serve` does what the request
+/// asks for, and breaks a watch after the time it gets; `gone` is 410 as the client of such a request gets it.
+pub async fn carry_out<F: Future<Output = Reply>>(
+    verdict: Verdict,
+    clock: &Clock,
+    serve: impl Fn(Option<Duration>) -> F,
+    gone: impl FnOnce() -> Reply,
+) -> (Reply, bool) {
+    match verdict {
+        Verdict::Pass => (serve(None).await, false),
+        Verdict::Reply { status, applied } => {
+            if applied {
+                drop(serve(None).await);
+            }
+            (Reply::status(&status), false)
+        }
+        Verdict::Drop { applied } => {
+            let mut reply = if applied { serve(None).await } else { Reply::text(0, "") };
+            reply.drop_connection = true;
+            (reply, true)
+        }
+        Verdict::Delay { by, applied: true } => {
+            let reply = serve(None).await;
+            clock.sleep(by).await;
+            (reply, false)
+        }
+        Verdict::Delay { by, applied: false } => {
+            clock.sleep(by).await;
+            (serve(None).await, false)
+        }
+        Verdict::Hang { applied, tell } => {
+            if applied {
+                drop(serve(None).await);
+            }
+            tell();
+            std::future::pending().await
+        }
+        Verdict::CloseWatch { after } => (serve(Some(after)).await, false),
+        Verdict::Gone => (gone(), false),
+    }
+}
+
+/// A rule: what becomes of which requests.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Name for [`Faults::heal`].
+    pub name: Option<String>,
+    /// Which requests.
+    pub on: On,
+    /// The first matching request that is hit, from 1.
+    pub nth: u32,
+    /// How many matching requests are hit from then on; `None`: all.
+    pub count: Option<u32>,
+    /// Chance in percent that a due request is hit; 100 is always.
+    pub percent: u8,
+    /// What becomes of them.
+    pub verdict: Verdict,
+}
+
+#[derive(Debug)]
+struct Armed {
+    rule: Rule,
+    seen: u32,
+    hits: u32,
+}
+
+/// How open watches end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchEnd {
+    /// Orderly, as at a timeout.
+    Closed,
+    /// The connection breaks.
+    Broken,
+}
+
+/// The rules and gates of one server.
+#[derive(Debug)]
+pub struct Faults {
+    state: Mutex<State>,
+    /// Whether whoever begins to read a collection waits.
+    readers_wait: tokio::sync::watch::Sender<bool>,
+    /// Counted up, under the lock, with every change that an open watch has to notice.
+    changes: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    rules: Vec<Armed>,
+    ids: Ids,
+    gates: BTreeMap<ResourceId, Gate>,
+    outage: bool,
+    next_watch: u64,
+}
+
+/// What watches and lists of one resource pass.
+#[derive(Debug, Default)]
+struct Gate {
+    held: bool,
+    /// Counted up when held events are let go; the revision up to which they are merged.
+    releases: u64,
+    coalesce_up_to: Option<u64>,
+    /// Open watches, how each is to end if it is, and who waits.
+    watches: BTreeMap<u64, (Option<WatchEnd>, Option<Waker>)>,
+    /// Lists show the state of this resourceVersion.
+    stale_at: Option<u64>,
+}
+
+/// The pass of one watch through its resource's gate.
+#[derive(Debug)]
+pub struct WatchPass {
+    resource: ResourceId,
+    id: u64,
+    releases: u64,
+    /// The gate was open after so many changes, and this waker is told of the next one.
+    open: Option<(u64, Waker)>,
+}
+
+/// What a watch may do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateState {
+    /// Events are delivered.
+    Open,
+    /// Open again after events were held: those up to this revision are to be merged.
+    Coalesce(u64),
+    /// Events are held.
+    Held,
+    /// The watch ends.
+    End(WatchEnd),
+}
+
+impl Faults {
+    /// Creates an empty set of rules whose random choices come from `seed`.
+    pub fn new(seed: u64) -> Self {
+        let state = State {
+            rules: Vec::new(),
+            ids: Ids::new(seed.wrapping_add(0x000f_a017)),
+            gates: BTreeMap::new(),
+            outage: false,
+            next_watch: 0,
+        };
+        let readers_wait = tokio::sync::watch::Sender::new(false);
+        Self { state: Mutex::new(state), readers_wait, changes: AtomicU64::new(0) }
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a rule after those that are armed already.
+    pub fn arm(&self, rule: Rule) {
+        self.lock().rules.push(Armed { rule, seen: 0, hits: 0 });
+    }
+
+    /// Disarms the rules of this name, or all; says how many.
+    pub fn heal(&self, name: Option<&str>) -> usize {
+        let mut state = self.lock();
+        let before = state.rules.len();
+        state.rules.retain(|armed| name.is_some_and(|name| armed.rule.name.as_deref() != Some(name)));
+        before - state.rules.len()
+    }
+
+    /// How often the rule of this name has hit.
+    pub fn hits(&self, name: &str) -> u32 {
+        let state = self.lock();
+        state.rules.iter().filter(|armed| armed.rule.name.as_deref() == Some(name)).map(|armed| armed.hits).sum()
+    }
+
+    /// What becomes of a request.
+    pub fn judge(&self, request: &Request, origin: &Origin) -> Verdict {
+        let mut state = self.lock();
+        if state.outage {
+            return Verdict::Drop { applied: false };
+        }
+        let State { rules, ids, .. } = &mut *state;
+        for armed in rules {
+            let rule = &armed.rule;
+            let fits = match &rule.on {
+                On::Words(matcher) => matcher.fits(request),
+                On::Predicate(predicate) => predicate(request, origin),
+            };
+            if !fits {
+                continue;
+            }
+            armed.seen += 1;
+            let due = armed.seen >= rule.nth && rule.count.is_none_or(|count| armed.hits < count);
+            if due && (rule.percent >= 100 || ids.number() % 100 < u64::from(rule.percent)) {
+                armed.hits += 1;
+                return rule.verdict.clone();
+            }
+        }
+        Verdict::Pass
+    }
+
+    /// Lists and watches of collections wait from now on (or no longer): recorded as they come in, served when they may.
+    pub fn keep_readers_waiting(&self, wait: bool) {
+        self.readers_wait.send_replace(wait);
+    }
+
+    /// Whether `request` has to wait in [`Faults::turn`] before anything becomes of it.
+    pub fn keeps_waiting(&self, request: &Request) -> bool {
+        *self.readers_wait.borrow() && request.name.is_none() && matches!(request.verb.as_str(), "list" | "watch")
+    }
+
+    /// Waits until readers need not wait.
+    pub async fn turn(&self) {
+        // The sender lives in `self`.
+        let _ = self.readers_wait.subscribe().wait_for(|wait| !wait).await;
+    }
+
+    /// From now on (or no longer) nobody is answered: connections break, open watches with them.
+    pub fn set_outage(&self, outage: bool) {
+        self.lock().outage = outage;
+        if outage {
+            self.end_watches(None, WatchEnd::Broken);
+        }
+    }
+
+    /// Ends the open watches of a resource, or all.
+    pub fn end_watches(&self, resource: Option<&ResourceId>, how: WatchEnd) {
+        let mut state = self.lock();
+        self.changed();
+        let gates = state.gates.iter_mut().filter(|(id, _)| resource.is_none_or(|wanted| wanted == *id));
+        for (end, waker) in gates.flat_map(|(_, gate)| gate.watches.values_mut()) {
+            *end = Some(how);
+            if let Some(waker) = waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Keeps watch events of a resource back from now on.
+    pub fn hold(&self, resource: &ResourceId) {
+        let mut state = self.lock();
+        self.changed();
+        state.gates.entry(resource.clone()).or_default().held = true;
+    }
+
+    /// Whether watch events of a resource are kept back.
+    pub fn is_held(&self, resource: &ResourceId) -> bool {
+        self.lock().gates.get(resource).is_some_and(|gate| gate.held)
+    }
+
+    /// Delivers what was kept back. With `coalesce_up_to` (the present resourceVersion) only the last state of each
+    /// object: a deletion and a creation of the same name arrive as one update.
+    pub fn release(&self, resource: &ResourceId, coalesce_up_to: Option<u64>) {
+        let mut state = self.lock();
+        self.changed();
+        let gate = state.gates.entry(resource.clone()).or_default();
+        gate.held = false;
+        gate.releases += 1;
+        gate.coalesce_up_to = coalesce_up_to;
+        for (_, waker) in gate.watches.values_mut() {
+            if let Some(waker) = waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// From now on lists of a resource show the state of `revision`; `None`: the present state.
+    pub fn set_stale(&self, resource: &ResourceId, revision: Option<u64>) {
+        self.lock().gates.entry(resource.clone()).or_default().stale_at = revision;
+    }
+
+    /// The revision whose state lists of a resource show; `None`: the present one.
+    pub fn stale_at(&self, resource: &ResourceId) -> Option<u64> {
+        self.lock().gates.get(resource)?.stale_at
+    }
+
+    /// Registers a watch of a resource; call [`Faults::leave`] when it ends.
+    pub fn enter(&self, resource: &ResourceId) -> WatchPass {
+        let mut state = self.lock();
+        state.next_watch += 1;
+        let id = state.next_watch;
+        let gate = state.gates.entry(resource.clone()).or_default();
+        gate.watches.insert(id, (None, None));
+        WatchPass { resource: resource.clone(), id, releases: gate.releases, open: None }
+    }
+
+    /// What a watch may do; `context` is woken when that changes.
+    pub fn pass(&self, pass: &mut WatchPass, context: &Context<'_>) -> GateState {
+        let changes = self.changes.load(Ordering::Acquire);
+        if pass.open.as_ref().is_some_and(|(then, waker)| *then == changes && waker.will_wake(context.waker())) {
+            return GateState::Open;
+        }
+        let found = self.pass_changed(pass, context);
+        pass.open = (found == GateState::Open).then(|| (changes, context.waker().clone()));
+        found
+    }
+
+    fn pass_changed(&self, pass: &mut WatchPass, context: &Context<'_>) -> GateState {
+        let mut state = self.lock();
+        let Some(gate) = state.gates.get_mut(&pass.resource) else { return GateState::Open };
+        let (held, releases, coalesce) = (gate.held, gate.releases, gate.coalesce_up_to);
+        let Some((end, waker)) = gate.watches.get_mut(&pass.id) else { return GateState::Open };
+        if let Some(end) = end {
+            return GateState::End(*end);
+        }
+        *waker = Some(context.waker().clone());
+        if held {
+            return GateState::Held;
+        }
+        if pass.releases != releases {
+            pass.releases = releases;
+            return coalesce.map_or(GateState::Open, GateState::Coalesce);
+        }
+        GateState::Open
+    }
+
+    /// Removes a watch that has ended.
+    pub fn leave(&self, pass: &WatchPass) {
+        if let Some(gate) = self.lock().gates.get_mut(&pass.resource) {
+            gate.watches.remove(&pass.id);
+        }
+    }
+
+    /// Number of open watches of a resource, or of all.
+    pub fn open_watches(&self, resource: Option<&ResourceId>) -> usize {
+        let state = self.lock();
+        let gates = state.gates.iter().filter(|(id, _)| resource.is_none_or(|wanted| wanted == *id));
+        gates.map(|(_, gate)| gate.watches.len()).sum()
+    }
+}
+
+/// A rule as files have it (`plumbline serve --faults FILE`).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct RuleSpec {
+    /// Name of the rule.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Which requests.
+    #[serde(default)]
+    pub on: Matcher,
+    /// The first matching request that is hit, from 1.
+    #[serde(default = "one")]
+    pub nth: u32,
+    /// How many are hit from then on; absent: all.
+    #[serde(default)]
+    pub count: Option<u32>,
+    /// Chance in percent.
+    #[serde(default = "hundred")]
+    pub percent: u8,
+    /// What becomes of them.
+    pub verdict: VerdictSpec,
+}
+
+/// Verbs that a rule may name: those of the API, and methods where a path is about no resource.
+const VERBS: [&str; 13] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "head",
+    "options",
+    "post",
+    "put",
+    "trace",
+];
+
+impl RuleSpec {
+    /// Finds what a rule says that can never be meant.
+    ///
+    /// # Errors
+    /// A sentence that names the field.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(verb) = self.on.verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
+            return Err(format!("on.verbs: {verb:?} is no verb; there are {}", VERBS.join(", ")));
+        }
+        if self.nth == 0 {
+            return Err("nth: counts from 1".to_owned());
+        }
+        if self.count == Some(0) {
+            return Err("count: a rule that hits 0 requests does nothing".to_owned());
+        }
+        if self.percent > 100 {
+            return Err(format!("percent: {} is more than 100", self.percent));
+        }
+        match self.verdict {
+            VerdictSpec::Reply { code, .. } if !(200..600).contains(&code) => {
+                Err(format!("verdict.reply.code: {code} is no status of an answer (200 to 599)"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn hundred() -> u8 {
+    100
+}
+
+/// A verdict as files have it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum VerdictSpec {
+    /// Served as usual.
+    Pass,
+    /// A `Status` with this code.
+    Reply {
+        /// HTTP status code.
+        code: u16,
+        /// `reason`; absent: the API's usual one for the code.
+        #[serde(default)]
+        reason: Option<String>,
+        /// `message`.
+        #[serde(default)]
+        message: Option<String>,
+        /// `Retry-After` in seconds.
+        #[serde(default)]
+        retry_after: Option<i32>,
+        /// The request takes effect all the same.
+        #[serde(default)]
+        applied: bool,
+    },
+    /// The connection breaks.
+    Drop {
+        /// The request takes effect before.
+        #[serde(default)]
+        applied: bool,
+    },
+    /// The answer comes later.
+    Delay {
+        /// How much later, in milliseconds.
+        milliseconds: u64,
+        /// Only the answer is late.
+        #[serde(default)]
+        applied: bool,
+    },
+    /// The watch breaks.
+    CloseWatch {
+        /// After this many milliseconds.
+        #[serde(default)]
+        after_milliseconds: u64,
+    },
+    /// 410.
+    Gone,
+}
+
+/// The API's usual reason for a status code.
+pub fn usual_reason(code: u16) -> &'static str {
+    match code {
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        405 => "MethodNotAllowed",
+        406 => "NotAcceptable",
+        409 => "Conflict",
+        410 => "Expired",
+        413 => "RequestEntityTooLarge",
+        415 => "UnsupportedMediaType",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        500 => "InternalError",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "Unknown",
+    }
+}
+
+impl From<RuleSpec> for Rule {
+    fn from(spec: RuleSpec) -> Self {
+        let verdict = match spec.verdict {
+            VerdictSpec::Pass => Verdict::Pass,
+            VerdictSpec::Reply { code, reason, message, retry_after, applied } => {
+                let reason = reason.unwrap_or_else(|| usual_reason(code).to_owned());
+                let message = message.unwrap_or_else(|| format!("a fault rule answered {code}"));
+                let mut status = Status::failure(code, &reason, message);
+                if let Some(seconds) = retry_after {
+                    status = status.with_retry_after(seconds);
+                }
+                Verdict::Reply { status, applied }
+            }
+            VerdictSpec::Drop { applied } => Verdict::Drop { applied },
+            VerdictSpec::Delay { milliseconds, applied } => {
+                Verdict::Delay { by: Duration::from_millis(milliseconds), applied }
+            }
+            VerdictSpec::CloseWatch { after_milliseconds } => {
+                Verdict::CloseWatch { after: Duration::from_millis(after_milliseconds) }
+            }
+            VerdictSpec::Gone => Verdict::Gone,
+        };
+        Self {
+            name: spec.name,
+            on: On::Words(spec.on),
+            nth: spec.nth,
+            count: spec.count,
+            percent: spec.percent,
+            verdict,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn get_pod(name: &str) -> Request {
+        Request { verb: "get".into(), resource: "pods".into(), name: Some(name.into()), ..Request::default() }
+    }
+
+    fn rule(spec: serde_json::Value) -> Rule {
+        serde_json::from_value::<RuleSpec>(spec).unwrap().into()
+    }
+
+    #[test]
+    fn the_first_due_rule_decides() {
+        let faults = Faults::new(0);
+        faults.arm(rule(json!({"on": {"verbs": ["get"]}, "nth": 2, "count": 1, "verdict": {"reply": {"code": 429, "retryAfter": 3}}})));
+        faults.arm(rule(json!({"name": "rest", "on": {"name": "b"}, "verdict": "gone"})));
+        let judge = |name: &str| faults.judge(&get_pod(name), &Origin::client("user", "")).describe();
+        assert_eq!(judge("a"), "pass");
+        assert_eq!(judge("b"), "reply 429 TooManyRequests");
+        assert_eq!(judge("b"), "gone");
+        assert_eq!((faults.hits("rest"), faults.heal(Some("rest"))), (1, 1));
+        assert_eq!(judge("b"), "pass");
+    }
+
+    #[test]
+    fn outages_break_everything() {
+        let faults = Faults::new(0);
+        faults.set_outage(true);
+        assert_eq!(faults.judge(&get_pod("a"), &Origin::client("user", "")).describe(), "drop");
+        faults.set_outage(false);
+        assert_eq!(faults.judge(&get_pod("a"), &Origin::client("user", "")).describe(), "pass");
+    }
+
+    #[test]
+    fn unknown_fields_are_errors() {
+        let error = serde_json::from_value::<RuleSpec>(json!({"on": {"verb": "get"}, "verdict": "pass"})).unwrap_err();
+        assert!(error.to_string().contains("unknown field `verb`"), "{error}");
+    }
+
+    #[test]
+    fn chances_are_seeded() {
+        let outcomes = |seed| {
+            let faults = Faults::new(seed);
+            faults.arm(rule(json!({"percent": 50, "verdict": {"drop": {}}})));
+            (0..32)
+                .map(|_| faults.judge(&get_pod("a"), &Origin::client("user", "")).describe() == "drop")
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(outcomes(1), outcomes(1));
+        assert_ne!(outcomes(1), outcomes(2));
+    }
+}

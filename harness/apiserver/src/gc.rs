@@ -1,0 +1,230 @@
+//! Garbage collection by owner references, and the end of namespaces: two optional loops.
+//!
+//! Both do what the controllers of the same names do in a cluster, so that deletions with `propagationPolicy` and of
+//! namespaces end as clients expect. They are on in `plumbline serve` and off in fixtures unless one asks for them.
+
+mod graph;
+mod namespaces;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+
+use super::kinds::{Kind, Registry};
+use super::loops::{Agent, Change, Feed, Follow, MERGE_PATCH, path_of};
+use super::server::{ApiServer, storage_id};
+use super::store::{EventType, Stored};
+use crate::json::{Value, json};
+use graph::{Graph, Node, Owner};
+
+pub use namespaces::terminate_namespaces;
+
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+/// Deletes objects whose owners are gone, dependents of owners that are deleted in the foreground, and orphans the
+/// dependents of owners that want it, each `pause` after it is seen that something is to be done: clients see what waits,
+/// as they do in a cluster. Never returns.
+pub async fn collect_garbage(server: ApiServer, pause: Duration) {
+    let mut collector = Collector {
+        pause,
+        rested: false,
+        agent: Agent::new(&server, "plumbline/generic-garbage-collector"),
+        graph: Graph::default(),
+        queue: VecDeque::new(),
+        queued: BTreeSet::new(),
+    };
+    let mut feed = Feed::new(&server, Follow::All);
+    loop {
+        for (resource, change) in feed.next().await {
+            let touched = match change {
+                Change::All(objects) => collector.graph.replace(&resource, &objects),
+                Change::Event(event) if event.event_type == EventType::Deleted => {
+                    collector.graph.remove(&event.current)
+                }
+                Change::Event(event) => collector.graph.insert(&resource, &event.current),
+            };
+            for uid in touched {
+                collector.enqueue(uid);
+            }
+        }
+        collector.work().await;
+    }
+}
+
+struct Collector {
+    pause: Duration,
+    /// It has paused for what it works on now.
+    rested: bool,
+    agent: Agent,
+    graph: Graph,
+    queue: VecDeque<Arc<str>>,
+    queued: BTreeSet<Arc<str>>,
+}
+
+/// What is known about the owners of an object.
+#[derive(Debug, Default)]
+struct Owners {
+    /// They exist and stay.
+    solid: Vec<Owner>,
+    /// They exist and wait for their dependents to go.
+    waiting: Vec<Owner>,
+    /// They are gone.
+    dangling: Vec<Owner>,
+}
+
+impl Collector {
+    fn enqueue(&mut self, uid: Arc<str>) {
+        if self.queued.insert(uid.clone()) {
+            self.queue.push_back(uid);
+        }
+    }
+
+    async fn work(&mut self) {
+        self.rested = false;
+        while let Some(uid) = self.queue.pop_front() {
+            self.queued.remove(&uid);
+            if let Some(node) = self.graph.get(&uid) {
+                self.attend(&node).await;
+            }
+        }
+    }
+
+    /// Does what an object needs now.
+    async fn attend(&mut self, node: &Node) {
+        let registry = self.agent.server().registry();
+        let owners = self.classify(&registry, node);
+        let gone: Vec<&Owner> = owners.dangling.iter().chain(&owners.waiting).collect();
+        let settled = gone.is_empty() && !node.deleted;
+        self.graph.settle(&node.uid, settled);
+        if settled {
+            // Nearly all objects: every owner is there.
+            return;
+        }
+        if !self.rested {
+            self.rested = true;
+            self.agent.server().clock().sleep(self.pause).await;
+        }
+        let Some(kind) = kind_of(&registry, node) else { return };
+        if node.orphaning {
+            return self.orphan_dependents(&registry, kind, node).await;
+        }
+        if node.foreground {
+            return self.delete_dependents(kind, node).await;
+        }
+        if node.deleted || node.owners.is_empty() {
+            return;
+        }
+        if !owners.solid.is_empty() {
+            self.remove_owners(kind, node, &gone).await;
+            return;
+        }
+        let has_dependents = self.graph.dependents(&node.uid).next().is_some();
+        let policy = if !owners.waiting.is_empty() && has_dependents {
+            "Foreground"
+        } else if node.finalizers.iter().any(|finalizer| finalizer == ORPHAN) {
+            "Orphan"
+        } else if node.finalizers.iter().any(|finalizer| finalizer == FOREGROUND) {
+            "Foreground"
+        } else {
+            "Background"
+        };
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy,
+            "preconditions": {"uid": &*node.uid, "resourceVersion": node.revision.to_string()}});
+        let answer = self.agent.delete(&path_of(kind, &node.namespace, &node.name), Some(&options)).await;
+        if answer.code == 409 {
+            // It changed in between; its event brings it back here.
+            tracing::debug!(name = node.name, "an object changed while it was collected");
+        }
+    }
+
+    fn classify(&self, registry: &Registry, node: &Node) -> Owners {
+        let mut owners = Owners::default();
+        for owner in &node.owners {
+            let found = find_owner(self.agent.server(), registry, node, owner);
+            match found {
+                None => owners.dangling.push(owner.clone()),
+                Some(stored) => {
+                    let waits = stored.is_terminating()
+                        && stored.has_finalizers()
+                        && stored.value()["metadata"]["finalizers"]
+                            .as_array()
+                            .is_some_and(|all| all.iter().any(|f| f == FOREGROUND));
+                    if waits { owners.waiting.push(owner.clone()) } else { owners.solid.push(owner.clone()) }
+                }
+            }
+        }
+        owners
+    }
+
+    /// An owner that is deleted in the foreground ends when no dependent blocks it any more.
+    async fn delete_dependents(&mut self, kind: &Kind, node: &Node) {
+        let dependents: Vec<Node> = self.graph.dependents(&node.uid).collect();
+        let blocking =
+            dependents.iter().any(|dependent| dependent.owners.iter().any(|o| *o.uid == *node.uid && o.blocks));
+        if !blocking {
+            self.drop_finalizer(kind, node, FOREGROUND).await;
+            return;
+        }
+        for dependent in dependents.iter().filter(|dependent| !dependent.deleted) {
+            self.enqueue(dependent.uid.clone());
+        }
+    }
+
+    async fn orphan_dependents(&mut self, registry: &Registry, kind: &Kind, node: &Node) {
+        let dependents: Vec<Node> = self.graph.dependents(&node.uid).collect();
+        for dependent in &dependents {
+            let owner: Vec<&Owner> = dependent.owners.iter().filter(|owner| *owner.uid == *node.uid).collect();
+            if let Some(kind) = kind_of(registry, dependent)
+                && !self.remove_owners(kind, dependent, &owner).await
+            {
+                return;
+            }
+        }
+        self.drop_finalizer(kind, node, ORPHAN).await;
+    }
+
+    /// Takes owner references off an object; says whether that is done.
+    async fn remove_owners(&self, kind: &Kind, node: &Node, gone: &[&Owner]) -> bool {
+        let path = path_of(kind, &node.namespace, &node.name);
+        let current = self.agent.send(Method::GET, &path, "", None).await;
+        if current.code == 404 {
+            return true;
+        }
+        let references = current.body["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let kept: Vec<Value> = references
+            .into_iter()
+            .filter(|reference| !gone.iter().any(|owner| reference["uid"] == owner.uid.as_str()))
+            .collect();
+        let kept = if kept.is_empty() { Value::Null } else { Value::Array(kept) };
+        let patch = json!({"metadata": {"uid": &*node.uid, "resourceVersion": current.body["metadata"]["resourceVersion"],
+            "ownerReferences": kept}});
+        let answer = self.agent.patch(&path, MERGE_PATCH, &patch).await;
+        answer.is_ok() || answer.code == 404
+    }
+
+    async fn drop_finalizer(&self, kind: &Kind, node: &Node, finalizer: &str) {
+        let kept: Vec<&String> = node.finalizers.iter().filter(|known| *known != finalizer).collect();
+        let kept = if kept.is_empty() { Value::Null } else { json!(kept) };
+        let patch =
+            json!({"metadata": {"uid": &*node.uid, "resourceVersion": node.revision.to_string(), "finalizers": kept}});
+        self.agent.patch(&path_of(kind, &node.namespace, &node.name), MERGE_PATCH, &patch).await;
+    }
+}
+
+/// The kind under which an object can be reached.
+fn kind_of<'a>(registry: &'a Registry, node: &Node) -> Option<&'a Kind> {
+    let kinds = registry.kinds().filter(|kind| kind.is_stored());
+    kinds.map(AsRef::as_ref).find(|kind| storage_id(kind) == node.resource)
+}
+
+/// The owner, if it is still there; the uid decides.
+fn find_owner(server: &ApiServer, registry: &Registry, node: &Node, owner: &Owner) -> Option<Arc<Stored>> {
+    let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
+    let kind = registry.by_kind(group, version, &owner.kind)?;
+    let namespace = if kind.namespaced { node.namespace.as_str() } else { "" };
+    let stored = server.get(&storage_id(kind), namespace, &owner.name)?;
+    (stored.uid() == owner.uid).then_some(stored)
+}

@@ -1,0 +1,236 @@
+//! Who depends on whom: the objects that have owners, and the owners that are being deleted. PURE.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{FOREGROUND, ORPHAN};
+use crate::store::{ResourceId, Stored};
+
+/// A reference to an owner.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Owner {
+    #[serde(default)]
+    pub(super) api_version: String,
+    #[serde(default)]
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) uid: String,
+    /// `blockOwnerDeletion`.
+    #[serde(default, rename = "blockOwnerDeletion")]
+    pub(super) blocks: bool,
+}
+
+/// An object as far as collection is concerned.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) resource: ResourceId,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: Arc<str>,
+    pub(super) revision: u64,
+    pub(super) owners: Vec<Owner>,
+    pub(super) finalizers: Vec<String>,
+    /// It is being deleted.
+    pub(super) deleted: bool,
+    /// It is being deleted and waits for its dependents to be deleted.
+    pub(super) foreground: bool,
+    /// It is being deleted and waits for its dependents to be orphaned.
+    pub(super) orphaning: bool,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    finalizers: Vec<String>,
+}
+
+impl Node {
+    /// Reads what collection wants to know of an object.
+    fn read(resource: &ResourceId, stored: &Stored) -> Self {
+        let deleted = stored.is_terminating();
+        let object =
+            if stored.has_finalizers() { serde_json::from_slice::<Object>(&stored.bytes()).ok() } else { None };
+        let finalizers = object.map(|object| object.metadata.finalizers).unwrap_or_default();
+        let waits = |finalizer: &str| deleted && finalizers.iter().any(|known| known == finalizer);
+        Self {
+            resource: resource.clone(),
+            namespace: stored.namespace().to_owned(),
+            name: stored.name().to_owned(),
+            uid: stored.shared_uid().clone(),
+            revision: stored.revision(),
+            deleted,
+            foreground: waits(FOREGROUND),
+            orphaning: waits(ORPHAN),
+            owners: owners(stored),
+            finalizers,
+        }
+    }
+}
+
+fn owners(stored: &Stored) -> Vec<Owner> {
+    serde_json::from_slice(stored.owner_references()).unwrap_or_default()
+}
+
+/// An object of the graph, shared with the store and read when asked for.
+#[derive(Debug)]
+struct Known {
+    resource: ResourceId,
+    stored: Arc<Stored>,
+    /// When it was attended to, nothing was to be done: until its owners change, or it does, that stays so.
+    settled: bool,
+}
+
+impl Known {
+    fn node(&self) -> Node {
+        Node::read(&self.resource, &self.stored)
+    }
+}
+
+/// The objects that have owners or are being deleted, by uid.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    nodes: BTreeMap<Arc<str>, Known>,
+    dependents: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+}
+
+impl Graph {
+    pub(super) fn get(&self, uid: &str) -> Option<Node> {
+        self.nodes.get(uid).map(Known::node)
+    }
+
+    /// Notes whether nothing was to be done for an object.
+    pub(super) fn settle(&mut self, uid: &str, settled: bool) {
+        if let Some(known) = self.nodes.get_mut(uid) {
+            known.settled = settled;
+        }
+    }
+
+    /// The objects that name `uid` as an owner.
+    pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = Node> {
+        self.dependents.get(uid).into_iter().flatten().filter_map(|dependent| self.get(dependent))
+    }
+
+    /// Whether an object waits for its dependents.
+    fn waits(&self, uid: &str) -> bool {
+        let node = self.nodes.get(uid).filter(|known| known.stored.is_terminating());
+        node.map(Known::node).is_some_and(|node| node.foreground || node.orphaning)
+    }
+
+    /// Takes in an object; returns whom to look at because of it.
+    pub(super) fn insert(&mut self, resource: &ResourceId, stored: &Arc<Stored>) -> Vec<Arc<str>> {
+        let uid = stored.shared_uid();
+        // Most changes are of statuses.
+        if let Some(known) = self.nodes.get_mut(uid)
+            && known.settled
+            && !stored.is_terminating()
+            && known.stored.owner_references() == stored.owner_references()
+        {
+            known.stored = stored.clone();
+            return Vec::new();
+        }
+        let mut touched = self.forget(uid);
+        if stored.owner_references().is_empty() && !stored.is_terminating() {
+            return touched;
+        }
+        for owner in owners(stored) {
+            self.dependents.entry(owner.uid.into()).or_default().insert(uid.clone());
+        }
+        let known = Known { resource: resource.clone(), stored: stored.clone(), settled: false };
+        self.nodes.insert(uid.clone(), known);
+        if self.waits(uid) {
+            touched.extend(self.dependents.get(uid).into_iter().flatten().cloned());
+        }
+        touched.push(uid.clone());
+        touched
+    }
+
+    /// Takes out an object that is gone; returns its dependents, and its owners that may wait for it.
+    pub(super) fn remove(&mut self, stored: &Stored) -> Vec<Arc<str>> {
+        let mut touched = self.forget(stored.uid());
+        touched.extend(self.dependents.get(stored.uid()).into_iter().flatten().cloned());
+        touched
+    }
+
+    /// Takes in a whole resource.
+    pub(super) fn replace(&mut self, resource: &ResourceId, objects: &[Arc<Stored>]) -> Vec<Arc<str>> {
+        let present: BTreeSet<&str> = objects.iter().map(|stored| stored.uid()).collect();
+        let mut gone = Vec::new();
+        for (uid, known) in self.nodes.iter_mut().filter(|(_, known)| known.resource == *resource) {
+            // What became of its owners in the meantime is not known.
+            known.settled = false;
+            if !present.contains(&**uid) {
+                gone.push(uid.clone());
+            }
+        }
+        let mut touched = Vec::new();
+        for uid in gone {
+            touched.extend(self.forget(&uid));
+            touched.extend(self.dependents.get(&uid).into_iter().flatten().cloned());
+        }
+        for stored in objects {
+            touched.extend(self.insert(resource, stored));
+        }
+        touched
+    }
+
+    /// Takes out a node; returns its owners that wait for their dependents.
+    fn forget(&mut self, uid: &str) -> Vec<Arc<str>> {
+        let Some(known) = self.nodes.remove(uid) else { return Vec::new() };
+        let mut waiting = Vec::new();
+        for owner in owners(&known.stored) {
+            if let Some(dependents) = self.dependents.get_mut(owner.uid.as_str()) {
+                dependents.remove(uid);
+                if dependents.is_empty() {
+                    self.dependents.remove(owner.uid.as_str());
+                }
+            }
+            if self.waits(&owner.uid) {
+                waiting.push(owner.uid.into());
+            }
+        }
+        waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+    use crate::store::{Draft, Store};
+
+    fn stored(owner: &str, phase: &str) -> Arc<Stored> {
+        let object = json!({
+            "metadata": {"name": "pod", "uid": "pod", "ownerReferences": [{"kind": "ReplicaSet", "name": "set", "uid": owner}]},
+            "status": {"phase": phase},
+        });
+        Store::default().create(&ResourceId::new("", "pods"), Draft::new(&object, Vec::new())).unwrap().new
+    }
+
+    #[test]
+    fn a_settled_object_is_looked_at_again_when_its_owners_change_or_may_have_changed() {
+        let (mut graph, pods) = (Graph::default(), ResourceId::new("", "pods"));
+        let touches = |graph: &mut Graph, owner, phase| graph.insert(&pods, &stored(owner, phase)).len();
+        assert_eq!(touches(&mut graph, "set", "Pending"), 1);
+        assert_eq!(touches(&mut graph, "set", "Running"), 1, "nobody has attended to it yet");
+        graph.settle("pod", true);
+        assert_eq!(touches(&mut graph, "set", "Failed"), 0);
+        assert_eq!(&graph.get("pod").unwrap().owners[0].uid, "set");
+        assert_eq!(touches(&mut graph, "other", "Failed"), 1);
+        assert_eq!((graph.dependents("set").count(), graph.dependents("other").count()), (0, 1));
+        graph.settle("pod", true);
+        assert_eq!(graph.replace(&pods, &[stored("other", "Failed")]).len(), 1);
+        graph.settle("pod", true);
+        graph.settle("pod", false);
+        assert_eq!(touches(&mut graph, "other", "Running"), 1, "what was tried failed");
+    }
+}

@@ -1,0 +1,210 @@
+//! Who asks: the administrator whose token the kubeconfig holds, or a service account with a token that this server gave out.
+//!
+//! The administrator may do everything, and so may the accounts of kube-system; others what stored roles say
+//! (`verbs/impersonation.rs`). Tokens of service accounts are JSON Web Tokens with upstream's claims, signed (HS256) with a key of
+//! the server's own; they end with their time, their account or their pod.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::hmac;
+
+use super::kinds::meta;
+use crate::json::{Value, json};
+
+/// Issuer and only audience of the tokens.
+pub const ISSUER: &str = "https://kubernetes.default.svc";
+
+/// The extra under which upstream tells which token it was.
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Name, such as `system:serviceaccount:default:default`.
+    pub name: String,
+    /// Uid, if it has one.
+    pub uid: String,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// What else is known.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// Who holds the server's own token.
+    pub fn administrator() -> Self {
+        let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
+        Self { name: "admin".to_owned(), uid: "1".to_owned(), groups, extra: BTreeMap::new() }
+    }
+
+    /// The user as reviews show one.
+    pub fn info(&self) -> Value {
+        let mut info = json!({"username": self.name, "uid": self.uid, "groups": self.groups});
+        if !self.extra.is_empty() {
+            info["extra"] = json!(self.extra);
+        }
+        info
+    }
+}
+
+/// Nobody in particular.
+pub static NOBODY: User = User { name: String::new(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() };
+
+/// What a token says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claims {
+    /// The account's namespace.
+    pub namespace: String,
+    /// The account's name.
+    pub account: String,
+    /// The account's uid.
+    pub uid: String,
+    /// Kind (`pod`, `secret`, `node`), name and uid of what the token is bound to.
+    pub bound: Option<(String, String, String)>,
+    /// Who may be talked to with it.
+    pub audiences: Vec<String>,
+    /// Number of the token.
+    pub id: String,
+    /// Seconds since 1970 at which it begins.
+    pub issued: i64,
+    /// Seconds since 1970 at which it ends.
+    pub expires: i64,
+}
+
+impl Claims {
+    /// The user that the token makes of its holder.
+    pub fn user(&self) -> User {
+        let Self { namespace, account, .. } = self;
+        let mut extra = BTreeMap::from([(CREDENTIAL.to_owned(), vec![format!("JTI={}", self.id)])]);
+        if let Some((kind, name, uid)) = self.bound.as_ref().filter(|(kind, ..)| kind != "secret") {
+            extra.insert(format!("authentication.kubernetes.io/{kind}-name"), vec![name.clone()]);
+            extra.insert(format!("authentication.kubernetes.io/{kind}-uid"), vec![uid.clone()]);
+        }
+        let groups = vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated".to_owned(),
+        ];
+        User { name: format!("system:serviceaccount:{namespace}:{account}"), uid: self.uid.clone(), groups, extra }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut own = json!({
+            "namespace": self.namespace,
+            "serviceaccount": {"name": self.account, "uid": self.uid},
+        });
+        if let Some((kind, name, uid)) = &self.bound {
+            own[kind] = json!({"name": name, "uid": uid});
+        }
+        json!({
+            "aud": self.audiences,
+            "exp": self.expires,
+            "iat": self.issued,
+            "iss": ISSUER,
+            "jti": self.id,
+            "kubernetes.io": own,
+            "nbf": self.issued,
+            "sub": format!("system:serviceaccount:{}:{}", self.namespace, self.account),
+        })
+    }
+
+    fn from_json(claims: &Value) -> Option<Self> {
+        let own = &claims["kubernetes.io"];
+        let account = &own["serviceaccount"];
+        let text = |value: &Value, field: &str| Some(meta::text(value, field).to_owned()).filter(|t| !t.is_empty());
+        let bound = ["pod", "secret", "node"].into_iter().find_map(|kind| {
+            let target = own.get(kind)?;
+            Some((kind.to_owned(), text(target, "name")?, text(target, "uid").unwrap_or_default()))
+        });
+        let audiences = claims["aud"].as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        Some(Self {
+            namespace: text(own, "namespace")?,
+            account: text(account, "name")?,
+            uid: text(account, "uid")?,
+            bound,
+            audiences,
+            id: text(claims, "jti")?,
+            issued: claims["iat"].as_i64()?,
+            expires: claims["exp"].as_i64()?,
+        })
+    }
+}
+
+/// Gives tokens out and knows them again. Clones share the key.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    key: Arc<RwLock<hmac::Key>>,
+}
+
+impl Tokens {
+    /// Tokens signed with this key.
+    pub fn new(key: &[u8]) -> Self {
+        Self { key: Arc::new(RwLock::new(hmac::Key::new(hmac::HMAC_SHA256, key))) }
+    }
+
+    /// Another key: tokens from before are worth nothing any more.
+    pub fn rekey(&self, key: &[u8]) {
+        *self.key.write().unwrap_or_else(PoisonError::into_inner) = hmac::Key::new(hmac::HMAC_SHA256, key);
+    }
+
+    /// A token that says this.
+    pub fn sign(&self, claims: &Claims) -> String {
+        let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
+        let text = format!("{}.{}", encode(&json!({"alg": "HS256", "typ": "JWT"})), encode(&claims.to_json()));
+        let key = self.key.read().unwrap_or_else(PoisonError::into_inner);
+        let signature = URL_SAFE_NO_PAD.encode(hmac::sign(&key, text.as_bytes()));
+        format!("{text}.{signature}")
+    }
+
+    /// What a token of this server says; nothing for any other.
+    pub fn read(&self, token: &str) -> Option<Claims> {
+        let (text, signature) = token.rsplit_once('.')?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let key = self.key.read().unwrap_or_else(PoisonError::into_inner);
+        hmac::verify(&key, text.as_bytes(), &signature).ok()?;
+        let claims = URL_SAFE_NO_PAD.decode(text.split_once('.')?.1).ok()?;
+        Claims::from_json(&serde_json::from_slice(&claims).ok()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims() -> Claims {
+        Claims {
+            namespace: "a".to_owned(),
+            account: "robot".to_owned(),
+            uid: "u1".to_owned(),
+            bound: Some(("pod".to_owned(), "p".to_owned(), "u2".to_owned())),
+            audiences: vec![ISSUER.to_owned()],
+            id: "j".to_owned(),
+            issued: 100,
+            expires: 700,
+        }
+    }
+
+    #[test]
+    fn a_token_is_known_again_by_the_key_that_signed_it() {
+        let tokens = Tokens::new(b"one");
+        let token = tokens.sign(&claims());
+        assert_eq!(tokens.read(&token), Some(claims()));
+        assert_eq!(Tokens::new(b"two").read(&token), None);
+        let forged = token.replacen('.', ".e30", 1);
+        assert_eq!(tokens.read(&forged), None);
+        tokens.rekey(b"two");
+        assert_eq!(tokens.read(&token), None);
+    }
+
+    #[test]
+    fn its_holder_is_named_as_upstream_does() {
+        let user = claims().user();
+        assert_eq!(user.name, "system:serviceaccount:a:robot");
+        assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"]);
+        assert_eq!(user.extra[CREDENTIAL], ["JTI=j"]);
+        assert_eq!(user.extra["authentication.kubernetes.io/pod-name"], ["p"]);
+    }
+}

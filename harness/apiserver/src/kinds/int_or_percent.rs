@@ -1,0 +1,44 @@
+//! Fields that hold a number or a percentage.
+
+use super::field::{ErrorList, Path};
+use super::{meta, names};
+use crate::json::Value;
+
+/// The value must be a number that is not negative, or digits with a percent sign.
+pub fn validate_positive(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    match value {
+        Value::String(text) => {
+            for message in names::percent(text) {
+                errors.invalid(path, text.as_str(), message);
+            }
+        }
+        number => meta::non_negative(Some(number), path, errors),
+    }
+}
+
+/// A percentage must not be above 100.
+pub fn validate_at_most_100_percent(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(text) = value.as_str()
+        && percent(text).is_some_and(|p| p > 100)
+    {
+        errors.invalid(path, text, "must not be greater than 100%");
+    }
+}
+
+/// The number in front of the percent sign.
+pub fn percent(text: &str) -> Option<i64> {
+    if !names::percent(text).is_empty() {
+        return None;
+    }
+    // Upstream's Atoi saturates on overflow and ignores the error.
+    Some(text.trim_end_matches('%').parse().unwrap_or(i64::MAX))
+}
+
+/// The number, or the one in front of the percent sign.
+pub fn value(value: Option<&Value>) -> i64 {
+    match value {
+        Some(Value::String(text)) => percent(text).unwrap_or(0),
+        Some(number) => number.as_i64().unwrap_or(0),
+        None => 0,
+    }
+}

@@ -1,0 +1,241 @@
+//! `LimitRanger` admission: the limit ranges of a namespace give containers their defaults and bounds.
+
+use super::quantity::Quantity;
+use super::quota::{Amounts, amounts, of_pod};
+use super::selector::array;
+use super::{Context, meta};
+use crate::json::{Map, Value};
+use crate::status::{GroupResource, Status};
+
+const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
+
+/// Applies the limit ranges of the pod's namespace.
+///
+/// # Errors
+/// 403 naming every bound that the pod breaks.
+pub(super) fn admit(pod: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
+    let namespace = pod.get("metadata").map_or("", |m| meta::text(m, "namespace")).to_owned();
+    let ranges = ctx.lookup.list("", "limitranges", &namespace);
+    for range in &ranges {
+        let limits: Vec<&Value> = range.get("spec").map_or(&[][..], |s| array(s, "limits")).iter().collect();
+        let of_containers: Vec<&Value> =
+            limits.iter().copied().filter(|l| meta::text(l, "type") == "Container").collect();
+        set_defaults(pod, &of_containers);
+    }
+    for range in &ranges {
+        let limits = range.get("spec").map_or(&[][..], |s| array(s, "limits"));
+        let mut broken = Vec::new();
+        for limit in limits {
+            check(pod, limit, &mut broken);
+        }
+        refuse("pods", pod, broken)?;
+    }
+    Ok(())
+}
+
+/// The defaults of all limits of the range together; later ones win.
+fn merged(limits: &[&Value], field: &str) -> Map {
+    limits
+        .iter()
+        .filter_map(|l| l.get(field).and_then(Value::as_object))
+        .flatten()
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
+}
+
+fn set_defaults(pod: &mut Value, limits: &[&Value]) {
+    let (requests, bounds) = (merged(limits, "defaultRequest"), merged(limits, "default"));
+    if requests.is_empty() && bounds.is_empty() {
+        return;
+    }
+    let mut notes = Vec::new();
+    for field in CONTAINERS {
+        let containers = pod.pointer_mut(&format!("/spec/{field}")).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let what = if field == "containers" { "container" } else { "init container" };
+            let name = meta::text(container, "name").to_owned();
+            for (kind, values) in [("request", &requests), ("limit", &bounds)] {
+                let set = fill(container, &format!("{kind}s"), values);
+                if !set.is_empty() {
+                    notes.push(format!("{} {kind} for {what} {name}", set.join(", ")));
+                }
+            }
+        }
+    }
+    if notes.is_empty() {
+        return;
+    }
+    let Some(metadata) = pod.get_mut("metadata") else { return };
+    if let Some(annotations) = meta::object_at(metadata, "annotations") {
+        let text = format!("LimitRanger plugin set: {}", notes.join("; "));
+        annotations.insert("kubernetes.io/limit-ranger", text.into());
+    }
+}
+
+/// Names of the resources that got their default.
+fn fill(container: &mut Value, list: &str, values: &Map) -> Vec<String> {
+    let mut set = Vec::new();
+    if values.is_empty() {
+        return set;
+    }
+    if meta::object_at(container, "resources").is_none() {
+        return set;
+    }
+    let Some(target) = container.get_mut("resources").and_then(|r| meta::object_at(r, list)) else { return set };
+    for (name, value) in values {
+        if !target.contains_key(name) {
+            target.insert(name.clone(), value.clone());
+            set.push(name.to_string());
+        }
+    }
+    set
+}
+
+/// Checks what one limit is about: each container, or the pod as a whole.
+fn check(pod: &Value, limit: &Value, broken: &mut Vec<String>) {
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
+    match meta::text(limit, "type") {
+        "Container" => {
+            for container in CONTAINERS.iter().flat_map(|field| array(spec, field)) {
+                let of = |field: &str| amounts(container.pointer(&format!("/resources/{field}")));
+                constrain("Container", limit, &of("requests"), Some(&of("limits")), broken);
+            }
+        }
+        "Pod" => constrain("Pod", limit, &of_pod(pod, "requests"), Some(&of_pod(pod, "limits")), broken),
+        _ => {}
+    }
+}
+
+/// `limits`: `None` for what knows requests only.
+fn constrain(what: &str, limit: &Value, requests: &Amounts, limits: Option<&Amounts>, broken: &mut Vec<String>) {
+    let bounds = |field: &str| amounts(limit.get(field));
+    let most_given = |name: &str| limits.and_then(|limits| limits.get(name)).copied();
+    for (name, least) in bounds("min") {
+        let broke = match (requests.get(&name), most_given(&name)) {
+            (None, _) => "  No request is specified".to_owned(),
+            (Some(request), _) if *request < least => format!("but request is {request}"),
+            (_, Some(given)) if given < least => format!("but limit is {given}"),
+            _ => continue,
+        };
+        broken.push(sentence("minimum", &name, what, least, &broke));
+    }
+    for (name, most) in bounds("max") {
+        let request = requests.get(&name).copied();
+        let broke = match (most_given(&name), request) {
+            (None, None) if limits.is_none() => "  No request is specified".to_owned(),
+            (None, _) if limits.is_some() => "  No limit is specified".to_owned(),
+            (Some(given), _) if given > most => format!("but limit is {given}"),
+            (_, Some(request)) if request > most => format!("but request is {request}"),
+            _ => continue,
+        };
+        broken.push(sentence("maximum", &name, what, most, &broke));
+    }
+    for (name, widest) in bounds("maxLimitRequestRatio") {
+        let start = format!("{name} max limit to request ratio per {what} is {widest}, but");
+        let some = |amount: Option<Quantity>| amount.filter(|amount| amount.sign() != 0).map(Quantity::to_f64);
+        match (some(requests.get(&name).copied()), some(most_given(&name))) {
+            (None, _) => broken.push(format!("{start} no request is specified or request is 0")),
+            (_, None) => broken.push(format!("{start} no limit is specified or limit is 0")),
+            (Some(request), Some(given)) if given / request > widest.to_f64() => {
+                broken.push(format!("{start} provided ratio is {:.6}", given / request));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn sentence(which: &str, name: &str, what: &str, bound: Quantity, broke: &str) -> String {
+    let stop = if broke.starts_with(' ') { "." } else { ", " };
+    format!("{which} {name} usage per {what} is {bound}{stop}{broke}")
+}
+
+/// Holds a claim against the limit ranges of its namespace.
+///
+/// # Errors
+/// 403 naming every bound that the claim breaks.
+pub(super) fn admit_claim(claim: &Value, ctx: &Context<'_>) -> Result<(), Status> {
+    let namespace = claim.get("metadata").map_or("", |m| meta::text(m, "namespace"));
+    let requests = amounts(claim.pointer("/spec/resources/requests"));
+    for range in ctx.lookup.list("", "limitranges", namespace) {
+        let limits = range.get("spec").map_or(&[][..], |s| array(s, "limits"));
+        let mut broken = Vec::new();
+        for limit in limits.iter().filter(|limit| meta::text(limit, "type") == "PersistentVolumeClaim") {
+            constrain("PersistentVolumeClaim", limit, &requests, None, &mut broken);
+        }
+        refuse("persistentvolumeclaims", claim, broken)?;
+    }
+    Ok(())
+}
+
+fn refuse(resource: &str, object: &Value, mut broken: Vec<String>) -> Result<(), Status> {
+    let why = match broken.len() {
+        0 => return Ok(()),
+        1 => broken.remove(0),
+        _ => format!("[{}]", broken.join(", ")),
+    };
+    Err(Status::forbidden(GroupResource::new("", resource), meta::name(object), &why))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::json::json;
+    use crate::kinds::Lookup;
+
+    struct Ranges(Value);
+
+    impl Lookup for Ranges {
+        fn get(&self, _: &str, _: &str, _: &str, _: &str) -> Option<Value> {
+            None
+        }
+
+        fn list(&self, _: &str, _: &str, _: &str) -> Vec<Value> {
+            vec![json!({"spec": {"limits": [self.0]}})]
+        }
+    }
+
+    fn pod(resources: Value) -> Value {
+        json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": [{"name": "c", "resources": resources}]}})
+    }
+
+    #[test]
+    fn containers_get_their_defaults() {
+        let ranges = Ranges(json!({"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "100m"}}));
+        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::identity::NOBODY, lookup: &ranges };
+        let mut given = pod(json!({}));
+        admit(&mut given, &ctx).expect("within bounds");
+        let expected = json!({"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}});
+        assert_eq!(given["spec"]["containers"][0]["resources"], expected);
+        let note = "LimitRanger plugin set: cpu request for container c; cpu limit for container c";
+        assert_eq!(given["metadata"]["annotations"]["kubernetes.io/limit-ranger"], note);
+    }
+
+    #[rstest]
+    #[case::max(json!({"type": "Container", "max": {"cpu": "1"}}), json!({"limits": {"cpu": "2"}}), "maximum cpu usage per Container is 1, but limit is 2")]
+    #[case::nothing_said(json!({"type": "Container", "min": {"cpu": "1"}}), json!({}), "minimum cpu usage per Container is 1.  No request is specified")]
+    #[case::pod(json!({"type": "Pod", "max": {"cpu": "1"}}), json!({"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}), "maximum cpu usage per Pod is 1, but limit is 2")]
+    #[case::ratio(json!({"type": "Container", "maxLimitRequestRatio": {"cpu": "5"}}), json!({"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}}), "cpu max limit to request ratio per Container is 5, but provided ratio is 10.000000")]
+    #[case::two(json!({"type": "Container", "min": {"cpu": "2", "memory": "2"}}), json!({"requests": {"cpu": "1", "memory": "1"}}), "[minimum cpu usage per Container is 2, but request is 1, minimum memory usage per Container is 2, but request is 1]")]
+    fn bounds_are_kept(#[case] limit: Value, #[case] resources: Value, #[case] why: &str) {
+        let ranges = Ranges(limit);
+        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::identity::NOBODY, lookup: &ranges };
+        let refused = admit(&mut pod(resources), &ctx).expect_err("out of bounds");
+        assert_eq!(refused.message, format!("pods \"p\" is forbidden: {why}"));
+    }
+
+    #[rstest]
+    #[case("10Gi", Some("maximum storage usage per PersistentVolumeClaim is 5Gi, but request is 10Gi"))]
+    #[case("1Mi", Some("minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"))]
+    #[case("2Gi", None)]
+    fn claims_are_bounded(#[case] wanted: &str, #[case] why: Option<&str>) {
+        let limit = json!({"type": "PersistentVolumeClaim", "max": {"storage": "5Gi"}, "min": {"storage": "1Gi"}});
+        let ranges = Ranges(limit);
+        let ctx = Context { now: Timestamp::UNIX_EPOCH, user: &crate::identity::NOBODY, lookup: &ranges };
+        let claim = json!({"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": wanted}}}});
+        let refused = admit_claim(&claim, &ctx).err().map(|refused| refused.message);
+        assert_eq!(refused, why.map(|why| format!("persistentvolumeclaims \"c\" is forbidden: {why}")));
+    }
+}

@@ -1,0 +1,492 @@
+//! Rules for `metadata`, the same for all kinds, and small helpers that strategies share.
+
+use std::fmt::Write;
+
+use super::field::{BadValue, ErrorList, Path};
+use super::{NameRule, names};
+use crate::encoding;
+use crate::json::{Key, Map, Value};
+use crate::schema::{Schema, Shape, TypeRef};
+use crate::status::go_quote;
+
+/// Bytes of all annotations together.
+const ANNOTATIONS_MAX: usize = 256 * 1024;
+
+/// The text at `pointer`-less one-level `key`, or nothing.
+pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The member `key`, unless it is missing or null.
+pub fn given<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    value.get(key).filter(|value| !value.is_null())
+}
+
+/// `spec`, null when missing.
+pub fn spec_of(object: &Value) -> &Value {
+    object.get("spec").unwrap_or(&Value::Null)
+}
+
+/// What a JSON pointer leads to; quicker than [`Value::pointer`], which makes each step's text anew.
+pub fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
+    if pointer.contains('~') {
+        return object.pointer(pointer);
+    }
+    let mut place = object;
+    for step in pointer.split('/').skip(1) {
+        place = match place {
+            Value::Object(map) => map.get(step)?,
+            Value::Array(_) => return object.pointer(pointer),
+            _ => return None,
+        };
+    }
+    Some(place)
+}
+
+/// `metadata.name`.
+pub fn name(object: &Value) -> &str {
+    object.get("metadata").map_or("", |m| text(m, "name"))
+}
+
+/// `metadata.generation`, 0 when missing.
+pub fn generation(object: &Value) -> i64 {
+    object.get("metadata").and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// Sets `metadata.generation`.
+pub fn set_generation(object: &mut Value, generation: i64) {
+    if let Some(metadata) = object_at(object, "metadata") {
+        metadata.insert("generation", generation.into());
+    }
+}
+
+/// The object under `key`, made where it is missing; nothing when something else stands there.
+pub fn object_at<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map> {
+    let map = value.as_object_mut()?;
+    if !map.get(key).is_some_and(Value::is_object) {
+        if map.get(key).is_some_and(|v| !v.is_null()) {
+            return None;
+        }
+        map.insert(key.to_owned(), Value::Object(Map::new()));
+    }
+    map.get_mut(key)?.as_object_mut()
+}
+
+/// Whether a field counts as empty for Go's `omitempty`: missing, null, "", [], {}.
+pub fn is_empty(value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(map)) => map.is_empty(),
+        Some(_) => false,
+    }
+}
+
+/// Semantic equality: missing, null and empty are the same, everywhere in the two values.
+pub fn equal(a: Option<&Value>, b: Option<&Value>) -> bool {
+    match (a, b) {
+        (Some(Value::Object(left)), Some(Value::Object(right))) => {
+            left.iter().all(|(k, v)| equal(Some(v), right.get(k)))
+                && right.iter().all(|(k, v)| left.contains_key(k) || is_empty(Some(v)))
+        }
+        (Some(Value::Array(left)), Some(Value::Array(right))) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(x, y)| equal(Some(x), Some(y)))
+        }
+        (Some(left), Some(right)) if !is_empty(Some(left)) || !is_empty(Some(right)) => left == right,
+        (left, right) => is_empty(left) && is_empty(right),
+    }
+}
+
+/// Puts `old`'s value of a top-level field into `new` (removing it when `old` has none).
+pub fn keep_field(new: &mut Value, old: &Value, field: &str) {
+    let Some(map) = new.as_object_mut() else { return };
+    match (old.get(field), map.get_mut(field)) {
+        // Comparing costs less than a copy, and clients mostly send back what they got.
+        (Some(value), Some(kept)) => {
+            if kept != value {
+                kept.clone_from(value);
+            }
+        }
+        (Some(value), None) => {
+            map.insert(field.to_owned(), value.clone());
+        }
+        (None, _) => {
+            map.remove(field);
+        }
+    }
+}
+
+/// Leaves only `status` of `new`; the rest, metadata included except for its system fields, comes from `old`.
+///
+/// Upstream's status strategies keep spec and let metadata through, except for the generation, so labels,
+/// annotations, owner references and finalizers are writable through most `/status` endpoints.
+pub fn keep_all_but_status(new: &mut Value, old: &Value) {
+    let Some(fields) = old.as_object() else { return };
+    let extra: Vec<Key> = new.as_object().map_or_else(Vec::new, |m| {
+        m.keys().filter(|k| !is_open_on_status(k) && !fields.contains_key(*k)).cloned().collect()
+    });
+    if let Some(map) = new.as_object_mut() {
+        for key in extra {
+            map.remove(&key);
+        }
+    }
+    for key in fields.keys().filter(|k| !is_open_on_status(k)) {
+        keep_field(new, old, key);
+    }
+}
+
+/// Keeps `old`'s values of these metadata fields in `new`.
+pub fn keep_metadata(new: &mut Value, old: &Value, fields: &[&str]) {
+    let before = old.get("metadata");
+    let Some(metadata) = object_at(new, "metadata") else { return };
+    for field in fields {
+        match before.and_then(|m| m.get(*field)) {
+            Some(value) => {
+                metadata.insert((*field).to_owned(), value.clone());
+            }
+            None => {
+                metadata.remove(*field);
+            }
+        }
+    }
+}
+
+/// Drops numbers that are 0: upstream's types leave them out.
+pub fn drop_zero(map: &mut Map, fields: &[&str]) {
+    for field in fields {
+        if map.get(*field).and_then(Value::as_i64) == Some(0) {
+            map.remove(*field);
+        }
+    }
+}
+
+/// Whether the specs of two objects mean the same: no list and an empty one do, no struct behind a pointer and an empty one
+/// do not.
+pub fn same_spec(new: &Value, old: &Value) -> bool {
+    are_same_specs(new, spec_of(new), spec_of(old))
+}
+
+/// The same of two specs of `object`'s kind.
+pub fn are_same_specs(object: &Value, new: &Value, old: &Value) -> bool {
+    let pointers = || {
+        let Some(schema) = encoding::schema_for(object) else { return true };
+        let Some(ty) = schema.field_type(schema.root(), "spec") else { return true };
+        same_pointers(&schema, ty, new, old)
+    };
+    new == old || (equal(Some(new), Some(old)) && pointers())
+}
+
+/// Whether two values that are [`equal`] have the same structs behind pointers.
+fn same_pointers(schema: &Schema, ty: TypeRef, new: &Value, old: &Value) -> bool {
+    match (schema.shape(ty), new, old) {
+        (Shape::Struct(shape), Value::Object(new), Value::Object(old)) => {
+            new.keys().chain(old.keys().filter(|key| !new.contains_key(*key))).all(|key| {
+                let Some(field) = shape.field(key) else { return true };
+                match (new.get(key).filter(|v| !v.is_null()), old.get(key).filter(|v| !v.is_null())) {
+                    (Some(new), Some(old)) => same_pointers(schema, field.ty, new, old),
+                    (None, None) => true,
+                    _ => !(field.pointer && matches!(schema.shape(field.ty), Shape::Struct(_))),
+                }
+            })
+        }
+        (Shape::List(list), Value::Array(new), Value::Array(old)) => {
+            new.iter().zip(old).all(|(new, old)| same_pointers(schema, list.items, new, old))
+        }
+        _ => true,
+    }
+}
+
+/// The number must not be negative.
+pub fn non_negative(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    let value = value.and_then(Value::as_i64).unwrap_or(0);
+    if value < 0 {
+        errors.invalid(path, value, NOT_NEGATIVE);
+    }
+}
+
+/// The text for numbers that must not be negative.
+pub const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// The text for numbers that must be positive.
+pub const POSITIVE: &str = "must be greater than 0";
+
+/// A `metav1.LabelSelector` as Go marshals it.
+pub fn selector_json(selector: Option<&Value>) -> String {
+    let Some(selector) = selector.filter(|s| !s.is_null()) else { return "null".to_owned() };
+    let mut parts = Vec::new();
+    if let Some(labels) = selector.get("matchLabels").filter(|v| !is_empty(Some(v))) {
+        parts.push(format!("\"matchLabels\":{labels}"));
+    }
+    if let Some(expressions) = selector.get("matchExpressions").and_then(Value::as_array).filter(|e| !e.is_empty()) {
+        let all: Vec<String> = expressions
+            .iter()
+            .map(|e| {
+                let mut out = format!(
+                    "{{\"key\":{},\"operator\":{}",
+                    Value::from(text(e, "key")),
+                    Value::from(text(e, "operator"))
+                );
+                if let Some(values) = e.get("values").filter(|v| !is_empty(Some(v))) {
+                    let _ = write!(out, ",\"values\":{values}");
+                }
+                out.push('}');
+                out
+            })
+            .collect();
+        parts.push(format!("\"matchExpressions\":[{}]", all.join(",")));
+    }
+    format!("{{{}}}", parts.join(","))
+}
+
+fn is_open_on_status(key: &str) -> bool {
+    matches!(key, "apiVersion" | "kind" | "metadata" | "status")
+}
+
+/// Errors in `metadata` of a new or updated object.
+pub fn validate(object: &Value, namespaced: bool, rule: NameRule, path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let empty = Value::Null;
+    let metadata = object.get("metadata").unwrap_or(&empty);
+    let generate_name = text(metadata, "generateName");
+    if !generate_name.is_empty() {
+        for message in names::object_name(rule, generate_name, true) {
+            errors.invalid(&path.child("generateName"), generate_name, message);
+        }
+    }
+    let name = text(metadata, "name");
+    if name.is_empty() {
+        errors.required(&path.child("name"), "name or generateName is required");
+    } else {
+        for message in names::object_name(rule, name, false) {
+            errors.invalid(&path.child("name"), name, message);
+        }
+    }
+    let namespace = text(metadata, "namespace");
+    match (namespaced, namespace.is_empty()) {
+        (true, true) => errors.required(&path.child("namespace"), ""),
+        (true, false) => {
+            for message in names::dns1123_label(namespace) {
+                errors.invalid(&path.child("namespace"), namespace, message);
+            }
+        }
+        (false, false) => errors.forbidden(&path.child("namespace"), "not allowed on this type"),
+        (false, true) => {}
+    }
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+    if generation < 0 {
+        errors.invalid(&path.child("generation"), generation, NOT_NEGATIVE);
+    }
+    shared(metadata, path, &mut errors);
+    if let Some(finalizers) = metadata.get("finalizers").and_then(Value::as_array) {
+        validate_finalizers(finalizers, &path.child("finalizers"), &mut errors);
+        standard_finalizers(finalizers, &path.child("finalizers"), &mut errors);
+    }
+    if let Some(fields) = metadata.get("managedFields").and_then(Value::as_array) {
+        validate_managed_fields(fields, &path.child("managedFields"), &mut errors);
+    }
+    errors
+}
+
+fn shared(metadata: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(labels) = metadata.get("labels").and_then(Value::as_object) {
+        validate_labels(labels, &path.child("labels"), errors);
+    }
+    if let Some(annotations) = metadata.get("annotations").and_then(Value::as_object) {
+        validate_annotations(annotations, &path.child("annotations"), errors);
+    }
+    if let Some(owners) = metadata.get("ownerReferences").and_then(Value::as_array) {
+        validate_owners(owners, &path.child("ownerReferences"), errors);
+    }
+}
+
+/// Errors in the change of `metadata`.
+pub fn validate_update(new: &Value, old: &Value, path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let empty = Value::Null;
+    let new = new.get("metadata").unwrap_or(&empty);
+    let old = old.get("metadata").unwrap_or(&empty);
+    if !is_empty(old.get("deletionTimestamp")) {
+        no_new_finalizers(new, old, path, &mut errors);
+    }
+    if text(new, "resourceVersion").is_empty() {
+        errors.invalid(&path.child("resourceVersion"), "", "must be specified for an update");
+    }
+    let (now, before) = (new.get("generation").and_then(Value::as_i64), old.get("generation").and_then(Value::as_i64));
+    if now.unwrap_or(0) < before.unwrap_or(0) {
+        errors.invalid(&path.child("generation"), now.unwrap_or(0), "must not be decremented");
+    }
+    for field in ["name", "namespace", "uid"] {
+        if text(new, field) != text(old, field) {
+            errors.invalid(&path.child(field), text(new, field), IMMUTABLE);
+        }
+    }
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        immutable(new.get(field), old.get(field), &path.child(field), &mut errors);
+    }
+    shared(new, path, &mut errors);
+    if let Some(finalizers) = new.get("finalizers").and_then(Value::as_array) {
+        standard_finalizers(finalizers, &path.child("finalizers"), &mut errors);
+    }
+    if let Some(fields) = new.get("managedFields").and_then(Value::as_array) {
+        validate_managed_fields(fields, &path.child("managedFields"), &mut errors);
+    }
+    errors
+}
+
+/// The text for immutable fields.
+pub const IMMUTABLE: &str = "field is immutable";
+
+/// Adds an error when a field changed that must not.
+pub fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    if !equal(new, old) {
+        errors.invalid(path, BadValue::from(new), IMMUTABLE);
+    }
+}
+
+fn no_new_finalizers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let none = Vec::new();
+    let before = old.get("finalizers").and_then(Value::as_array).unwrap_or(&none);
+    let after = new.get("finalizers").and_then(Value::as_array).unwrap_or(&none);
+    let mut added: Vec<String> =
+        after.iter().filter(|f| !before.contains(f)).filter_map(Value::as_str).map(go_quote).collect();
+    added.sort();
+    added.dedup();
+    if !added.is_empty() {
+        errors.forbidden(
+            &path.child("finalizers"),
+            format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
+            ),
+        );
+    }
+}
+
+/// Errors in labels (also of selectors' `matchLabels`).
+pub fn validate_labels(labels: &Map, path: &Path<'_>, errors: &mut ErrorList) {
+    for (key, value) in labels {
+        for message in names::qualified_name(key) {
+            errors.invalid(path, key.as_str(), message);
+        }
+        let value = value.as_str().unwrap_or_default();
+        for message in names::label_value(value) {
+            errors.invalid(path, value, message);
+        }
+    }
+}
+
+/// Errors in annotations.
+pub fn validate_annotations(annotations: &Map, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut size = 0_usize;
+    for (key, value) in annotations {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        let messages = if key.bytes().any(|b| b.is_ascii_uppercase()) {
+            names::qualified_name(&key.to_lowercase())
+        } else {
+            names::qualified_name(key)
+        };
+        for message in messages {
+            errors.invalid(path, key.as_str(), message);
+        }
+    }
+    if size > ANNOTATIONS_MAX {
+        errors.too_long(path, ANNOTATIONS_MAX);
+    }
+}
+
+fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    let mut first_controller = String::new();
+    for owner in owners {
+        let (api_version, kind) = (text(owner, "apiVersion"), text(owner, "kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        if version.is_empty() || version.contains('/') {
+            errors.invalid(&path.child("apiVersion"), api_version, "version must not be empty");
+        }
+        for field in ["kind", "name", "uid"] {
+            if text(owner, field).is_empty() {
+                errors.invalid(&path.child(field), "", "must not be empty");
+            }
+        }
+        if group.is_empty() && version == "v1" && kind == "Event" {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            errors.invalid(path, BadValue::Raw(owner_json(owner)), detail);
+        }
+        if owner.get("controller") == Some(&Value::Bool(true)) {
+            let this = format!("{kind}/{}", text(owner, "name"));
+            if first_controller.is_empty() {
+                first_controller = this;
+            } else {
+                let all: Vec<String> = owners.iter().map(owner_json).collect();
+                let detail = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first_controller} and {this}"
+                );
+                errors.invalid(path, BadValue::Raw(format!("[{}]", all.join(","))), detail);
+            }
+        }
+    }
+}
+
+/// An owner reference as Go marshals it, fields in their declared order.
+fn owner_json(owner: &Value) -> String {
+    let mut parts: Vec<String> = ["apiVersion", "kind", "name", "uid"]
+        .iter()
+        .map(|field| format!("\"{field}\":{}", Value::from(text(owner, field))))
+        .collect();
+    for field in ["controller", "blockOwnerDeletion"] {
+        if let Some(flag) = owner.get(field).and_then(Value::as_bool) {
+            parts.push(format!("\"{field}\":{flag}"));
+        }
+    }
+    format!("{{{}}}", parts.join(","))
+}
+
+/// What is said about finalizers without a domain; kinds outside of the core's library do not mind them.
+pub const UNQUALIFIED_FINALIZER: &str = "name is neither a standard finalizer name nor is it fully qualified";
+
+/// Finalizers without a domain are Kubernetes' own.
+fn standard_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (i, finalizer) in finalizers.iter().filter_map(Value::as_str).enumerate() {
+        if !finalizer.contains('/') && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let why = UNQUALIFIED_FINALIZER;
+            errors.invalid(&path.index(i), finalizer, why);
+        }
+    }
+}
+
+fn validate_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    let (mut orphan, mut foreground) = (false, false);
+    for finalizer in finalizers {
+        let finalizer = finalizer.as_str().unwrap_or_default();
+        for message in names::qualified_name(finalizer) {
+            errors.invalid(path, finalizer, message);
+        }
+        orphan |= finalizer == "orphan";
+        foreground |= finalizer == "foregroundDeletion";
+    }
+    if orphan && foreground {
+        let shown = Value::Array(finalizers.to_vec()).to_string();
+        errors.invalid(path, BadValue::Raw(shown), "finalizer orphan and foregroundDeletion cannot be both set");
+    }
+}
+
+fn validate_managed_fields(fields: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (i, entry) in fields.iter().enumerate() {
+        let path = path.index(i);
+        let operation = text(entry, "operation");
+        if operation != "Apply" && operation != "Update" {
+            errors.invalid(&path.child("operation"), operation, "must be `Apply` or `Update`");
+        }
+        let kind = text(entry, "fieldsType");
+        if !kind.is_empty() && kind != "FieldsV1" {
+            errors.invalid(&path.child("fieldsType"), kind, "must be `FieldsV1`");
+        }
+        let manager = text(entry, "manager");
+        if manager.len() > 128 {
+            errors.too_long(&path.child("manager"), 128);
+        }
+        if text(entry, "subresource").len() > 256 {
+            errors.too_long(&path.child("subresource"), 256);
+        }
+    }
+}

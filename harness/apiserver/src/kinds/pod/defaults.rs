@@ -1,0 +1,443 @@
+//! Default values of pods and of the pod templates in workloads.
+
+use crate::json::{Map, Value, json};
+use crate::kinds::meta;
+use crate::kinds::quantity::Quantity;
+use crate::kinds::time;
+
+type Object = Map;
+
+/// Sets a text field that is missing or empty.
+fn text_default(map: &mut Object, field: &str, value: &str) {
+    if meta::is_empty(map.get(field)) {
+        map.insert(field.to_owned(), value.into());
+    }
+}
+
+/// Sets a field that is missing or null.
+fn value_default(map: &mut Object, field: &str, value: impl Into<Value>) {
+    if map.get(field).is_none_or(Value::is_null) {
+        map.insert(field.to_owned(), value.into());
+    }
+}
+
+/// Sets a number that is missing or 0.
+fn number_default(map: &mut Object, field: &str, value: i64) {
+    if map.get(field).and_then(Value::as_i64).unwrap_or(0) == 0 {
+        map.insert(field.to_owned(), value.into());
+    }
+}
+
+fn each<'a>(map: &'a mut Object, field: &str) -> impl Iterator<Item = &'a mut Object> {
+    map.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+fn inner<'a>(map: &'a mut Object, field: &str) -> Option<&'a mut Object> {
+    map.get_mut(field).and_then(Value::as_object_mut)
+}
+
+/// Drops flags that are false: upstream's types leave them out.
+fn drop_false(map: &mut Object, fields: &[&str]) {
+    for field in fields {
+        if map.get(*field) == Some(&Value::Bool(false)) {
+            map.remove(*field);
+        }
+    }
+}
+
+/// Defaults of a whole pod.
+pub(in crate::kinds) fn pod(object: &mut Value) {
+    let Some(spec) = meta::object_at(object, "spec") else { return };
+    pod_spec(spec);
+    for field in ["containers", "initContainers"] {
+        for container in each(spec, field) {
+            requests_from_limits(container);
+        }
+    }
+    pod_level_requests(spec);
+    value_default(spec, "enableServiceLinks", true);
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|s| s < 0) {
+        spec.insert("terminationGracePeriodSeconds", 1.into());
+    }
+    if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
+        for field in ["containers", "initContainers"] {
+            for container in each(spec, field) {
+                for port in each(container, "ports") {
+                    let own = port.get("containerPort").and_then(Value::as_i64).unwrap_or(0);
+                    if own != 0 {
+                        number_default(port, "hostPort", own);
+                    }
+                }
+            }
+        }
+    }
+    status(object);
+}
+
+/// Defaults of a pod's status.
+pub(in crate::kinds) fn status(object: &mut Value) {
+    if let Some(status) = meta::object_at(object, "status") {
+        pod_status(status);
+    }
+}
+
+/// Defaults of a `PodTemplateSpec` (in place of the pointer `template`).
+pub(in crate::kinds) fn template(template: &mut Value) {
+    meta::object_at(template, "metadata");
+    if let Some(spec) = meta::object_at(template, "spec") {
+        pod_spec(spec);
+    }
+}
+
+fn pod_spec(spec: &mut Object) {
+    if spec.get("containers").is_none() {
+        spec.insert("containers", Value::Null);
+    }
+    text_default(spec, "dnsPolicy", "ClusterFirst");
+    text_default(spec, "restartPolicy", "Always");
+    value_default(spec, "securityContext", json!({}));
+    value_default(spec, "terminationGracePeriodSeconds", 30);
+    text_default(spec, "schedulerName", "default-scheduler");
+    drop_false(spec, &["hostNetwork", "hostPID", "hostIPC"]);
+    if let Some(account) = spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")).cloned()
+        && !meta::is_empty(Some(&account))
+    {
+        spec.insert("serviceAccountName", account.clone());
+        spec.insert("serviceAccount", account);
+    }
+    for field in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in each(spec, field) {
+            container_defaults(container);
+        }
+    }
+    for volume in each(spec, "volumes") {
+        volume_defaults(volume);
+    }
+    if let Some(resources) = inner(spec, "resources") {
+        resource_lists(resources);
+    }
+    quantities(spec, "overhead");
+}
+
+fn container_defaults(container: &mut Object) {
+    let latest = image_is_latest(container.get("image").and_then(Value::as_str).unwrap_or_default());
+    text_default(container, "imagePullPolicy", if latest { "Always" } else { "IfNotPresent" });
+    text_default(container, "terminationMessagePath", "/dev/termination-log");
+    text_default(container, "terminationMessagePolicy", "File");
+    drop_false(container, &["stdin", "stdinOnce", "tty"]);
+    value_default(container, "resources", json!({}));
+    if let Some(resources) = inner(container, "resources") {
+        resource_lists(resources);
+    }
+    for port in each(container, "ports") {
+        text_default(port, "protocol", "TCP");
+    }
+    for env in each(container, "env") {
+        if let Some(from) = inner(env, "valueFrom") {
+            if let Some(field) = inner(from, "fieldRef") {
+                text_default(field, "apiVersion", "v1");
+            }
+            if let Some(resource) = inner(from, "resourceFieldRef") {
+                divisor(resource);
+            }
+            if let Some(key) = inner(from, "fileKeyRef") {
+                value_default(key, "optional", false);
+            }
+        }
+    }
+    for mount in each(container, "volumeMounts") {
+        drop_false(mount, &["readOnly"]);
+    }
+    for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = inner(container, field) {
+            number_default(probe, "timeoutSeconds", 1);
+            number_default(probe, "periodSeconds", 10);
+            number_default(probe, "successThreshold", 1);
+            number_default(probe, "failureThreshold", 3);
+            handler_defaults(probe);
+            if let Some(grpc) = inner(probe, "grpc") {
+                value_default(grpc, "service", "");
+            }
+        }
+    }
+    if let Some(lifecycle) = inner(container, "lifecycle") {
+        // Behind a feature gate that is off by default.
+        lifecycle.remove("stopSignal");
+        for field in ["postStart", "preStop"] {
+            if let Some(handler) = inner(lifecycle, field) {
+                handler_defaults(handler);
+            }
+        }
+    }
+}
+
+fn divisor(selector: &mut Object) {
+    value_default(selector, "divisor", "0");
+    if let Some(text) = selector.get("divisor").map(quantity_text)
+        && let Some(quantity) = Quantity::parse(&text)
+    {
+        selector.insert("divisor", quantity.to_string().into());
+    }
+}
+
+fn handler_defaults(handler: &mut Object) {
+    if let Some(get) = inner(handler, "httpGet") {
+        text_default(get, "path", "/");
+        text_default(get, "scheme", "HTTP");
+    }
+}
+
+/// Whether an image without pull policy is always pulled: its tag is `latest` or there is neither tag nor digest.
+fn image_is_latest(image: &str) -> bool {
+    if !is_image_reference(image) || is_too_long(image) || image.contains('@') {
+        return false;
+    }
+    let last = image.rsplit('/').next().unwrap_or(image);
+    last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
+}
+
+/// Names of images, with the registry that goes without saying, have at most 255 characters.
+fn is_too_long(image: &str) -> bool {
+    let name = image.split('@').next().unwrap_or(image);
+    let name = match name.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => name,
+    };
+    let unsaid = match name.split_once('/') {
+        Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => "",
+        Some(_) => "docker.io/",
+        None => "docker.io/library/",
+    };
+    unsaid.len() + name.len() > 255
+}
+
+/// Whether a text can be an image: no blanks, no capitals in the path behind the registry, no empty component.
+fn is_image_reference(image: &str) -> bool {
+    let name = image.split_once('@').map_or(image, |(name, _)| name);
+    let (registry, path) = match name.split_once('/') {
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
+        _ => ("", name),
+    };
+    let path = path.rsplit_once(':').map_or(path, |(path, tag)| if tag.contains('/') { name } else { path });
+    let component = |text: &str| {
+        let ends = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        ends(text.bytes().next())
+            && ends(text.bytes().last())
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-'))
+    };
+    registry.bytes().all(|b| b.is_ascii_graphic()) && path.split('/').all(component)
+}
+
+fn requests_from_limits(container: &mut Object) {
+    let Some(resources) = inner(container, "resources") else { return };
+    let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
+    if limits.is_empty() {
+        return;
+    }
+    if !resources.get("requests").is_some_and(Value::is_object) {
+        resources.insert("requests", Value::Object(Map::new()));
+    }
+    let Some(requests) = inner(resources, "requests") else { return };
+    for (name, value) in limits {
+        requests.entry(name).or_insert(value);
+    }
+}
+
+/// Pod-level requests: what the containers ask for together, or else the pod-level limits.
+fn pod_level_requests(spec: &mut Object) {
+    let Some(limits) = spec
+        .get("resources")
+        .and_then(|r| r.get("limits"))
+        .and_then(Value::as_object)
+        .filter(|l| !l.is_empty())
+        .cloned()
+    else {
+        return;
+    };
+    let mut sums: Vec<(String, Quantity)> = Vec::new();
+    for container in spec.get("containers").and_then(Value::as_array).into_iter().flatten() {
+        let requests = container.get("resources").and_then(|r| r.get("requests")).and_then(Value::as_object);
+        for (name, value) in requests.into_iter().flatten() {
+            let Some(quantity) = Quantity::parse(&quantity_text(value)) else { continue };
+            match sums.iter_mut().find(|(n, _)| n == name) {
+                Some((_, sum)) => *sum = sum.plus(quantity),
+                None => sums.push((name.to_string(), quantity)),
+            }
+        }
+    }
+    let Some(resources) = inner(spec, "resources") else { return };
+    if !resources.get("requests").is_some_and(Value::is_object) {
+        resources.insert("requests", Value::Object(Map::new()));
+    }
+    let Some(requests) = inner(resources, "requests") else { return };
+    for (name, sum) in sums {
+        if name == "cpu" || name == "memory" {
+            requests.entry(name).or_insert_with(|| sum.to_string().into());
+        }
+    }
+    for (name, limit) in limits {
+        if name == "cpu" || name == "memory" || name.starts_with("hugepages-") {
+            requests.entry(name).or_insert(limit);
+        }
+    }
+}
+
+fn resource_lists(resources: &mut Object) {
+    for field in ["limits", "requests"] {
+        quantities(resources, field);
+    }
+}
+
+/// Canonical quantities, rounded up to thousandths, in the map under `field`.
+pub(in crate::kinds) fn quantities(map: &mut Object, field: &str) {
+    let Some(list) = inner(map, field) else { return };
+    for value in list.values_mut() {
+        let parsed = match &*value {
+            Value::String(text) => Quantity::parse(text),
+            Value::Number(number) => Quantity::parse(&number.to_string()),
+            _ => None,
+        };
+        if let Some(quantity) = parsed {
+            let canonical = quantity.rounded_to_milli().to_string();
+            if value.as_str() != Some(canonical.as_str()) {
+                *value = canonical.into();
+            }
+        }
+    }
+}
+
+/// A quantity as it was written: JSON numbers are allowed, too.
+pub(in crate::kinds) fn quantity_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.to_string(),
+        other => other.to_string(),
+    }
+}
+
+const MODE: i64 = 0o644;
+
+fn volume_defaults(volume: &mut Object) {
+    let has_source = volume.iter().any(|(field, value)| field != "name" && !value.is_null());
+    if !has_source {
+        volume.insert("emptyDir", json!({}));
+    }
+    for field in ["secret", "configMap", "downwardAPI", "projected"] {
+        if let Some(source) = inner(volume, field) {
+            value_default(source, "defaultMode", MODE);
+            downward_items(source);
+            for projection in each(source, "sources") {
+                if let Some(token) = inner(projection, "serviceAccountToken") {
+                    value_default(token, "expirationSeconds", 3600);
+                }
+                if let Some(downward) = inner(projection, "downwardAPI") {
+                    downward_items(downward);
+                }
+            }
+        }
+    }
+    if let Some(path) = inner(volume, "hostPath") {
+        value_default(path, "type", "");
+    }
+    if let Some(iscsi) = inner(volume, "iscsi") {
+        text_default(iscsi, "iscsiInterface", "default");
+    }
+    if let Some(rbd) = inner(volume, "rbd") {
+        text_default(rbd, "pool", "rbd");
+        text_default(rbd, "user", "admin");
+        text_default(rbd, "keyring", "/etc/ceph/keyring");
+    }
+    if let Some(disk) = inner(volume, "azureDisk") {
+        value_default(disk, "cachingMode", "ReadWrite");
+        value_default(disk, "kind", "Shared");
+        value_default(disk, "fsType", "ext4");
+        value_default(disk, "readOnly", false);
+    }
+    if let Some(disk) = inner(volume, "scaleIO") {
+        text_default(disk, "storageMode", "ThinProvisioned");
+        text_default(disk, "fsType", "xfs");
+    }
+    if let Some(image) = inner(volume, "image") {
+        let latest = image_is_latest(image.get("reference").and_then(Value::as_str).unwrap_or_default());
+        text_default(image, "pullPolicy", if latest { "Always" } else { "IfNotPresent" });
+    }
+    if let Some(disk) = inner(volume, "emptyDir")
+        && let Some(quantity) = disk.get("sizeLimit").map(quantity_text).and_then(|t| Quantity::parse(&t))
+    {
+        disk.insert("sizeLimit", quantity.to_string().into());
+    }
+    if let Some(claim) = inner(volume, "ephemeral").and_then(|e| inner(e, "volumeClaimTemplate")) {
+        value_default(claim, "metadata", json!({}));
+        if let Some(spec) = inner(claim, "spec") {
+            claim_spec(spec);
+        }
+    }
+}
+
+/// Defaults of a `PersistentVolumeClaimSpec`.
+pub(in crate::kinds) fn claim_spec(spec: &mut Object) {
+    text_default(spec, "volumeMode", "Filesystem");
+    value_default(spec, "resources", json!({}));
+    if let Some(resources) = inner(spec, "resources") {
+        resource_lists(resources);
+    }
+}
+
+fn downward_items(source: &mut Object) {
+    for item in each(source, "items") {
+        if let Some(field) = inner(item, "fieldRef") {
+            text_default(field, "apiVersion", "v1");
+        }
+        if let Some(resource) = inner(item, "resourceFieldRef") {
+            divisor(resource);
+        }
+    }
+}
+
+/// Fields of a pod status that are always shown once their parent is there; `podIP` and `podIPs` say the same.
+fn pod_status(status: &mut Object) {
+    time::normalize_seconds(status, &["startTime"]);
+    let single = status.get("podIP").filter(|ip| !meta::is_empty(Some(ip))).cloned();
+    let first = status.get("podIPs").and_then(|ips| ips.get(0)).and_then(|ip| ip.get("ip")).cloned();
+    match (single, first) {
+        (Some(single), first) if first.as_ref() != Some(&single) => {
+            status.insert("podIPs", json!([{"ip": single}]));
+        }
+        (None, Some(first)) => {
+            status.insert("podIP", first);
+        }
+        _ => {}
+    }
+    for condition in each(status, "conditions") {
+        for field in ["lastProbeTime", "lastTransitionTime"] {
+            condition.entry(field).or_insert(Value::Null);
+        }
+        time::normalize_seconds(condition, &["lastProbeTime", "lastTransitionTime"]);
+    }
+    for field in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        for container in each(status, field) {
+            for state in ["state", "lastState"] {
+                value_default(container, state, json!({}));
+                if let Some(state) = inner(container, state) {
+                    container_state(state);
+                }
+            }
+            value_default(container, "ready", false);
+            value_default(container, "restartCount", 0);
+            for text in ["image", "imageID"] {
+                value_default(container, text, "");
+            }
+        }
+    }
+}
+
+fn container_state(state: &mut Object) {
+    if let Some(running) = inner(state, "running") {
+        running.entry("startedAt").or_insert(Value::Null);
+    }
+    if let Some(ended) = inner(state, "terminated") {
+        ended.entry("exitCode").or_insert_with(|| 0.into());
+        for field in ["startedAt", "finishedAt"] {
+            ended.entry(field).or_insert(Value::Null);
+        }
+    }
+}

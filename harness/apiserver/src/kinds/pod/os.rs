@@ -1,0 +1,71 @@
+//! What pods for one operating system cannot say.
+
+use crate::field::{ErrorList, Path};
+use crate::json::Value;
+use crate::kinds::selector::array;
+
+/// Fields of a pod's `securityContext` that mean nothing on Windows, and where upstream reports them.
+const POD: &[&str] = &[
+    "securityContext.appArmorProfile",
+    "securityContext.seLinuxOptions",
+    "hostUsers",
+    "hostPID",
+    "hostIPC",
+    "securityContext.seccompProfile",
+    "securityContext.fsGroup",
+    "securityContext.fsGroupChangePolicy",
+    "securityContext.sysctls",
+    "shareProcessNamespace",
+    "securityContext.runAsUser",
+    "securityContext.runAsGroup",
+    "securityContext.supplementalGroups",
+    "securityContext.supplementalGroupsPolicy",
+    "securityContext.seLinuxChangePolicy",
+];
+
+/// The same of a container's `securityContext`.
+const CONTAINER: &[&str] = &[
+    "appArmorProfile",
+    "seLinuxOptions",
+    "seccompProfile",
+    "capabilities",
+    "readOnlyRootFilesystem",
+    "privileged",
+    "allowPrivilegeEscalation",
+    "procMount",
+    "runAsUser",
+    "runAsGroup",
+];
+
+/// Checks a spec for the system that it names.
+pub(super) fn validate(spec: &Value, system: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let (of_pod, of_container, why) = match system {
+        "windows" => (POD, CONTAINER, "cannot be set for a windows pod"),
+        "linux" => (
+            &["securityContext.windowsOptions"][..],
+            &["windowsOptions"][..],
+            "windows options cannot be set for a linux pod",
+        ),
+        _ => return,
+    };
+    for field in of_pod {
+        let value = field.split('.').try_fold(spec, |value, step| value.get(step));
+        let said = value.is_some_and(|v| !v.is_null() && v.as_array().is_none_or(|list| !list.is_empty()));
+        // Sharing with the host is a plain flag.
+        let plain = matches!(*field, "hostPID" | "hostIPC") && value == Some(&Value::Bool(false));
+        if said && !plain {
+            errors.forbidden(&path.child(field), why);
+        }
+    }
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        let all = path.child(list);
+        for (i, container) in array(spec, list).iter().enumerate() {
+            let path = all.index(i);
+            let path = path.child("securityContext");
+            let context = container.get("securityContext").unwrap_or(&Value::Null);
+            for field in of_container.iter().filter(|field| context.get(**field).is_some_and(|v| !v.is_null())) {
+                errors.forbidden(&path.child(field), why);
+            }
+        }
+    }
+}

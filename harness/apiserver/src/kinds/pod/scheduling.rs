@@ -1,0 +1,386 @@
+//! Validation of what decides where a pod runs: tolerations, affinities, spreading, gates.
+
+use crate::field::{BadValue, ErrorList, Path};
+use crate::json::{Key, Value, json};
+use crate::kinds::meta::given;
+use crate::kinds::selector::{self, array};
+use crate::kinds::{meta, names};
+
+/// `spec.tolerations`.
+pub(super) fn tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (i, toleration) in tolerations.iter().enumerate() {
+        let path = path.index(i);
+        let of = |field: &str| meta::text(toleration, field);
+        let (key, operator, value, effect) = (of("key"), of("operator"), of("value"), of("effect"));
+        if key.is_empty() {
+            if operator != "Exists" {
+                let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+                errors.invalid(&path.child("operator"), operator, why);
+            }
+        } else {
+            for message in names::qualified_name(key) {
+                errors.invalid(&path.child("key"), key, message);
+            }
+        }
+        if given(toleration, "tolerationSeconds").is_some() && effect != "NoExecute" {
+            let why = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+            errors.invalid(&path.child("effect"), effect, why);
+        }
+        match operator {
+            "Equal" | "" => {
+                let messages = names::label_value(value);
+                if !messages.is_empty() {
+                    errors.invalid(&path.child("operator"), value, messages.join(";"));
+                }
+            }
+            "Exists" => {
+                if !value.is_empty() {
+                    errors.invalid(&path.child("operator"), value, "value must be empty when `operator` is 'Exists'");
+                }
+            }
+            "Lt" | "Gt" => errors.not_supported(&path.child("operator"), operator, &["Equal", "Exists", "Lt", "Gt"]),
+            _ => errors.not_supported(&path.child("operator"), operator, &["Equal", "Exists"]),
+        }
+        if !matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
+            errors.not_supported(&path.child("effect"), effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+        }
+    }
+}
+
+/// An update may add tolerations and change the seconds of old ones, nothing else.
+pub(super) fn only_added_tolerations(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    let fields = ["key", "operator", "value", "effect"];
+    let same = |a: &Value, b: &Value| fields.iter().all(|f| meta::text(a, f) == meta::text(b, f));
+    if !old.iter().all(|o| new.iter().any(|n| same(o, n))) {
+        errors.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
+        return;
+    }
+    tolerations(new, path, errors);
+}
+
+/// `spec.schedulingGates`.
+pub(super) fn gates(gates: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (i, gate) in gates.iter().enumerate() {
+        let name = meta::text(gate, "name");
+        for message in names::qualified_name(name) {
+            errors.invalid(&path.index(i), name, message);
+        }
+        if gates[..i].iter().any(|g| meta::text(g, "name") == name) {
+            errors.duplicate(&path.index(i), name);
+        }
+    }
+}
+
+/// Gates may only be taken away.
+pub(super) fn only_deleted_gates(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (i, gate) in new.iter().enumerate() {
+        let name = meta::text(gate, "name");
+        if old.iter().all(|g| meta::text(g, "name") != name) {
+            let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            errors.forbidden(&path.index(i).child("name"), why);
+        }
+    }
+}
+
+/// Adds what `matchLabelKeys` and `mismatchLabelKeys` say about the pod's own labels to the selectors beside them.
+pub(super) fn apply_label_keys(pod: &mut Value) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+    let Some(labels) = pod.pointer("/metadata/labels").cloned() else { return };
+    let Some(spec) = pod.get_mut("spec") else { return };
+    for constraint in items(spec, "topologySpreadConstraints") {
+        label_keys_to_selector(constraint, &labels);
+    }
+    let Some(affinity) = spec.get_mut("affinity") else { return };
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(pods) = affinity.get_mut(kind) else { continue };
+        for term in items(pods, REQUIRED) {
+            label_keys_to_selector(term, &labels);
+        }
+        for term in items(pods, PREFERRED).filter_map(|t| t.get_mut("podAffinityTerm")) {
+            label_keys_to_selector(term, &labels);
+        }
+    }
+}
+
+fn items<'a>(value: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
+    value.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn label_keys_to_selector(term: &mut Value, labels: &Value) {
+    let mut added = Vec::new();
+    for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        for key in array(term, field).iter().filter_map(Value::as_str) {
+            if let Some(value) = labels.get(key) {
+                added.push(json!({"key": key, "operator": operator, "values": [value]}));
+            }
+        }
+    }
+    if added.is_empty() || !term.get("labelSelector").is_some_and(Value::is_object) {
+        return;
+    }
+    let Some(selector) = meta::object_at(term, "labelSelector") else { return };
+    let expressions = selector.entry("matchExpressions").or_insert_with(|| json!([]));
+    if let Some(expressions) = expressions.as_array_mut() {
+        expressions.extend(added);
+    }
+}
+
+/// `spec.affinity`.
+pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+    if let Some(node) = given(affinity, "nodeAffinity") {
+        let path = path.child("nodeAffinity");
+        if let Some(required) = given(node, REQUIRED) {
+            let path = path.child(REQUIRED);
+            let path = path.child("nodeSelectorTerms");
+            let terms = array(required, "nodeSelectorTerms");
+            if terms.is_empty() {
+                errors.required(&path, "must have at least one node selector term");
+            }
+            for (i, term) in terms.iter().enumerate() {
+                node_term(term, false, &path.index(i), errors);
+            }
+        }
+        let path = path.child(PREFERRED);
+        for (i, term) in array(node, PREFERRED).iter().enumerate() {
+            let path = path.index(i);
+            weight(term, &path, errors);
+            if let Some(preference) = given(term, "preference") {
+                node_term(preference, true, &path.child("preference"), errors);
+            }
+        }
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(pods) = given(affinity, kind) else { continue };
+        let path = path.child(kind);
+        let required = path.child(REQUIRED);
+        for (i, term) in array(pods, REQUIRED).iter().enumerate() {
+            pod_term(term, &required.index(i), errors);
+        }
+        let preferred = path.child(PREFERRED);
+        for (i, term) in array(pods, PREFERRED).iter().enumerate() {
+            let path = preferred.index(i);
+            weight(term, &path, errors);
+            pod_term(term.get("podAffinityTerm").unwrap_or(&Value::Null), &path.child("podAffinityTerm"), errors);
+        }
+    }
+}
+
+fn weight(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let weight = term.get("weight").and_then(Value::as_i64).unwrap_or(0);
+    if !(1..=100).contains(&weight) {
+        errors.invalid(&path.child("weight"), weight, "must be in the range 1-100");
+    }
+}
+
+/// `lenient` lets values pass that are no label values.
+fn node_term(term: &Value, lenient: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let expressions = path.child("matchExpressions");
+    for (i, requirement) in array(term, "matchExpressions").iter().enumerate() {
+        node_requirement(requirement, lenient, &expressions.index(i), errors);
+    }
+    let fields = path.child("matchFields");
+    for (i, requirement) in array(term, "matchFields").iter().enumerate() {
+        let path = fields.index(i);
+        let (operator, values) = (meta::text(requirement, "operator"), array(requirement, "values"));
+        if !matches!(operator, "In" | "NotIn") {
+            errors.invalid(&path.child("operator"), operator, "not a valid selector operator");
+        } else if values.len() != 1 {
+            let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+            errors.required(&path.child("values"), why);
+        }
+        let key = meta::text(requirement, "key");
+        if key != "metadata.name" {
+            errors.invalid(&path.child("key"), key, "not a valid field selector key");
+            continue;
+        }
+        let path = path.child("values");
+        for (i, value) in values.iter().enumerate() {
+            let value = value.as_str().unwrap_or_default();
+            for message in names::dns1123_subdomain(value) {
+                errors.invalid(&path.index(i), value, message);
+            }
+        }
+    }
+}
+
+fn node_requirement(requirement: &Value, lenient: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let values = array(requirement, "values");
+    let operator = meta::text(requirement, "operator");
+    match operator {
+        "In" | "NotIn" if values.is_empty() => {
+            errors.required(&path.child("values"), "must be specified when `operator` is 'In' or 'NotIn'");
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.forbidden(&path.child("values"), why);
+        }
+        "Gt" | "Lt" if values.len() != 1 => {
+            let why = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+            errors.required(&path.child("values"), why);
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+        _ => errors.invalid(&path.child("operator"), operator, "not a valid selector operator"),
+    }
+    let key = meta::text(requirement, "key");
+    for message in names::qualified_name(key) {
+        errors.invalid(&path.child("key"), key, message);
+    }
+    let path = path.child("values");
+    for (i, value) in values.iter().enumerate().filter(|_| !lenient) {
+        let value = value.as_str().unwrap_or_default();
+        for message in names::label_value(value) {
+            errors.invalid(&path.index(i), value, message);
+        }
+    }
+}
+
+fn pod_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in ["labelSelector", "namespaceSelector"] {
+        errors.append(selector::validate(given(term, field), false, &path.child(field)));
+    }
+    for namespace in array(term, "namespaces") {
+        let namespace = namespace.as_str().unwrap_or_default();
+        for message in names::dns1123_label(namespace) {
+            errors.invalid(&path.child("namespace"), namespace, message);
+        }
+    }
+    label_keys(term, path, errors);
+    let key = meta::text(term, "topologyKey");
+    if key.is_empty() {
+        errors.required(&path.child("topologyKey"), "can not be empty");
+    }
+    for message in names::qualified_name(key) {
+        errors.invalid(&path.child("topologyKey"), key, message);
+    }
+}
+
+/// `matchLabelKeys` and `mismatchLabelKeys`: names of labels, in need of a selector, and not in it already.
+fn label_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let selector = given(term, "labelSelector");
+    for field in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let (keys, path) = (array(term, field), path.child(field));
+        if selector.is_none() && !keys.is_empty() {
+            errors.forbidden(&path, "must not be specified when labelSelector is not set");
+            continue;
+        }
+        for (i, key) in keys.iter().enumerate() {
+            let key = key.as_str().unwrap_or_default();
+            for message in names::qualified_name(key) {
+                errors.invalid(&path.index(i), key, message);
+            }
+        }
+    }
+    let keys = array(term, "matchLabelKeys");
+    let labels = selector.and_then(|s| s.get("matchLabels")).and_then(Value::as_object);
+    let mut seen: Vec<&str> = labels.into_iter().flat_map(|labels| labels.keys().map(Key::as_str)).collect();
+    for expression in selector.map_or(&[][..], |s| array(s, "matchExpressions")) {
+        let key = meta::text(expression, "key");
+        // What the keys themselves added is there once.
+        if let Some(i) = keys.iter().position(|k| k == key).filter(|_| seen.contains(&key)) {
+            errors.invalid(&path.index(i), key, "exists in both matchLabelKeys and labelSelector");
+        }
+        seen.push(key);
+    }
+    let others = array(term, "mismatchLabelKeys");
+    for (i, key) in keys.iter().enumerate().filter(|(_, key)| others.contains(key)) {
+        let key = key.as_str().unwrap_or_default();
+        errors.invalid(
+            &path.child("matchLabelKeys").index(i),
+            key,
+            "exists in both matchLabelKeys and mismatchLabelKeys",
+        );
+    }
+}
+
+/// `spec.topologySpreadConstraints`.
+pub(super) fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (i, constraint) in constraints.iter().enumerate() {
+        let path = path.index(i);
+        let skew = constraint.get("maxSkew").and_then(Value::as_i64).unwrap_or(0);
+        if skew <= 0 {
+            errors.invalid(&path.child("maxSkew"), skew, "must be greater than zero");
+        }
+        let (key, action) = (meta::text(constraint, "topologyKey"), meta::text(constraint, "whenUnsatisfiable"));
+        if key.is_empty() {
+            errors.required(&path.child("topologyKey"), "can not be empty");
+        }
+        if !matches!(action, "DoNotSchedule" | "ScheduleAnyway") {
+            errors.not_supported(&path.child("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"]);
+        }
+        let same = |c: &Value| meta::text(c, "topologyKey") == key && meta::text(c, "whenUnsatisfiable") == action;
+        if constraints[i + 1..].iter().any(same) {
+            let shown = format!("{{{key}, {action}}}");
+            errors.duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), shown);
+        }
+        if let Some(domains) = given(constraint, "minDomains").and_then(Value::as_i64) {
+            if domains <= 0 {
+                errors.invalid(&path.child("minDomains"), domains, "must be greater than zero");
+            }
+            if action != "DoNotSchedule" {
+                let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+                errors.invalid(&path.child("minDomains"), domains, why);
+            }
+        }
+        for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            if let Some(policy) = given(constraint, field).and_then(Value::as_str)
+                && !matches!(policy, "Honor" | "Ignore")
+            {
+                errors.not_supported(&path.child(field), policy, &["Honor", "Ignore"]);
+            }
+        }
+        label_keys(constraint, &path, errors);
+        errors.append(selector::validate(given(constraint, "labelSelector"), false, &path.child("labelSelector")));
+    }
+}
+
+/// A gated pod may only narrow which nodes it can go to.
+pub(super) fn only_narrower(now: &Value, before: &Value, spec: &Path<'_>, errors: &mut ErrorList) {
+    let (new, old) = (now.get("nodeSelector"), before.get("nodeSelector"));
+    let mut selected = old.and_then(Value::as_object).into_iter().flatten();
+    if selected.any(|(key, value)| new.and_then(|new| new.get(key)) != Some(value)) {
+        let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        let shown = new.filter(|new| !meta::is_empty(Some(new)));
+        errors.invalid(&spec.child("nodeSelector"), BadValue::from(shown), why);
+    }
+    let (new, old) = (required_terms(now), required_terms(before));
+    let (affinity, shown) = (spec.child("affinity"), |term| super::dump::compact("NodeSelectorTerm", term));
+    let node = affinity.child("nodeAffinity");
+    let required = node.child("requiredDuringSchedulingIgnoredDuringExecution");
+    let path = required.child("nodeSelectorTerms");
+    if !old.is_empty() && old.len() != new.len() {
+        let all: Vec<_> = new.iter().map(shown).collect();
+        let all = if all.is_empty() { "null".to_owned() } else { format!("[{}]", all.join(",")) };
+        errors.invalid(
+            &path,
+            BadValue::Raw(all),
+            "no additions/deletions to non-empty NodeSelectorTerms list are allowed",
+        );
+        return;
+    }
+    for (index, (new, old)) in new.iter().zip(old).enumerate() {
+        if !adds_only(new, old) {
+            let why = "only additions are allowed (no mutations or deletions)";
+            errors.invalid(&path.index(index), BadValue::Raw(shown(new)), why);
+        }
+    }
+}
+
+fn required_terms(spec: &Value) -> &[Value] {
+    let required = spec.pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution");
+    required.map_or(&[], |required| array(required, "nodeSelectorTerms"))
+}
+
+/// Whether a term says what it said before, and perhaps more. An empty one selects nothing, and must go on to.
+fn adds_only(new: &Value, old: &Value) -> bool {
+    let fields = ["matchExpressions", "matchFields"];
+    if fields.iter().all(|field| array(old, field).is_empty()) {
+        return fields.iter().all(|field| array(new, field).is_empty());
+    }
+    fields.iter().all(|field| {
+        let (new, old) = (array(new, field), array(old, field));
+        new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| meta::equal(Some(new), Some(old)))
+    })
+}

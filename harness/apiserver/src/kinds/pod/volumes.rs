@@ -1,0 +1,284 @@
+//! Validation of volumes.
+
+use crate::field::{ErrorList, Path};
+use crate::json::Value;
+use crate::kinds::meta::given;
+use crate::kinds::quantity::Quantity;
+use crate::kinds::selector::array;
+use crate::kinds::{claims, meta, names};
+use crate::status::go_quote;
+
+/// The valid volumes of a pod: only those can be mounted.
+pub(super) struct Volumes<'a>(Vec<&'a Value>);
+
+impl<'a> Volumes<'a> {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.source(name).is_some()
+    }
+
+    pub(super) fn source(&self, name: &str) -> Option<&'a Value> {
+        self.0.iter().find(|v| meta::text(v, "name") == name).copied()
+    }
+}
+
+/// Checks `spec.volumes`; gives those without errors. `pod` is its name, if this is a pod.
+pub(super) fn validate<'a>(spec: &'a Value, pod: Option<&str>, path: &Path<'_>, errors: &mut ErrorList) -> Volumes<'a> {
+    let mut valid = Volumes(Vec::new());
+    for (i, volume) in array(spec, "volumes").iter().enumerate() {
+        let path = path.index(i);
+        let name = meta::text(volume, "name");
+        let before = errors.len();
+        source(volume, &path, errors);
+        claim_name(volume, pod, &path, errors);
+        if name.is_empty() {
+            errors.required(&path.child("name"), "");
+        } else {
+            for message in names::dns1123_label(name) {
+                errors.invalid(&path.child("name"), name, message);
+            }
+        }
+        if valid.has(name) {
+            errors.duplicate(&path.child("name"), name);
+        }
+        if errors.len() == before {
+            valid.0.push(volume);
+        }
+    }
+    valid
+}
+
+/// Sources in the order in which upstream looks at them.
+const SOURCES: &[&str] = &[
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
+fn source(volume: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut found = false;
+    for kind in SOURCES {
+        let Some(source) = given(volume, kind) else { continue };
+        let path = path.child(kind);
+        if found {
+            errors.forbidden(&path, "may not specify more than 1 volume type");
+            continue;
+        }
+        found = true;
+        one(kind, source, &path, errors);
+    }
+    if !found {
+        errors.required(path, "must specify a volume type");
+    }
+}
+
+fn required_text(source: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if meta::text(source, field).is_empty() {
+        errors.required(&path.child(field), "");
+    }
+}
+
+fn one(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    match kind {
+        "emptyDir" => {
+            let limit = source.get("sizeLimit").map(super::defaults::quantity_text);
+            if limit.and_then(|t| Quantity::parse(&t)).is_some_and(|q| q.sign() < 0) {
+                errors.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
+            }
+        }
+        "hostPath" => host_path(source, path, errors),
+        "secret" => {
+            required_text(source, "secretName", path, errors);
+            mode(source.get("defaultMode"), &path.child("defaultMode"), errors);
+            super::env::key_items(source, path, errors);
+        }
+        "configMap" => {
+            required_text(source, "name", path, errors);
+            mode(source.get("defaultMode"), &path.child("defaultMode"), errors);
+            super::env::key_items(source, path, errors);
+        }
+        "downwardAPI" => {
+            mode(source.get("defaultMode"), &path.child("defaultMode"), errors);
+            super::env::downward_items(array(source, "items"), path, errors);
+        }
+        "persistentVolumeClaim" => required_text(source, "claimName", path, errors),
+        "nfs" => {
+            required_text(source, "server", path, errors);
+            required_text(source, "path", path, errors);
+            let target = meta::text(source, "path");
+            if !target.starts_with('/') {
+                errors.invalid(&path.child("path"), target, "must be an absolute path");
+            }
+        }
+        "gitRepo" => required_text(source, "repository", path, errors),
+        "csi" => driver(meta::text(source, "driver"), &path.child("driver"), errors),
+        "ephemeral" => claim(source, &path.child("volumeClaimTemplate"), errors),
+        "projected" => projected(source, path, errors),
+        _ => {}
+    }
+}
+
+/// The name of a CSI driver.
+fn driver(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if name.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    if name.len() > 63 {
+        errors.too_long(path, 63);
+    }
+    for message in names::dns1123_subdomain(&name.to_lowercase()) {
+        errors.invalid(path, name, message);
+    }
+}
+
+/// The claim that a volume makes for its pod.
+fn claim(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(template) = given(source, "volumeClaimTemplate") else {
+        errors.required(path, "");
+        return;
+    };
+    let metadata = path.child("metadata");
+    if let Some(annotations) = template.pointer("/metadata/annotations").and_then(Value::as_object) {
+        meta::validate_annotations(annotations, &metadata.child("annotations"), errors);
+    }
+    if let Some(labels) = template.pointer("/metadata/labels").and_then(Value::as_object) {
+        meta::validate_labels(labels, &metadata.child("labels"), errors);
+    }
+    claims::validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec"), errors);
+}
+
+/// The claim of a pod's volume is named after both.
+fn claim_name(volume: &Value, pod: Option<&str>, path: &Path<'_>, errors: &mut ErrorList) {
+    let name = meta::text(volume, "name");
+    let Some(pod) = pod.filter(|pod| !pod.is_empty() && !name.is_empty()) else { return };
+    if SOURCES.iter().find(|kind| given(volume, kind).is_some()) != Some(&"ephemeral") {
+        return;
+    }
+    let claim = format!("{pod}-{name}");
+    for message in names::dns1123_subdomain(&claim) {
+        errors.invalid(&path.child("name"), name, format!("PVC name {}: {message}", go_quote(&claim)));
+    }
+}
+
+fn host_path(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let target = meta::text(source, "path");
+    if target.is_empty() {
+        errors.required(&path.child("path"), "");
+        return;
+    }
+    no_backsteps(target, &path.child("path"), errors);
+    let kind = meta::text(source, "type");
+    let allowed = ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    if !allowed.contains(&kind) {
+        errors.not_supported(&path.child("type"), kind, &allowed);
+    }
+}
+
+const CONFLICT: &str = "conflicting duplicate paths";
+
+/// Calls `twice` for each path of the items that is taken already.
+fn take_paths<'a>(holder: &'a Value, taken: &mut Vec<&'a str>, mut twice: impl FnMut(&str)) {
+    for target in array(holder, "items").iter().map(|item| meta::text(item, "path")).filter(|t| !t.is_empty()) {
+        if taken.contains(&target) {
+            twice(target);
+        }
+        taken.push(target);
+    }
+}
+
+fn projected(source: &Value, all: &Path<'_>, errors: &mut ErrorList) {
+    let path = all;
+    mode(source.get("defaultMode"), &path.child("defaultMode"), errors);
+    let sources_path = path.child("sources");
+    let mut taken: Vec<&str> = Vec::new();
+    for (i, source) in array(source, "sources").iter().enumerate() {
+        let path = sources_path.index(i);
+        let mut count = 0;
+        for field in ["secret", "configMap"] {
+            let Some(part) = given(source, field) else { continue };
+            count += 1;
+            if count > 1 {
+                errors.forbidden(&path.child(field), "may not specify more than 1 volume type per source");
+                continue;
+            }
+            required_text(part, "name", &path.child(field), errors);
+            super::env::key_items(part, &path.child(field), errors);
+            let name = meta::text(part, "name");
+            take_paths(part, &mut taken, |_| errors.invalid(all, name, CONFLICT));
+        }
+        if let Some(part) = given(source, "downwardAPI") {
+            super::env::downward_items(array(part, "items"), &path.child("downwardAPI"), errors);
+            take_paths(part, &mut taken, |target| errors.invalid(all, target, CONFLICT));
+        }
+        if let Some(token) = given(source, "serviceAccountToken") {
+            let token_path = path.child("serviceAccountToken");
+            if let Some(seconds) = token.get("expirationSeconds").and_then(Value::as_i64).filter(|s| *s < 600) {
+                let why = "may not specify a duration less than 10 minutes";
+                errors.invalid(&token_path.child("expirationSeconds"), seconds, why);
+            }
+            if meta::text(token, "path").is_empty() {
+                errors.required(&all.child("path"), "");
+            } else {
+                local_path(meta::text(token, "path"), &all.child("path"), errors);
+            }
+        }
+    }
+}
+
+/// A file mode.
+pub(super) fn mode(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(mode) = value.and_then(Value::as_i64)
+        && !(0..=0o777).contains(&mode)
+    {
+        errors.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
+    }
+}
+
+/// A path that stays below where it starts.
+pub(super) fn descending_path(target: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if target.starts_with('/') {
+        errors.invalid(path, target, "must be a relative path");
+    }
+    no_backsteps(target, path, errors);
+}
+
+/// The same for files of volumes, which keep some names to themselves.
+pub(super) fn local_path(target: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    descending_path(target, path, errors);
+    if target.starts_with("..") && !target.starts_with("../") {
+        errors.invalid(path, target, "must not start with '..'");
+    }
+}
+
+fn no_backsteps(target: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if target.split('/').any(|step| step == "..") {
+        errors.invalid(path, target, "must not contain '..'");
+    }
+}

@@ -1,0 +1,490 @@
+//! `ResourceQuota` admission: what an object uses up, and whether the quotas of its namespace still hold it. PURE.
+//!
+//! Source: `k8s.io/apiserver/pkg/admission/plugin/resourcequota` and `pkg/quota/v1/evaluator` of Kubernetes 1.36. As there,
+//! a quota counts only what its status has as `hard` and `used`: both come from the quota controller.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::meta;
+use super::pod::qos;
+use super::quantity::Quantity;
+use super::selector::array;
+use crate::json::{Map, Value};
+
+/// Amounts by name of the resource.
+pub(super) type Amounts = BTreeMap<String, Quantity>;
+
+/// What is asked of the quotas.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Group of the object's resource.
+    pub group: &'a str,
+    /// Plural of the object's resource.
+    pub plural: &'a str,
+    /// Subresource that is written through.
+    pub subresource: &'a str,
+    /// The object as it is to be.
+    pub object: &'a Value,
+    /// The object as it is, on updates.
+    pub old: Option<&'a Value>,
+    /// Server time.
+    pub now: Timestamp,
+}
+
+/// The names that a pod is counted under.
+const POD_RESOURCES: [&str; 11] = [
+    "count/pods",
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+];
+
+/// A quota on one of these makes every container say how much it wants.
+const DEMANDED: [&str; 6] = ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
+
+const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
+
+impl Request<'_> {
+    fn is(&self, plural: &str) -> bool {
+        self.group.is_empty() && self.plural == plural
+    }
+
+    /// Whether such a request can use anything up.
+    pub fn counts(&self) -> bool {
+        let events = self.plural == "events" && matches!(self.group, "" | "events.k8s.io");
+        if events {
+            return false;
+        }
+        match (self.subresource, self.old) {
+            ("", None) => true,
+            ("", Some(old)) if self.is("pods") => is_terminating(old) != is_terminating(self.object),
+            ("", Some(_)) => self.is("services") || self.is("persistentvolumeclaims"),
+            ("resize", Some(_)) => self.is("pods"),
+            _ => false,
+        }
+    }
+
+    /// The name of the object's kind in quotas: `count/deployments.apps`.
+    fn count_name(&self) -> String {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        format!("count/{}{dot}{}", self.plural, self.group)
+    }
+
+    /// Whether a resource of a quota is about objects of this kind.
+    fn concerns(&self, resource: &str) -> bool {
+        if self.is("pods") {
+            let extended = resource.strip_prefix("requests.").is_some_and(is_extended);
+            let huge = resource.starts_with("hugepages-") || resource.starts_with("requests.hugepages-");
+            return POD_RESOURCES.contains(&resource) || huge || extended;
+        }
+        let claim = |resource: &str| matches!(resource, "persistentvolumeclaims" | "requests.storage");
+        if self.is("persistentvolumeclaims") && resource.split_once(STORAGE_CLASS).is_some_and(|(_, kind)| claim(kind))
+        {
+            return true;
+        }
+        let known = match self.plural {
+            _ if !self.group.is_empty() => false,
+            "services" => matches!(resource, "services" | "services.nodeports" | "services.loadbalancers"),
+            "persistentvolumeclaims" => claim(resource),
+            "configmaps" | "resourcequotas" | "replicationcontrollers" | "secrets" => resource == self.plural,
+            _ => false,
+        };
+        known || resource == self.count_name()
+    }
+
+    /// What an object of this kind uses up.
+    fn usage(&self, object: &Value) -> Amounts {
+        let one = || Quantity::from(1);
+        let mut used = Amounts::from([(self.count_name(), one())]);
+        if !self.group.is_empty() {
+            return used;
+        }
+        match self.plural {
+            "pods" => pod_usage(object, self.now, &mut used),
+            "services" => service_usage(object, &mut used),
+            "persistentvolumeclaims" => claim_usage(object, &mut used),
+            "configmaps" | "resourcequotas" | "replicationcontrollers" | "secrets" => {
+                used.insert(self.plural.to_owned(), one());
+            }
+            _ => {}
+        }
+        used
+    }
+
+    fn matches(&self, quota: &Value, object: &Value) -> bool {
+        let spec = quota.get("spec").unwrap_or(&Value::Null);
+        let scopes =
+            array(spec, "scopes").iter().filter_map(Value::as_str).map(|scope| (scope, "Exists", &[] as &[Value]));
+        let selector = spec.get("scopeSelector").map_or(&[][..], |selector| array(selector, "matchExpressions"));
+        let expressions = selector
+            .iter()
+            .map(|one| (meta::text(one, "scopeName"), meta::text(one, "operator"), array(one, "values")));
+        let pods = self.is("pods");
+        hard(quota).keys().any(|resource| self.concerns(resource))
+            && scopes.chain(expressions).all(|scope| pods && in_scope(object, scope))
+    }
+}
+
+/// The quotas with the uses that the request leaves behind, as far as they change.
+///
+/// # Errors
+/// Why the request is refused.
+pub fn charge(quotas: &[Value], request: &Request<'_>) -> Result<Vec<Value>, String> {
+    let mut concerned = Vec::new();
+    for quota in quotas.iter().filter(|quota| request.matches(quota, request.object)) {
+        let hard = hard(quota);
+        let restricted: Vec<&str> = hard.keys().map(String::as_str).filter(|name| request.concerns(name)).collect();
+        if request.is("pods") {
+            demand(request.object, &restricted).map_err(|why| format!("failed quota: {}: {why}", meta::name(quota)))?;
+        }
+        let used = amounts(quota.pointer("/status/used"));
+        if restricted.iter().any(|name| !used.contains_key(*name)) {
+            let resources = restricted.join(",");
+            return Err(format!("status unknown for quota: {}, resources: {resources}", meta::name(quota)));
+        }
+        concerned.push((quota, hard, used));
+    }
+    let usage = request.usage(request.object);
+    let negative: Vec<&str> =
+        usage.iter().filter(|(_, amount)| amount.sign() < 0).map(|(name, _)| name.as_str()).collect();
+    if !negative.is_empty() {
+        return Err(format!("quota usage is negative for resource(s): {}", negative.join(",")));
+    }
+    let mut charged = Vec::new();
+    for (quota, hard, used) in concerned {
+        let before = request.old.filter(|old| request.matches(quota, old)).map(|old| request.usage(old));
+        let wanted = usage.iter().filter_map(|(name, amount)| {
+            let delta = before.as_ref().and_then(|before| before.get(name)).map_or(*amount, |own| amount.minus(*own));
+            (delta.sign() > 0 && hard.contains_key(name)).then(|| (name.clone(), delta))
+        });
+        let wanted: Amounts = wanted.collect();
+        if let Some(changed) = add(quota, &hard, used, &wanted)? {
+            charged.push(changed);
+        }
+    }
+    Ok(charged)
+}
+
+/// The quota with what is wanted added to what is used; nothing when nothing is wanted.
+fn add(quota: &Value, hard: &Amounts, mut used: Amounts, wanted: &Amounts) -> Result<Option<Value>, String> {
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let now = used.clone();
+    let mut exceeded = Vec::new();
+    for (name, amount) in wanted {
+        let sum = used.get(name).map_or(*amount, |own| own.plus(*amount));
+        if hard.get(name).is_some_and(|most| sum > *most) {
+            exceeded.push(name.as_str());
+        }
+        used.insert(name.clone(), sum);
+    }
+    if !exceeded.is_empty() {
+        let show = |amounts: &Amounts| {
+            let shown = exceeded.iter().filter_map(|name| amounts.get(*name).map(|amount| format!("{name}={amount}")));
+            shown.collect::<Vec<_>>().join(",")
+        };
+        let (name, requested, used, limited) = (meta::name(quota), show(wanted), show(&now), show(hard));
+        return Err(format!("exceeded quota: {name}, requested: {requested}, used: {used}, limited: {limited}"));
+    }
+    let mut changed = quota.clone();
+    if let Some(status) = meta::object_at(&mut changed, "status") {
+        let used: Map = used.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
+        status.insert("used", Value::Object(used));
+    }
+    Ok(Some(changed))
+}
+
+/// The amounts of a list; what is no quantity is left out.
+pub(super) fn amounts(list: Option<&Value>) -> Amounts {
+    let list = list.and_then(Value::as_object).into_iter().flatten();
+    list.filter_map(|(name, amount)| Some((name.to_string(), Quantity::of(amount)?))).collect()
+}
+
+fn hard(quota: &Value) -> Amounts {
+    amounts(quota.pointer("/status/hard"))
+}
+
+fn is_terminating(pod: &Value) -> bool {
+    pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds >= 0)
+}
+
+/// Whether a name is neither Kubernetes' own nor a request for one.
+fn is_extended(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
+}
+
+fn in_scope(pod: &Value, (scope, operator, values): (&str, &str, &[Value])) -> bool {
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
+    match scope {
+        "Terminating" => is_terminating(pod),
+        "NotTerminating" => !is_terminating(pod),
+        "BestEffort" => qos::class(spec) == "BestEffort",
+        "NotBestEffort" => qos::class(spec) != "BestEffort",
+        "PriorityClass" => {
+            let class = meta::text(spec, "priorityClassName");
+            let listed = values.iter().any(|value| value == class);
+            match operator {
+                "Exists" => !class.is_empty(),
+                "DoesNotExist" => class.is_empty(),
+                "In" => !class.is_empty() && listed,
+                _ => class.is_empty() || !listed,
+            }
+        }
+        "CrossNamespacePodAffinity" => crosses_namespaces(spec),
+        _ => false,
+    }
+}
+
+fn crosses_namespaces(spec: &Value) -> bool {
+    let crosses = |term: &Value| {
+        !array(term, "namespaces").is_empty()
+            || term.get("namespaceSelector").is_some_and(|selector| !selector.is_null())
+    };
+    ["podAffinity", "podAntiAffinity"].into_iter().any(|kind| {
+        let Some(affinity) = spec.pointer(&format!("/affinity/{kind}")) else { return false };
+        array(affinity, "requiredDuringSchedulingIgnoredDuringExecution").iter().any(crosses)
+            || array(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
+                .iter()
+                .filter_map(|weighted| weighted.get("podAffinityTerm"))
+                .any(crosses)
+    })
+}
+
+/// Containers that do not say how much they want of what is limited.
+fn demand(pod: &Value, restricted: &[&str]) -> Result<(), String> {
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
+    let own =
+        |field: &str| spec.pointer(&format!("/resources/{field}")).is_some_and(|list| !meta::is_empty(Some(list)));
+    if own("requests") || own("limits") {
+        return Ok(());
+    }
+    let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for container in array(spec, "containers").iter().chain(array(spec, "initContainers")) {
+        let list = |field: &str| amounts(container.pointer(&format!("/resources/{field}")));
+        let said = computed(&list("requests"), &list("limits"));
+        for name in restricted.iter().filter(|name| DEMANDED.contains(name) && !said.contains_key(**name)) {
+            missing.entry(name).or_default().insert(meta::text(container, "name"));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let parts = missing
+        .into_iter()
+        .map(|(resource, names)| format!("{resource} for: {}", names.into_iter().collect::<Vec<_>>().join(",")));
+    Err(format!("must specify {}", parts.collect::<Vec<_>>().join("; ")))
+}
+
+/// Requests and limits under the names of quotas.
+fn computed(requests: &Amounts, limits: &Amounts) -> Amounts {
+    let mut all = Amounts::from([("pods".to_owned(), Quantity::from(1))]);
+    for (name, amount) in requests {
+        if matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-") {
+            all.insert(name.clone(), *amount);
+        } else if !is_extended(name) {
+            continue;
+        }
+        all.insert(format!("requests.{name}"), *amount);
+    }
+    for name in ["cpu", "memory", "ephemeral-storage"] {
+        if let Some(amount) = limits.get(name) {
+            all.insert(format!("limits.{name}"), *amount);
+        }
+    }
+    all
+}
+
+/// A pod counts as long as it has not ended.
+fn pod_usage(pod: &Value, now: Timestamp, used: &mut Amounts) {
+    let status = pod.get("status").unwrap_or(&Value::Null);
+    if matches!(meta::text(status, "phase"), "Failed" | "Succeeded") {
+        return;
+    }
+    let metadata = pod.get("metadata").unwrap_or(&Value::Null);
+    let grace = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64);
+    if let (Ok(deleted), Some(grace)) = (meta::text(metadata, "deletionTimestamp").parse::<Timestamp>(), grace)
+        && now.as_second() > deleted.as_second().saturating_add(grace)
+    {
+        return;
+    }
+    used.extend(computed(&of_pod(pod, "requests"), &of_pod(pod, "limits")));
+}
+
+/// What a pod wants as a whole: its containers together, or more while it begins, and its overhead.
+pub(super) fn of_pod(pod: &Value, field: &str) -> Amounts {
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
+    let of = |container: &Value| amounts(container.pointer(&format!("/resources/{field}")));
+    let mut total = Amounts::new();
+    for container in array(spec, "containers") {
+        plus(&mut total, &of(container));
+    }
+    let (mut beside, mut most) = (Amounts::new(), Amounts::new());
+    for container in array(spec, "initContainers") {
+        let mut own = of(container);
+        if meta::text(container, "restartPolicy") == "Always" {
+            plus(&mut total, &own);
+            plus(&mut beside, &own);
+            own.clone_from(&beside);
+        } else {
+            plus(&mut own, &beside);
+        }
+        raise(&mut most, &own);
+    }
+    raise(&mut total, &most);
+    total.extend(amounts(spec.pointer(&format!("/resources/{field}"))));
+    for (name, amount) in amounts(spec.get("overhead")) {
+        match total.get_mut(&name) {
+            Some(own) => *own = own.plus(amount),
+            None if field == "requests" => {
+                total.insert(name, amount);
+            }
+            None => {}
+        }
+    }
+    total
+}
+
+fn plus(total: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        let sum = total.get(name).map_or(*amount, |own| own.plus(*amount));
+        total.insert(name.clone(), sum);
+    }
+}
+
+fn raise(total: &mut Amounts, to: &Amounts) {
+    for (name, amount) in to {
+        if total.get(name).is_none_or(|own| amount > own) {
+            total.insert(name.clone(), *amount);
+        }
+    }
+}
+
+fn service_usage(service: &Value, used: &mut Amounts) {
+    let spec = service.get("spec").unwrap_or(&Value::Null);
+    let ports = array(spec, "ports");
+    let given = ports.iter().filter(|port| port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) != 0).count();
+    let (balancers, node_ports) = match meta::text(spec, "type") {
+        "NodePort" => (0, ports.len()),
+        "LoadBalancer" if spec.get("allocateLoadBalancerNodePorts") == Some(&Value::Bool(false)) => (1, given),
+        "LoadBalancer" => (1, ports.len()),
+        _ => (0, 0),
+    };
+    let count = |number: usize| Quantity::from(i64::try_from(number).unwrap_or(i64::MAX));
+    used.insert("services".to_owned(), Quantity::from(1));
+    used.insert("services.loadbalancers".to_owned(), count(balancers));
+    used.insert("services.nodeports".to_owned(), count(node_ports));
+}
+
+fn claim_usage(claim: &Value, used: &mut Amounts) {
+    const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+    let annotated =
+        claim.pointer("/metadata/annotations").map_or("", |annotations| meta::text(annotations, BETA_CLASS));
+    let class = if annotated.is_empty() {
+        claim.get("spec").map_or("", |s| meta::text(s, "storageClassName"))
+    } else {
+        annotated
+    };
+    let storage = |pointer: &str| claim.pointer(pointer).and_then(Quantity::of);
+    let wanted =
+        storage("/spec/resources/requests/storage").map(|wanted| match storage("/status/allocatedResources/storage") {
+            Some(given) if given > wanted => given,
+            _ => wanted,
+        });
+    let mut count = |resource: &str, amount: Quantity| {
+        used.insert(resource.to_owned(), amount);
+        if !class.is_empty() {
+            used.insert(format!("{class}{STORAGE_CLASS}{resource}"), amount);
+        }
+    };
+    count("persistentvolumeclaims", Quantity::from(1));
+    if let Some(wanted) = wanted {
+        count("requests.storage", wanted.rounded_up());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::json::json;
+
+    fn quota(hard: Value, used: Value) -> Value {
+        json!({"metadata": {"name": "small"}, "status": {"hard": hard, "used": used}})
+    }
+
+    fn pod(cpu: Option<&str>) -> Value {
+        let resources = cpu.map_or_else(|| json!({}), |cpu| json!({"requests": {"cpu": cpu}}));
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "resources": resources}]}})
+    }
+
+    fn ask<'a>(plural: &'a str, object: &'a Value, old: Option<&'a Value>) -> Request<'a> {
+        Request { group: "", plural, subresource: "", object, old, now: Timestamp::UNIX_EPOCH }
+    }
+
+    // Messages as kube-apiserver 1.36 gives them.
+    #[rstest]
+    #[case(
+        Some("700m"),
+        "exceeded quota: small, requested: requests.cpu=700m, used: requests.cpu=400m, limited: requests.cpu=1"
+    )]
+    #[case(None, "failed quota: small: must specify requests.cpu for: c")]
+    fn a_pod_that_is_too_much(#[case] cpu: Option<&str>, #[case] expected: &str) {
+        let quotas = [quota(json!({"pods": "2", "requests.cpu": "1"}), json!({"pods": "1", "requests.cpu": "400m"}))];
+        assert_eq!(charge(&quotas, &ask("pods", &pod(cpu), None)).unwrap_err(), expected);
+    }
+
+    #[test]
+    fn what_fits_is_charged() {
+        let quotas = [quota(json!({"pods": "2", "requests.cpu": "1"}), json!({"pods": "0", "requests.cpu": "0"}))];
+        let charged = charge(&quotas, &ask("pods", &pod(Some("400m")), None)).unwrap();
+        assert_eq!(charged[0]["status"]["used"], json!({"pods": "1", "requests.cpu": "400m"}));
+    }
+
+    #[test]
+    fn a_quota_without_status_is_refused_only_where_it_says_something() {
+        let object = json!({"metadata": {"name": "x"}});
+        let unknown = [quota(json!({"configmaps": "4"}), json!({}))];
+        assert_eq!(
+            charge(&unknown, &ask("configmaps", &object, None)).unwrap_err(),
+            "status unknown for quota: small, resources: configmaps"
+        );
+        assert_eq!(charge(&unknown, &ask("secrets", &object, None)), Ok(Vec::new()));
+        let fresh = [json!({"metadata": {"name": "new"}, "spec": {"hard": {"configmaps": "0"}}})];
+        assert_eq!(charge(&fresh, &ask("configmaps", &object, None)), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn an_update_is_charged_with_the_difference() {
+        let service = |kind: &str| json!({"metadata": {"name": "s"}, "spec": {"type": kind, "ports": [{"port": 1}, {"port": 2}]}});
+        let quotas = [quota(
+            json!({"services": "1", "services.nodeports": "2"}),
+            json!({"services": "1", "services.nodeports": "0"}),
+        )];
+        let (old, new) = (service("ClusterIP"), service("NodePort"));
+        let charged = charge(&quotas, &ask("services", &new, Some(&old))).unwrap();
+        assert_eq!(charged[0]["status"]["used"], json!({"services": "1", "services.nodeports": "2"}));
+        assert_eq!(charge(&quotas, &ask("services", &old, Some(&new))), Ok(Vec::new()));
+    }
+
+    #[rstest]
+    #[case(json!(["BestEffort"]), None, true)]
+    #[case(json!(["BestEffort"]), Some("1"), false)]
+    #[case(json!(["NotBestEffort"]), Some("1"), true)]
+    #[case(json!(["NotTerminating", "BestEffort"]), None, true)]
+    fn a_scope_must_fit(#[case] scopes: Value, #[case] cpu: Option<&str>, #[case] charged: bool) {
+        let mut scoped = quota(json!({"pods": "5"}), json!({"pods": "0"}));
+        scoped["spec"] = json!({"scopes": scopes});
+        assert_eq!(charge(&[scoped], &ask("pods", &pod(cpu), None)).unwrap().len(), usize::from(charged));
+    }
+}

@@ -1,0 +1,132 @@
+//! Label selectors inside of objects: validation, and matching for budgets and controllers' selectors.
+
+use super::field::{ErrorList, Path};
+use super::{meta, names};
+use crate::json::{Map, Value};
+
+/// Errors in a `metav1.LabelSelector`; `lenient` lets invalid label values in expressions pass (an old object has some).
+pub fn validate(selector: Option<&Value>, lenient: bool, path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let Some(selector) = selector else { return errors };
+    if let Some(labels) = selector.get("matchLabels").and_then(Value::as_object) {
+        meta::validate_labels(labels, &path.child("matchLabels"), &mut errors);
+    }
+    let expressions_path = path.child("matchExpressions");
+    for (i, expression) in array(selector, "matchExpressions").iter().enumerate() {
+        validate_expression(expression, lenient, &expressions_path.index(i), &mut errors);
+    }
+    errors
+}
+
+/// The items of an array field; none when it is missing.
+pub fn array<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn validate_expression(expression: &Value, lenient: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let values = array(expression, "values");
+    let operator = meta::text(expression, "operator");
+    match operator {
+        "In" | "NotIn" => {
+            if values.is_empty() {
+                errors.required(&path.child("values"), "must be specified when `operator` is 'In' or 'NotIn'");
+            }
+        }
+        "Exists" | "DoesNotExist" => {
+            if !values.is_empty() {
+                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.forbidden(&path.child("values"), detail);
+            }
+        }
+        _ => errors.invalid(&path.child("operator"), operator, "not a valid selector operator"),
+    }
+    let key = meta::text(expression, "key");
+    for message in names::qualified_name(key) {
+        errors.invalid(&path.child("key"), key, message);
+    }
+    if lenient {
+        return;
+    }
+    let values_path = path.child("values");
+    for (i, value) in values.iter().enumerate() {
+        let value = value.as_str().unwrap_or_default();
+        for message in names::label_value(value) {
+            errors.invalid(&values_path.index(i), value, message);
+        }
+    }
+}
+
+/// Whether some expression of the selector has a value that is no label value.
+pub fn has_invalid_value(selector: Option<&Value>) -> bool {
+    selector.is_some_and(|s| {
+        array(s, "matchExpressions")
+            .iter()
+            .flat_map(|e| array(e, "values"))
+            .any(|v| !names::label_value(v.as_str().unwrap_or_default()).is_empty())
+    })
+}
+
+/// Whether a selector selects these labels; `None` when it cannot be understood.
+///
+/// A missing selector selects nothing, an empty one everything.
+pub fn matches(selector: Option<&Value>, labels: Option<&Value>) -> Option<bool> {
+    let Some(selector) = selector.filter(|s| !s.is_null()) else { return Some(false) };
+    let none = Map::new();
+    let labels = labels.and_then(Value::as_object).unwrap_or(&none);
+    let mut all = true;
+    if let Some(wanted) = selector.get("matchLabels").and_then(Value::as_object) {
+        for (key, value) in wanted {
+            let value = value.as_str().unwrap_or_default();
+            if !names::qualified_name(key).is_empty() || !names::label_value(value).is_empty() {
+                return None;
+            }
+            all &= labels.get(key).and_then(Value::as_str) == Some(value);
+        }
+    }
+    for expression in array(selector, "matchExpressions") {
+        all &= expression_matches(expression, labels)?;
+    }
+    Some(all)
+}
+
+fn expression_matches(expression: &Value, labels: &Map) -> Option<bool> {
+    let key = meta::text(expression, "key");
+    let values = array(expression, "values");
+    let fine = names::qualified_name(key).is_empty()
+        && values.iter().all(|v| names::label_value(v.as_str().unwrap_or_default()).is_empty());
+    if !fine {
+        return None;
+    }
+    let actual = labels.get(key);
+    match meta::text(expression, "operator") {
+        "In" if !values.is_empty() => Some(actual.is_some_and(|v| values.contains(v))),
+        "NotIn" if !values.is_empty() => Some(!actual.is_some_and(|v| values.contains(v))),
+        "Exists" if values.is_empty() => Some(actual.is_some()),
+        "DoesNotExist" if values.is_empty() => Some(actual.is_none()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::json::json;
+
+    #[rstest]
+    #[case::missing_selects_nothing(json!(null), Some(false))]
+    #[case::empty_selects_all(json!({}), Some(true))]
+    #[case::labels(json!({"matchLabels": {"a": "b"}}), Some(true))]
+    #[case::other_value(json!({"matchLabels": {"a": "c"}}), Some(false))]
+    #[case::bad_key(json!({"matchLabels": {"a/b/c": "c"}}), None)]
+    #[case::within(json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["x", "b"]}]}), Some(true))]
+    #[case::not_within(json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}), Some(false))]
+    #[case::not_in_of_missing(json!({"matchExpressions": [{"key": "z", "operator": "NotIn", "values": ["b"]}]}), Some(true))]
+    #[case::missing_key(json!({"matchExpressions": [{"key": "z", "operator": "DoesNotExist"}]}), Some(true))]
+    #[case::in_nothing(json!({"matchExpressions": [{"key": "a", "operator": "In"}]}), None)]
+    #[case::odd_operator(json!({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}), None)]
+    fn selectors_match(#[case] selector: Value, #[case] expected: Option<bool>) {
+        assert_eq!(matches(Some(&selector), Some(&json!({"a": "b"}))), expected);
+    }
+}

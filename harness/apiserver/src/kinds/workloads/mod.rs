@@ -1,0 +1,197 @@
+//! Kinds that make pods from a template, and what they have in common.
+
+pub mod daemonset;
+pub mod deployment;
+pub mod replicaset;
+pub mod replicationcontroller;
+pub mod statefulset;
+
+use super::field::{BadValue, ErrorList, Path};
+use super::{meta, pod, selector, time};
+use crate::json::{Map, Value};
+
+/// `metadata` as a path.
+const METADATA: Path<'static> = Path::new("metadata");
+
+/// `spec` as a path.
+const SPEC: Path<'static> = Path::new("spec");
+
+/// Sets a field that is missing or null.
+fn value_default(map: &mut Map, field: &str, value: impl Into<Value>) {
+    if map.get(field).is_none_or(Value::is_null) {
+        map.insert(field.to_owned(), value.into());
+    }
+}
+
+/// Sets a text that is missing or empty.
+fn text_default(map: &mut Map, field: &str, value: &str) {
+    if meta::is_empty(map.get(field)) {
+        map.insert(field.to_owned(), value.into());
+    }
+}
+
+/// The template's defaults; a missing template becomes an empty one.
+fn template_default(spec: &mut Map) {
+    if spec.get("template").is_none_or(Value::is_null) {
+        spec.insert("template", Value::Object(Map::new()));
+    }
+    if let Some(template) = spec.get_mut("template") {
+        pod::defaults::template(template);
+    }
+}
+
+/// Counters that are pointers upstream: a zero that somebody wrote is kept.
+const POINTERS: [&str; 2] = ["collisionCount", "terminatingReplicas"];
+
+/// Shows `shown` counters even when 0 and drops all other numbers that are 0, as upstream's types do.
+fn status_default(object: &mut Value, shown: &[&str]) {
+    let Some(status) = meta::object_at(object, "status") else { return };
+    status.retain(|field, value| {
+        value.as_i64() != Some(0) || shown.contains(&field.as_str()) || POINTERS.contains(&field.as_str())
+    });
+    for field in shown {
+        value_default(status, field, 0);
+    }
+    for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(condition) = condition.as_object_mut() {
+            condition.entry("lastTransitionTime").or_insert(Value::Null);
+            time::normalize_seconds(condition, &["lastTransitionTime", "lastUpdateTime"]);
+        }
+    }
+}
+
+/// An empty status and the first generation, for creations.
+fn start(object: &mut Value, shown: &[&str]) {
+    if let Some(map) = object.as_object_mut() {
+        map.insert("status", Value::Object(Map::new()));
+    }
+    status_default(object, shown);
+    meta::set_generation(object, 1);
+}
+
+/// The old status, and one generation more when the spec changed.
+fn carry_on(new: &mut Value, old: &Value) {
+    meta::keep_field(new, old, "status");
+    if !meta::same_spec(new, old) {
+        meta::set_generation(new, meta::generation(old) + 1);
+    }
+}
+
+fn spec(object: &Value) -> &Value {
+    object.get("spec").unwrap_or(&Value::Null)
+}
+
+fn number(value: &Value, field: &str) -> i64 {
+    value.get(field).and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn non_negative(value: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    meta::non_negative(value.get(field), &path.child(field), errors);
+}
+
+/// The selector must be there, well formed and not empty; `what` names the kind in the message.
+fn required_selector(spec: &Value, what: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(given) = meta::given(spec, "selector") else {
+        errors.required(&path.child("selector"), "");
+        return;
+    };
+    errors.append(selector::validate(Some(given), false, &path.child("selector")));
+    empty_selector(given, what, path, errors);
+}
+
+fn empty_selector(given: &Value, what: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if meta::is_empty(given.get("matchLabels")) && meta::is_empty(given.get("matchExpressions")) {
+        let shown = BadValue::Raw(meta::selector_json(Some(given)));
+        errors.invalid(&path.child("selector"), shown, format!("empty selector is invalid for {what}"));
+    }
+}
+
+/// The template's labels must be selected. Gives false when the selector cannot be understood.
+fn template_is_selected(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+    let template = spec.get("template").unwrap_or(&Value::Null);
+    let labels = template.get("metadata").and_then(|m| m.get("labels"));
+    match selector::matches(spec.get("selector"), labels) {
+        None => return false,
+        Some(true) => {}
+        Some(false) => {
+            let path = path.child("template");
+            let path = path.child("metadata");
+            errors.invalid(&path.child("labels"), labels_json(labels), "`selector` does not match template `labels`");
+        }
+    }
+    true
+}
+
+fn labels_json(labels: Option<&Value>) -> BadValue {
+    match labels {
+        Some(labels) if !meta::is_empty(Some(labels)) => BadValue::from(labels),
+        _ => BadValue::Raw("null".to_owned()),
+    }
+}
+
+/// The rules for templates of kinds that keep their pods running.
+fn template_restarts(spec: &Value, what: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let template = spec.get("template").and_then(|t| t.get("spec")).unwrap_or(&Value::Null);
+    let path = path.child("template");
+    let path = path.child("spec");
+    let policy = meta::text(template, "restartPolicy");
+    if policy != "Always" {
+        errors.not_supported(&path.child("restartPolicy"), policy, &["Always"]);
+    }
+    if template.get("activeDeadlineSeconds").is_some_and(|v| !v.is_null()) {
+        let why = format!("activeDeadlineSeconds in {what} is not Supported");
+        errors.forbidden(&path.child("activeDeadlineSeconds"), why);
+    }
+}
+
+/// Counters of a status: none negative, none of `parts` above `replicas`, available at most ready.
+fn counters(status: &Value, fields: &[&str], parts: &[&str], ready: &str, errors: &mut ErrorList) {
+    let path = Path::new("status");
+    for field in fields {
+        non_negative(status, field, &path, errors);
+    }
+    let replicas = number(status, "replicas");
+    for part in parts {
+        let count = number(status, part);
+        if count > replicas {
+            errors.invalid(&path.child(part), count, "cannot be greater than status.replicas");
+        }
+    }
+    let available = number(status, "availableReplicas");
+    if available > number(status, "readyReplicas") {
+        errors.invalid(&path.child("availableReplicas"), available, format!("cannot be greater than {ready}"));
+    }
+}
+
+fn collision_count(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let of = |object: &Value| object.get("status").and_then(|s| s.get("collisionCount")).and_then(Value::as_i64);
+    let before = of(old);
+    if before.is_some_and(|before| of(new).is_none_or(|now| now < before)) {
+        let path = Path::new("status");
+        errors.invalid(&path.child("collisionCount"), of(new).unwrap_or(0), "cannot be decremented");
+    }
+}
+
+fn status_of(object: &Value) -> &Value {
+    object.get("status").unwrap_or(&Value::Null)
+}
+
+/// The selector must not change.
+fn immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let (now, before) = (spec(new).get("selector"), spec(old).get("selector"));
+    if !meta::equal(now, before) {
+        errors.invalid(&SPEC.child("selector"), BadValue::Raw(meta::selector_json(now)), meta::IMMUTABLE);
+    }
+}
+
+/// The warnings about the template, and (for kinds that name pods' hosts after themselves) about the name.
+fn warnings(object: &Value, about_name: bool) -> Vec<String> {
+    let mut warnings = Vec::from_iter(pod::warnings::about_name(object).filter(|_| about_name));
+    warnings.extend(pod::warnings::about(spec(object).get("template").unwrap_or(&Value::Null), "spec.template"));
+    warnings
+}
+
+/// The warnings about the template of an update, if it raised the generation.
+fn update_warnings(new: &Value, old: &Value) -> Vec<String> {
+    if meta::generation(new) == meta::generation(old) { Vec::new() } else { warnings(new, false) }
+}

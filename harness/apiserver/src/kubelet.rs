@@ -1,0 +1,253 @@
+//! Stand-in for kubelets and scheduler: an optional loop on the server's clock.
+//!
+//! Pods on existing nodes become Running and Ready a while after they are bound, and end when their deletion has waited
+//! long enough; nodes are Ready and renew their leases; pods without a node get one in turn. No container ever runs.
+
+mod pods;
+mod schedule;
+
+pub(super) use schedule::takes;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::lifecycle::rfc3339;
+use super::loops::{Agent, Change, Feed, Follow, STRATEGIC_PATCH};
+use super::server::ApiServer;
+use super::store::{EventType, ResourceId, Stored};
+use crate::json::{Map, Value, json};
+
+/// How the stand-in behaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Time from a pod's binding until it is ready.
+    pub ready_after: Duration,
+    /// Time from a pod's deletion until it is gone, unless its grace period is shorter.
+    pub gone_after: Duration,
+    /// Time between two heartbeats of a node.
+    pub heartbeat: Duration,
+    /// Whether pods without a node get one.
+    pub bind: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            ready_after: Duration::from_millis(500),
+            gone_after: Duration::from_secs(1),
+            heartbeat: Duration::from_secs(10),
+            bind: true,
+        }
+    }
+}
+
+/// Something to be done at its time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Task {
+    /// A pod (namespace, name, uid) becomes ready.
+    Ready(String, String, String),
+    /// A deleted pod (namespace, name, uid) ends.
+    End(String, String, String),
+    /// A node (name) says that it lives.
+    Heartbeat(String),
+}
+
+/// Plays the kubelets and the scheduler. Never returns.
+pub async fn run(server: ApiServer, options: Options) {
+    let (nodes, pods) = (ResourceId::new("", "nodes"), ResourceId::new("", "pods"));
+    let mut feed = Feed::new(&server, Follow::Only(vec![nodes.clone(), pods.clone()]));
+    let mut kubelet = Kubelet {
+        agent: Agent::new(&server, "plumbline/kubelet"),
+        scheduler: schedule::Scheduler::new(&server),
+        options,
+        tasks: BTreeSet::new(),
+        planned: BTreeSet::new(),
+        next_address: 1,
+    };
+    loop {
+        let due = kubelet.tasks.first().map(|(at, _)| *at);
+        let changes = tokio::select! {
+            biased;
+            changes = feed.next() => changes,
+            () = wait_until(&server, due) => Vec::new(),
+        };
+        for (resource, change) in changes {
+            let objects = match change {
+                Change::All(objects) => objects,
+                Change::Event(event) if event.event_type == EventType::Deleted => continue,
+                Change::Event(event) => vec![event.current.clone()],
+            };
+            for object in objects {
+                if resource == pods { kubelet.see_pod(&object) } else { kubelet.see_node(&object) }
+            }
+        }
+        if options.bind {
+            kubelet.scheduler.bind_waiting(&kubelet.agent).await;
+        }
+        kubelet.work().await;
+    }
+}
+
+async fn wait_until(server: &ApiServer, due: Option<Timestamp>) {
+    match due {
+        Some(at) => server.clock().sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+struct Kubelet {
+    agent: Agent,
+    scheduler: schedule::Scheduler,
+    options: Options,
+    tasks: BTreeSet<(Timestamp, Task)>,
+    planned: BTreeSet<Task>,
+    next_address: u32,
+}
+
+impl Kubelet {
+    fn plan(&mut self, after: Duration, task: Task) {
+        if self.planned.insert(task.clone()) {
+            let at = self.agent.server().clock().now().checked_add(after).unwrap_or(Timestamp::MAX);
+            self.tasks.insert((at, task));
+        }
+    }
+
+    fn see_node(&mut self, node: &Stored) {
+        self.scheduler.nodes_changed();
+        self.plan(Duration::ZERO, Task::Heartbeat(node.name().to_owned()));
+    }
+
+    fn see_pod(&mut self, stored: &Stored) {
+        let pod = stored.value();
+        let id = (stored.namespace().to_owned(), stored.name().to_owned(), stored.uid().to_owned());
+        match pods::wants(&pod) {
+            pods::Wants::Node => self.scheduler.wait(&pod),
+            pods::Wants::Start => self.plan(self.options.ready_after, Task::Ready(id.0, id.1, id.2)),
+            pods::Wants::End { grace } => {
+                let after = self.options.gone_after.min(grace);
+                self.plan(after, Task::End(id.0, id.1, id.2));
+            }
+            pods::Wants::Nothing => {}
+        }
+    }
+
+    async fn work(&mut self) {
+        let now = self.agent.server().clock().now();
+        while self.tasks.first().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, task)) = self.tasks.pop_first() else { return };
+            self.planned.remove(&task);
+            match task {
+                Task::Ready(namespace, name, uid) => self.start(&namespace, &name, &uid).await,
+                Task::End(namespace, name, uid) => self.end(&namespace, &name, &uid).await,
+                Task::Heartbeat(node) => {
+                    if self.heartbeat(&node).await {
+                        self.plan(self.options.heartbeat, Task::Heartbeat(node));
+                    }
+                }
+            }
+        }
+    }
+
+    fn current(&self, namespace: &str, name: &str, uid: &str) -> Option<Value> {
+        let stored = self.agent.server().get(&ResourceId::new("", "pods"), namespace, name)?;
+        (stored.uid() == uid).then(|| stored.value())
+    }
+
+    fn node_exists(&self, name: &str) -> bool {
+        self.agent.server().get(&ResourceId::new("", "nodes"), "", name).is_some()
+    }
+
+    async fn start(&mut self, namespace: &str, name: &str, uid: &str) {
+        let Some(pod) = self.current(namespace, name, uid) else { return };
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        if !matches!(pods::wants(&pod), pods::Wants::Start) || !self.node_exists(node) {
+            return;
+        }
+        let [_, second, third, fourth] = self.next_address.to_be_bytes();
+        self.next_address += 1;
+        let address = format!("10.{second}.{third}.{fourth}");
+        let status = pods::running(&pod, &address, &rfc3339(self.agent.server().clock().now()));
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
+        self.agent.patch(&path, STRATEGIC_PATCH, &json!({"metadata": {"uid": uid}, "status": status})).await;
+    }
+
+    async fn end(&mut self, namespace: &str, name: &str, uid: &str) {
+        let Some(pod) = self.current(namespace, name, uid) else { return };
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        if !matches!(pods::wants(&pod), pods::Wants::End { .. }) || !self.node_exists(node) {
+            return;
+        }
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
+        self.agent.delete(&format!("/api/v1/namespaces/{namespace}/pods/{name}"), Some(&options)).await;
+    }
+
+    /// Renews a node's lease and makes the node Ready; says whether the node still exists.
+    async fn heartbeat(&mut self, name: &str) -> bool {
+        let server = self.agent.server();
+        let Some(stored) = server.get(&ResourceId::new("", "nodes"), "", name) else { return false };
+        let node = stored.value();
+        let now = server.clock().now();
+        let moment = rfc3339(now);
+        let ready = node["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
+        if ready.is_none_or(|condition| condition["status"] != "True") {
+            let status = node_status(name, &node, &moment);
+            let path = format!("/api/v1/nodes/{name}/status");
+            self.agent.patch(&path, STRATEGIC_PATCH, &json!({"status": status})).await;
+        }
+        self.renew_lease(name, stored.uid(), now).await;
+        true
+    }
+
+    async fn renew_lease(&self, name: &str, uid: &str, now: Timestamp) {
+        const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+        let renewed = format!("{now:.6}");
+        let exists = self
+            .agent
+            .server()
+            .get(&ResourceId::new("coordination.k8s.io", "leases"), "kube-node-lease", name)
+            .is_some();
+        if exists {
+            let patch = json!({"spec": {"renewTime": renewed}});
+            self.agent.patch(&format!("{LEASES}/{name}"), STRATEGIC_PATCH, &patch).await;
+            return;
+        }
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": "kube-node-lease", "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}]},
+            "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": renewed}});
+        self.agent.create(LEASES, &lease).await;
+    }
+}
+
+/// What a kubelet reports of its node.
+fn node_status(name: &str, node: &Value, moment: &str) -> Value {
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({"type": kind, "status": status, "reason": reason, "message": message,
+            "lastHeartbeatTime": moment, "lastTransitionTime": moment})
+    };
+    let mut status = json!({
+        "conditions": [
+            condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        ],
+        "nodeInfo": {
+            "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "6.1.0", "osImage": "Plumbline",
+            "containerRuntimeVersion": "plumbline://0.1.0", "kubeletVersion": super::discovery::KUBERNETES_VERSION,
+            "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
+        },
+    });
+    if node["status"]["addresses"].as_array().is_none_or(Vec::is_empty) {
+        status["addresses"] =
+            json!([{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}]);
+    }
+    for field in ["capacity", "allocatable"] {
+        if node["status"][field].as_object().is_none_or(Map::is_empty) {
+            status[field] = json!({"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"});
+        }
+    }
+    status
+}

@@ -1,0 +1,100 @@
+//! What a pod needs from its kubelet, and what a running pod looks like. PURE.
+
+use std::time::Duration;
+
+use crate::json::{Value, json};
+use crate::loops::is_deleted;
+
+/// What has to be done for a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wants {
+    /// It has no node yet.
+    Node,
+    /// It is bound and has to start.
+    Start,
+    /// It is being deleted.
+    End {
+        /// Its grace period.
+        grace: Duration,
+    },
+    /// It runs or has ended.
+    Nothing,
+}
+
+/// What has to be done for `pod`.
+pub(super) fn wants(pod: &Value) -> Wants {
+    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+    let bound = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    if is_deleted(pod) {
+        let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
+        return if bound { Wants::End { grace: Duration::from_secs(grace) } } else { Wants::Nothing };
+    }
+    let gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+    match phase {
+        "" | "Pending" if bound => Wants::Start,
+        "" | "Pending" if !gated => Wants::Node,
+        _ => Wants::Nothing,
+    }
+}
+
+/// The status of a pod whose containers all run and are ready.
+pub(super) fn running(pod: &Value, address: &str, moment: &str) -> Value {
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": moment});
+    let conditions: Vec<Value> =
+        ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
+            .map(condition)
+            .to_vec();
+    let statuses = |list: &str, state: Value, ready: bool| -> Vec<Value> {
+        let containers = pod["spec"][list].as_array().into_iter().flatten();
+        containers
+            .map(|container| {
+                let image = container["image"].as_str().unwrap_or_default();
+                json!({"name": container["name"], "image": image, "imageID": format!("plumbline://{image}"),
+                    "containerID": format!("plumbline://{}/{}", pod["metadata"]["uid"].as_str().unwrap_or_default(),
+                        container["name"].as_str().unwrap_or_default()),
+                    "ready": ready, "started": ready, "restartCount": 0, "state": state})
+            })
+            .collect()
+    };
+    let done = json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}});
+    let mut status = json!({
+        "phase": "Running",
+        "conditions": conditions,
+        "startTime": moment,
+        "hostIP": "127.0.0.1",
+        "hostIPs": [{"ip": "127.0.0.1"}],
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "containerStatuses": statuses("containers", json!({"running": {"startedAt": moment}}), true),
+    });
+    let init = statuses("initContainers", done, true);
+    if !init.is_empty() {
+        status["initContainerStatuses"] = Value::Array(init);
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case(json!({"spec": {}, "status": {"phase": "Pending"}}), Wants::Node)]
+    #[case(json!({"spec": {"schedulingGates": [{"name": "g"}]}, "status": {"phase": "Pending"}}), Wants::Nothing)]
+    #[case(json!({"spec": {"nodeName": "n"}, "status": {"phase": "Pending"}}), Wants::Start)]
+    #[case(json!({"spec": {"nodeName": "n"}, "status": {"phase": "Running"}}), Wants::Nothing)]
+    #[case(json!({"metadata": {"deletionTimestamp": "t", "deletionGracePeriodSeconds": 7}, "spec": {"nodeName": "n"}}),
+        Wants::End { grace: Duration::from_secs(7) })]
+    fn needs(#[case] pod: Value, #[case] expected: Wants) {
+        assert_eq!(wants(&pod), expected);
+    }
+
+    #[test]
+    fn a_running_pod_is_ready_in_every_container() {
+        let pod = json!({"metadata": {"uid": "u"}, "spec": {"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "j"}]}});
+        let status = running(&pod, "10.0.0.1", "2026-01-01T00:00:00Z");
+        assert_eq!(status["containerStatuses"].as_array().map(Vec::len), Some(2));
+        assert!(status.get("initContainerStatuses").is_none());
+    }
+}

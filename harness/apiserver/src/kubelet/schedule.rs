@@ -1,0 +1,116 @@
+//! Gives pods their nodes, in turn.
+
+use std::collections::BTreeMap;
+
+use crate::json::{Value, json};
+use crate::loops::Agent;
+use crate::server::ApiServer;
+use crate::store::ResourceId;
+
+/// Pods that wait for a node.
+pub(super) struct Scheduler {
+    server: ApiServer,
+    waiting: BTreeMap<(String, String), Value>,
+    turn: usize,
+    try_all: bool,
+    fresh: Vec<(String, String)>,
+}
+
+impl Scheduler {
+    pub(super) fn new(server: &ApiServer) -> Self {
+        Self { server: server.clone(), waiting: BTreeMap::new(), turn: 0, try_all: false, fresh: Vec::new() }
+    }
+
+    /// A pod without a node.
+    pub(super) fn wait(&mut self, pod: &Value) {
+        let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let key = (text("namespace"), text("name"));
+        if self.waiting.insert(key.clone(), pod.clone()).is_none() {
+            self.fresh.push(key);
+        }
+    }
+
+    /// Pods that found no node may find one now.
+    pub(super) fn nodes_changed(&mut self) {
+        self.try_all = true;
+    }
+
+    /// Binds the pods that a node takes.
+    pub(super) async fn bind_waiting(&mut self, agent: &Agent) {
+        let keys = if std::mem::take(&mut self.try_all) {
+            self.fresh.clear();
+            self.waiting.keys().cloned().collect()
+        } else {
+            std::mem::take(&mut self.fresh)
+        };
+        if keys.is_empty() {
+            return;
+        }
+        let nodes: Vec<Value> =
+            self.server.list(&ResourceId::new("", "nodes"), None).iter().map(|node| node.value()).collect();
+        for key in keys {
+            let current = self.server.get(&ResourceId::new("", "pods"), &key.0, &key.1).map(|stored| stored.value());
+            let Some(pod) = current.filter(|pod| super::pods::wants(pod) == super::pods::Wants::Node) else {
+                self.waiting.remove(&key);
+                continue;
+            };
+            let Some(node) = self.pick(&pod, &nodes) else { continue };
+            let (namespace, name) = &key;
+            let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "namespace": namespace},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
+            if agent.create(&format!("/api/v1/namespaces/{namespace}/pods/{name}/binding"), &binding).await.is_ok() {
+                self.waiting.remove(&key);
+            }
+        }
+    }
+
+    /// The next node in turn that takes the pod.
+    fn pick(&mut self, pod: &Value, nodes: &[Value]) -> Option<String> {
+        let order = (0..nodes.len()).map(|offset| (self.turn + offset) % nodes.len());
+        let index = order.into_iter().find(|&index| takes(&nodes[index], pod))?;
+        self.turn = index + 1;
+        nodes[index]["metadata"]["name"].as_str().map(str::to_owned)
+    }
+}
+
+/// Whether a node takes a pod: schedulable, selected, and no taint that the pod does not tolerate.
+pub(crate) fn takes(node: &Value, pod: &Value) -> bool {
+    if node["spec"]["unschedulable"] == json!(true) || crate::loops::is_deleted(node) {
+        return false;
+    }
+    let labels = &node["metadata"]["labels"];
+    let selector = pod["spec"]["nodeSelector"].as_object().into_iter().flatten();
+    let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    selector.into_iter().all(|(key, value)| labels.get(key) == Some(value))
+        && taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(pod, taint))
+}
+
+fn tolerates(pod: &Value, taint: &Value) -> bool {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    pod["spec"]["tolerations"].as_array().into_iter().flatten().any(|toleration| {
+        let (key, effect) = (text(&toleration["key"]), text(&toleration["effect"]));
+        let exists = toleration["operator"] == "Exists";
+        (effect.is_empty() || effect == text(&taint["effect"]))
+            && ((key.is_empty() && exists)
+                || (key == text(&taint["key"]) && (exists || text(&toleration["value"]) == text(&taint["value"]))))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case(json!({}), json!({}), true)]
+    #[case(json!({"spec": {"unschedulable": true}}), json!({}), false)]
+    #[case(json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]}}), json!({}), false)]
+    #[case(json!({"spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}), json!({}), true)]
+    #[case(json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}}),
+        json!({"spec": {"tolerations": [{"key": "k", "operator": "Equal", "value": "v"}]}}), true)]
+    #[case(json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}), json!({"spec": {"tolerations": [{"operator": "Exists"}]}}), true)]
+    #[case(json!({"metadata": {"labels": {"a": "b"}}}), json!({"spec": {"nodeSelector": {"a": "c"}}}), false)]
+    fn nodes_take_pods(#[case] node: Value, #[case] pod: Value, #[case] expected: bool) {
+        assert_eq!(takes(&node, &pod), expected);
+    }
+}

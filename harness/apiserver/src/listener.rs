@@ -1,0 +1,710 @@
+//! The server on a socket: HTTPS (HTTP/1.1 and HTTP/2) with a certificate authority of its own, or plain HTTP on
+//! loopback. For clients that run as processes of their own, on wall time.
+//!
+//! Every limit is a field of [`Limits`]: a hostile client gets a clear `Status` or a closed connection, never the server.
+
+mod body;
+mod http1;
+mod stall;
+mod stop;
+mod tls;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::StreamExt;
+use http::{Request, Response, header};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::request::{ApiRequest, Reply, ReplyBody};
+use super::server::ApiServer;
+use super::service::{ConnectionReset, HttpBody, into_response};
+use super::status::Status;
+use super::store::ResourceId;
+use crate::clock::Clock;
+pub use crate::secret::{random_token, write_private_file};
+use body::{Bodies, Whole};
+use stall::Unstalled;
+use stop::Stop;
+
+/// What a client may use up.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Largest body of a request; more is refused with 413 (`RequestEntityTooLarge`).
+    pub body_bytes: usize,
+    /// Time for a body to arrive; after it the request is answered with 408 and the connection closed.
+    pub body_time: Duration,
+    /// All bodies that are being read or answered, together; more is refused with 429 (`TooManyRequests`).
+    pub bodies_bytes: usize,
+    /// A client that takes nothing of its answer for so long loses its connection (watches that nobody reads).
+    pub write_time: Duration,
+    /// Time for a TLS handshake, and for the head of a connection's first request.
+    pub head_time: Duration,
+    /// An HTTP/1.1 connection that brings no whole head of a request for so long after the last answer is closed.
+    pub idle_time: Duration,
+    /// Largest head of a request.
+    pub head_bytes: usize,
+    /// Most header lines of a request.
+    pub headers: usize,
+    /// Most requests at once on one HTTP/2 connection.
+    pub streams: u32,
+    /// Most connections at once; others wait in the listen queue.
+    pub connections: usize,
+    /// Time that open requests get to end after the server was told to stop.
+    pub stop_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 3 * 1024 * 1024,
+            body_time: Duration::from_mins(1),
+            bodies_bytes: 256 * 1024 * 1024,
+            write_time: Duration::from_mins(1),
+            head_time: Duration::from_secs(32),
+            idle_time: Duration::from_secs(90),
+            head_bytes: 1024 * 1024,
+            headers: 1000,
+            streams: 1000,
+            connections: 8192,
+            stop_time: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How to listen.
+#[derive(Debug, Clone)]
+pub struct ListenOptions {
+    /// Address; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Whether addresses other than loopback are allowed: whoever holds the token may do anything here.
+    pub allow_remote: bool,
+    /// Plain HTTP instead of HTTPS; loopback only.
+    pub plain: bool,
+    /// The bearer token that clients must send; one is made up when absent.
+    pub token: Option<String>,
+    /// What a client may use up.
+    pub limits: Limits,
+}
+
+impl ListenOptions {
+    /// HTTPS on a free port of loopback with a token of its own.
+    pub fn loopback() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            allow_remote: false,
+            plain: false,
+            token: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why the server does not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address is not loopback and was not allowed explicitly.
+    #[error("{0} can be reached by others: allow it explicitly or listen on loopback")]
+    Remote(SocketAddr),
+    /// Plain HTTP would send the token over the network.
+    #[error("plain HTTP is for loopback only, not for {0}")]
+    PlainRemote(SocketAddr),
+    /// The operating system refused the address.
+    #[error("unable to listen on {address}")]
+    Bind {
+        /// The address that was wanted.
+        address: SocketAddr,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The certificate could not be made.
+    #[error("unable to make a certificate: {0}")]
+    Certificate(String),
+    /// The token has characters that cannot stand in a header.
+    #[error("the token may hold only visible ASCII characters without spaces")]
+    Token,
+    /// The kubeconfig could not be written.
+    #[error("unable to write the kubeconfig {path}")]
+    Kubeconfig {
+        /// Where it was to go.
+        path: std::path::PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// The door between the socket and the server. Clones are handles of the same door.
+///
+/// While it is shut no request arrives and no answer leaves: connections break instead, and what has begun is not undone.
+#[derive(Debug, Clone, Default)]
+pub struct Door(Arc<AtomicBool>);
+
+impl Door {
+    /// Shuts or opens it.
+    pub fn shut(&self, shut: bool) {
+        self.0.store(shut, Ordering::SeqCst);
+    }
+
+    fn is_shut(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// What answers the requests that come over a socket.
+pub trait Handler: Clone + Send + Sync + 'static {
+    /// Answers a request.
+    fn handle(&self, request: ApiRequest) -> impl Future<Output = Reply> + Send;
+
+    /// The time in which connections live.
+    fn clock(&self) -> &Clock;
+
+    /// Told the token of the socket before the first request.
+    fn rekey(&self, _token: &str) {}
+
+    /// Whether it gave this token out itself.
+    fn gave_out(&self, _token: &str) -> bool {
+        false
+    }
+}
+
+impl Handler for ApiServer {
+    async fn handle(&self, request: ApiRequest) -> Reply {
+        let queued = is_queued(&request.path);
+        let mut reply = Self::handle(self, request).await;
+        if queued {
+            classify(self, &mut reply);
+        }
+        reply
+    }
+
+    fn clock(&self) -> &Clock {
+        Self::clock(self)
+    }
+
+    fn rekey(&self, token: &str) {
+        self.tokens().rekey(token.as_bytes());
+    }
+
+    fn gave_out(&self, token: &str) -> bool {
+        self.valid_token(token).is_some()
+    }
+}
+
+/// Whether priority and fairness sees a request: connections into pods and nodes, and logs, go past it.
+fn is_queued(path: &str) -> bool {
+    let past = ["log", "exec", "attach", "portforward", "proxy"];
+    let mut parts = path.trim_matches('/').split('/').skip(3);
+    !parts.any(|part| past.contains(&part))
+}
+
+/// Tells which flow schema and priority level a request of the administrator belongs to.
+fn classify(server: &ApiServer, reply: &mut Reply) {
+    static EXEMPT: LazyLock<[(ResourceId, header::HeaderName); 2]> = LazyLock::new(|| {
+        [
+            ("flowschemas", "x-kubernetes-pf-flowschema-uid"),
+            ("prioritylevelconfigurations", "x-kubernetes-pf-prioritylevel-uid"),
+        ]
+        .map(|(resource, name)| {
+            (ResourceId::new("flowcontrol.apiserver.k8s.io", resource), header::HeaderName::from_static(name))
+        })
+    });
+    for (resource, name) in &*EXEMPT {
+        let exempt = server.get(resource, "", "exempt");
+        if let Some(uid) = exempt.and_then(|exempt| header::HeaderValue::from_str(exempt.uid()).ok()) {
+            reply.headers.insert(name, uid);
+        }
+    }
+}
+
+/// Gives every reply the id under which an audit log would tell of its request: that of the client, or a new one.
+fn audit(wanted: Option<header::HeaderValue>, number: u64, reply: &mut Response<HttpBody>) {
+    const NAME: header::HeaderName = header::HeaderName::from_static("audit-id");
+    // Spread like a random number, for those who take its first digits for a key.
+    let spread = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let (high, low) = ((spread >> 64) as u64, spread as u64);
+    let new = format!(
+        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xfff,
+        low >> 48 & 0xfff,
+        low & 0xffff_ffff_ffff
+    );
+    if let Some(id) = wanted.or_else(|| header::HeaderValue::from_str(&new).ok())
+        && !reply.headers().contains_key(NAME)
+    {
+        reply.headers_mut().insert(NAME, id);
+    }
+}
+
+/// A server that listens; [`Listening::serve`] answers.
+#[derive(Debug)]
+pub struct Listening<H = ApiServer> {
+    server: H,
+    listener: TcpListener,
+    address: SocketAddr,
+    identity: Option<tls::Identity>,
+    token: Arc<str>,
+    limits: Limits,
+    door: Door,
+}
+
+/// Starts listening for `server`.
+///
+/// # Errors
+///
+/// A forbidden or unavailable address, an unusable token, or no certificate.
+pub async fn listen<H: Handler>(server: H, options: ListenOptions) -> Result<Listening<H>, ListenError> {
+    let wanted = options.address;
+    if !wanted.ip().is_loopback() {
+        if options.plain {
+            return Err(ListenError::PlainRemote(wanted));
+        }
+        if !options.allow_remote {
+            return Err(ListenError::Remote(wanted));
+        }
+        tracing::warn!(address = %wanted, "listening beyond loopback: whoever has the token may do anything on this server");
+    }
+    let token = match options.token {
+        Some(token) if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            return Err(ListenError::Token);
+        }
+        Some(token) => token,
+        None => random_token().map_err(tls::failed)?,
+    };
+    let bind_error = |source| ListenError::Bind { address: wanted, source };
+    let listener = TcpListener::bind(wanted).await.map_err(bind_error)?;
+    let address = listener.local_addr().map_err(bind_error)?;
+    let identity = if options.plain { None } else { Some(tls::Identity::make(address.ip())?) };
+    server.rekey(&token);
+    let (token, door) = (token.into(), Door::default());
+    Ok(Listening { server, listener, address, identity, token, limits: options.limits, door })
+}
+
+impl<H: Handler> Listening<H> {
+    /// The address with its actual port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The server's URL. An unspecified address is reached through loopback.
+    pub fn url(&self) -> String {
+        let scheme = if self.identity.is_some() { "https" } else { "http" };
+        let mut address = self.address;
+        match address.ip() {
+            std::net::IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip([127, 0, 0, 1].into()),
+            std::net::IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(std::net::Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        format!("{scheme}://{address}")
+    }
+
+    /// The bearer token that clients must send.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The door that all requests pass; open at first.
+    pub fn door(&self) -> Door {
+        self.door.clone()
+    }
+
+    /// The certificate of the authority in PEM, unless HTTP is plain.
+    pub fn authority_pem(&self) -> Option<&str> {
+        self.identity.as_ref().map(|identity| identity.authority_pem.as_str())
+    }
+
+    /// A kubeconfig with which kubectl and client libraries reach the server.
+    pub fn kubeconfig(&self) -> String {
+        let authority = match self.authority_pem() {
+            Some(pem) => format!("    certificate-authority-data: {}\n", BASE64.encode(pem)),
+            None => String::new(),
+        };
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: plumbline\nclusters:\n- name: plumbline\n  cluster:\n    server: {}\n{authority}\
+             contexts:\n- name: plumbline\n  context:\n    cluster: plumbline\n    user: plumbline\n    namespace: default\n\
+             users:\n- name: plumbline\n  user:\n    token: {:?}\n",
+            self.url(),
+            self.token
+        )
+    }
+
+    /// Writes the kubeconfig, readable by its owner only; an existing file is replaced in one step.
+    ///
+    /// # Errors
+    ///
+    /// The file or its folder cannot be written.
+    pub fn write_kubeconfig(&self, path: &std::path::Path) -> Result<(), ListenError> {
+        write_private_file(path, &self.kubeconfig())
+            .map_err(|source| ListenError::Kubeconfig { path: path.to_owned(), source })
+    }
+
+    /// Answers until `stop` is cancelled; then watches end, open requests finish, and the call returns.
+    pub async fn serve(self, stop: CancellationToken) {
+        let Self { server, listener, identity, token, limits, door, .. } = self;
+        let acceptor = identity.map(|identity| TlsAcceptor::from(identity.config));
+        let bodies = Bodies::default();
+        let shared = Arc::new(Connections {
+            server,
+            token,
+            limits,
+            door,
+            stop: Stop::default(),
+            bodies,
+            requests: AtomicU64::new(0),
+        });
+        let permits = Arc::new(Semaphore::new(shared.limits.connections));
+        let mut open = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(_) = open.join_next() => continue,
+                accepted = accept(&listener, &permits) => accepted,
+            };
+            match accepted {
+                Ok((stream, permit)) => {
+                    let (shared, acceptor) = (shared.clone(), acceptor.clone());
+                    open.spawn(async move {
+                        shared.connection(stream, acceptor).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    // Out of file descriptors or the like: give connections a moment to end instead of spinning.
+                    tracing::warn!(%error, "unable to accept a connection");
+                    shared.server.clock().sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+        drop(listener);
+        shared.stop.stop();
+        let ended = async { while open.join_next().await.is_some() {} };
+        if shared.server.clock().timeout(shared.limits.stop_time, ended).await.is_none() {
+            tracing::warn!(open = open.len(), "closing connections that did not end in time");
+            open.abort_all();
+        }
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> std::io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let permit = permits.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok((stream, permit))
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Connections<H> {
+    server: H,
+    token: Arc<str>,
+    limits: Limits,
+    door: Door,
+    stop: Stop,
+    bodies: Bodies,
+    /// How many requests have arrived.
+    requests: AtomicU64,
+}
+
+impl<H: Handler> Connections<H> {
+    async fn connection(self: Arc<Self>, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+        let clock = self.server.clock().clone();
+        let watchful = |stream| Unstalled::new(stream, self.limits.write_time, clock.clone());
+        let Some(acceptor) = acceptor else { return self.clone().http(watchful(stream)).await };
+        let handshake = async {
+            if http1::is_plain(&stream).await {
+                http1::refuse_plain(stream).await?;
+                return Ok(None);
+            }
+            acceptor.accept(watchful(stream)).await.map(Some)
+        };
+        match clock.timeout(self.limits.head_time, handshake).await {
+            Some(Ok(Some(stream))) => self.http(stream).await,
+            Some(Ok(None)) => tracing::debug!("plain HTTP on the port for HTTPS"),
+            Some(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            None => tracing::debug!("TLS handshake took too long"),
+        }
+    }
+
+    async fn http(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let first_request = Arc::new(AtomicBool::new(false));
+        let shared = self.clone();
+        let seen = first_request.clone();
+        let service = service_fn(move |request| {
+            seen.store(true, Ordering::Relaxed);
+            shared.clone().answer(request)
+        });
+        let builder = self.builder();
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let watchdog = self.server.clock().sleep(self.limits.head_time);
+        let mut watchdog = std::pin::pin!(watchdog);
+        let mut watched = true;
+        let mut stopped = self.stop.stopped();
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "connection ended");
+                    }
+                    return;
+                }
+                () = &mut stopped, if !stopping => {
+                    stopping = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = watchdog.as_mut(), if watched => {
+                    watched = false;
+                    if !first_request.load(Ordering::Relaxed) {
+                        tracing::debug!("closing a connection without a request");
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn builder(&self) -> auto::Builder<TokioExecutor> {
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.idle_time)
+            .max_headers(self.limits.headers)
+            .max_buf_size(self.limits.head_bytes)
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(self.limits.head_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_streams(self.limits.streams)
+            .keep_alive_interval(Duration::from_secs(30))
+            .keep_alive_timeout(Duration::from_secs(15));
+        builder
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<HttpBody>, ConnectionReset> {
+        let wanted = request.headers().get("audit-id").cloned();
+        let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut reply = self.reply(request).await?;
+        audit(wanted, number, &mut reply);
+        Ok(reply)
+    }
+
+    async fn reply(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<HttpBody>, ConnectionReset> {
+        if self.door.is_shut() {
+            return Err(ConnectionReset);
+        }
+        if let Some(refusal) = http1::refusal(&request) {
+            return Ok(closing(refusal));
+        }
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path();
+        if (!open_to_all(path) || parts.headers.contains_key(header::AUTHORIZATION))
+            && let Err(refusal) = self.authenticate(&parts.headers)
+        {
+            return Ok(closing(refusal.into()));
+        }
+        // Nobody looks at the body of a question.
+        let asks = matches!(parts.method, http::Method::GET | http::Method::HEAD);
+        let body = if asks { Ok(Whole::default()) } else { self.body(body, &parts.headers).await };
+        let body = match body {
+            Ok(body) => body,
+            Err(refusal) => return Ok(closing(refusal.into())),
+        };
+        let mut headers = parts.headers;
+        if let (None, Some(authority)) = (headers.get(header::HOST), parts.uri.authority())
+            && let Ok(host) = header::HeaderValue::from_str(authority.as_str())
+        {
+            headers.insert(header::HOST, host);
+        }
+        let request = ApiRequest {
+            method: parts.method,
+            path: parts.uri.path().to_owned(),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            headers,
+            body: body.bytes.clone(),
+        };
+        let mut reply = self.server.handle(request).await;
+        drop(body);
+        if reply.drop_connection || self.door.is_shut() {
+            return Err(ConnectionReset);
+        }
+        if let ReplyBody::Stream(events) = reply.body {
+            reply.body = ReplyBody::Stream(Box::pin(events.take_until(self.stop.stopped())));
+        }
+        Ok(into_response(reply))
+    }
+
+    async fn body(&self, body: Incoming, headers: &header::HeaderMap) -> Result<Whole, Status> {
+        let clock = self.server.clock();
+        let read = body::read(body, headers, self.limits.body_bytes, &self.bodies, self.limits.bodies_bytes, clock);
+        let late = || Status::failure(408, "Timeout", "the request's body did not arrive in time");
+        clock.timeout(self.limits.body_time, read).await.unwrap_or_else(|| Err(late()))
+    }
+
+    fn authenticate(&self, headers: &header::HeaderMap) -> Result<(), Status> {
+        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let token = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        match token {
+            Some((_, token)) if same(token.trim(), &self.token) => Ok(()),
+            Some((_, token)) if token.contains('.') && self.server.gave_out(token.trim()) => Ok(()),
+            _ => Err(Status::unauthorized()),
+        }
+    }
+}
+
+/// Paths that need no token, as kube-apiserver's default roles open them to everybody.
+fn open_to_all(path: &str) -> bool {
+    matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
+}
+
+/// Compares in a time that does not depend on where the texts differ.
+fn same(left: &str, right: &str) -> bool {
+    left.len() == right.len() && left.bytes().zip(right.bytes()).fold(0, |differing, (l, r)| differing | (l ^ r)) == 0
+}
+
+/// The reply, after which an HTTP/1 connection ends: its body may not have been read.
+fn closing(reply: Reply) -> Response<HttpBody> {
+    let version_one_only = header::HeaderValue::from_static("close");
+    let mut response = into_response(reply);
+    if response.status() != http::StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::CONNECTION, version_one_only);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ApiServerConfig;
+    use rstest::rstest;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    async fn plain(limits: Limits) -> (SocketAddr, String, CancellationToken, tokio::task::JoinHandle<()>) {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
+        let options =
+            ListenOptions { plain: true, limits, token: Some("t0ken".to_owned()), ..ListenOptions::loopback() };
+        let listening = listen(server, options).await.unwrap();
+        let (address, stop) = (listening.address(), CancellationToken::new());
+        let config = listening.kubeconfig();
+        let task = tokio::spawn(listening.serve(stop.clone()));
+        (address, config, stop, task)
+    }
+
+    async fn talk(address: SocketAddr, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let _ = stream.write_all(request).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    #[rstest]
+    #[case::no_token("GET /api HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "HTTP/1.1 401")]
+    #[case::wrong_token(
+        "GET /api HTTP/1.1\r\nhost: x\r\nauthorization: Bearer no\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 401"
+    )]
+    #[case::health_is_open("GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "HTTP/1.1 ")]
+    #[case::too_large(
+        "POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t0ken\r\ncontent-length: 104857600\r\n\r\nabc",
+        "HTTP/1.1 413"
+    )]
+    #[case::garbage("\u{1}\u{2}\u{3}\r\n\r\n", "HTTP/1.1 400")]
+    #[tokio::test]
+    async fn answers(#[case] request: &str, #[case] start: &str) {
+        let (address, _, stop, task) = plain(Limits::default()).await;
+        let answer = talk(address, request.as_bytes()).await;
+        assert!(answer.starts_with(start), "{answer}");
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn header_floods_and_silence_end_the_connection_only() {
+        let limits = Limits { head_time: Duration::from_millis(200), ..Limits::default() };
+        let (address, _, stop, task) = plain(limits).await;
+        let flood = "h: v\r\n".repeat(500);
+        let answer = talk(address, format!("GET /healthz HTTP/1.1\r\n{flood}\r\n").as_bytes()).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+        assert_eq!(talk(address, b"").await, "");
+        let slow = talk(address, b"GET /healthz HTTP/1.1\r\nhost: x\r\n").await;
+        assert!(slow.is_empty() || slow.starts_with("HTTP/1.1 4"), "{slow}");
+        assert!(!talk(address, b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.is_empty());
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_closed_when_it_has_been_idle() {
+        let limits = Limits { idle_time: Duration::from_millis(200), ..Limits::default() };
+        let (address, _, stop, task) = plain(limits).await;
+        // Two requests on one connection, then silence: the end of what is read is the end of the connection.
+        let twice = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2);
+        let answers = Clock::wall().timeout(Duration::from_secs(30), talk(address, &twice)).await.unwrap();
+        assert_eq!(answers.matches("HTTP/1.1 200").count(), 2, "{answers}");
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_ends_is_given_up() {
+        let limits = Limits { body_time: Duration::from_millis(200), ..Limits::default() };
+        let (address, _, stop, task) = plain(limits).await;
+        let head = "POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t0ken\r\ncontent-length: 100\r\n\r\n{";
+        assert!(talk(address, head.as_bytes()).await.starts_with("HTTP/1.1 408"));
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn https_works_with_the_written_kubeconfig() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
+        let listening = listen(server, ListenOptions::loopback()).await.unwrap();
+        let kubeconfig = kube::config::Kubeconfig::from_yaml(&listening.kubeconfig()).unwrap();
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(listening.serve(stop.clone()));
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
+            .await
+            .unwrap();
+        let client = kube::Client::try_from(config).unwrap();
+        let request = Request::get("/nowhere").body(Vec::new()).unwrap();
+        let error = client.request::<serde_json::Value>(request).await.unwrap_err();
+        assert!(error.to_string().contains("404") || error.to_string().contains("find"), "{error}");
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn other_addresses_must_be_allowed() {
+        let server = || ApiServer::new(ApiServerConfig::new(Clock::wall()));
+        let remote = ListenOptions { address: SocketAddr::from(([0, 0, 0, 0], 0)), ..ListenOptions::loopback() };
+        assert!(matches!(listen(server(), remote.clone()).await, Err(ListenError::Remote(_))));
+        let plain = ListenOptions { plain: true, allow_remote: true, ..remote.clone() };
+        assert!(matches!(listen(server(), plain).await, Err(ListenError::PlainRemote(_))));
+        let allowed = listen(server(), ListenOptions { allow_remote: true, ..remote }).await.unwrap();
+        assert!(allowed.url().starts_with("https://127.0.0.1:"));
+        let bad = ListenOptions { token: Some("a b".to_owned()), ..ListenOptions::loopback() };
+        assert!(matches!(listen(server(), bad).await, Err(ListenError::Token)));
+    }
+}

@@ -1,0 +1,245 @@
+//! What the optional loops share: following many resources at once, and making requests like any other client.
+//!
+//! A loop sees the store's own log (nothing is encoded or decoded for it), but writes through the same door as everybody:
+//! its requests are validated, recorded and subject to faults. Time is the server's clock.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use http::{HeaderValue, Method, header};
+
+use super::kinds::{Kind, Registry};
+use super::request::{ApiRequest, ReplyBody};
+use super::server::{ApiServer, storage_id};
+use super::store::{Cursor, LogEntry, Range, ResourceId, Stored, Waited};
+use crate::json::Value;
+
+/// Most events of one resource that are taken at once.
+const BATCH: usize = 256;
+/// Who follows everything looks for more this much later, on wall time: each look goes over all resources, and under many
+/// writes every one of them would cause one.
+const GATHERING: Duration = Duration::from_millis(5);
+
+/// What became of the objects of a resource.
+pub(crate) enum Change {
+    /// One object changed.
+    Event(Arc<LogEntry>),
+    /// Everything there is: at the beginning, and after the follower fell behind the store's history.
+    All(Vec<Arc<Stored>>),
+}
+
+/// Which resources a loop follows.
+pub(crate) enum Follow {
+    /// These.
+    Only(Vec<ResourceId>),
+    /// All that are stored, those of custom resources from the moment they are served.
+    All,
+}
+
+/// Follows the changes of several resources.
+pub(crate) struct Feed {
+    server: ApiServer,
+    follow: Follow,
+    followed: BTreeMap<ResourceId, Followed>,
+    registry: Option<Arc<Registry>>,
+    task: Arc<Mutex<Option<Waker>>>,
+}
+
+/// A resource that is followed.
+struct Followed {
+    cursor: Option<Cursor>,
+    flag: Arc<Flag>,
+}
+
+/// Says that there may be something new, and wakes the loop: a loop that follows everything looks only where something is.
+struct Flag {
+    raised: AtomicBool,
+    task: Arc<Mutex<Option<Waker>>>,
+}
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.raised.store(true, Ordering::Release);
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
+
+impl Feed {
+    pub(crate) fn new(server: &ApiServer, follow: Follow) -> Self {
+        Self { server: server.clone(), follow, followed: BTreeMap::new(), registry: None, task: Arc::default() }
+    }
+
+    /// The next changes, in order of their resources; waits until there are some.
+    pub(crate) async fn next(&mut self) -> Vec<(ResourceId, Change)> {
+        let clock = self.server.clock();
+        if matches!(self.follow, Follow::All) && !clock.is_virtual() {
+            clock.sleep(GATHERING).await;
+        }
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    fn poll(&mut self, context: &Context<'_>) -> Poll<Vec<(ResourceId, Change)>> {
+        self.add_resources();
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+        let mut changes = Vec::new();
+        let mut behind = false;
+        for (resource, followed) in &mut self.followed {
+            if !followed.flag.raised.swap(false, Ordering::Acquire) {
+                continue;
+            }
+            let cursor = if let Some(cursor) = &mut followed.cursor {
+                cursor
+            } else {
+                let (objects, _, cursor) = self.server.store().list_and_watch(resource, Range::default());
+                changes.push((resource.clone(), Change::All(objects)));
+                followed.cursor.insert(cursor)
+            };
+            let waker = Waker::from(followed.flag.clone());
+            match self.server.store().poll_events(cursor, BATCH, &Context::from_waker(&waker)) {
+                Waited::Events(events) => {
+                    changes.extend(events.into_iter().map(|event| (resource.clone(), Change::Event(event))));
+                    // There may be more; nobody wakes us for that.
+                    followed.flag.raised.store(true, Ordering::Release);
+                }
+                Waited::Idle { .. } => {}
+                Waited::Compacted(_) => {
+                    self.server.store().unwatch(cursor);
+                    followed.cursor = None;
+                    followed.flag.raised.store(true, Ordering::Release);
+                    behind = true;
+                }
+            }
+        }
+        if changes.is_empty() && !behind {
+            return Poll::Pending;
+        }
+        Poll::Ready(changes)
+    }
+
+    fn add_resources(&mut self) {
+        let registry = self.server.registry();
+        if self.registry.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
+            return;
+        }
+        let wanted: Vec<ResourceId> = match &self.follow {
+            Follow::Only(resources) => resources.clone(),
+            Follow::All => registry.kinds().filter(|kind| kind.is_stored()).map(|kind| storage_id(kind)).collect(),
+        };
+        for resource in wanted {
+            let flag = || Arc::new(Flag { raised: AtomicBool::new(true), task: self.task.clone() });
+            self.followed.entry(resource).or_insert_with(|| Followed { cursor: None, flag: flag() });
+        }
+        self.registry = Some(registry);
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        for cursor in self.followed.values().filter_map(|followed| followed.cursor.as_ref()) {
+            self.server.store().unwatch(cursor);
+        }
+    }
+}
+
+/// Makes requests of its own.
+#[derive(Clone)]
+pub(crate) struct Agent {
+    server: ApiServer,
+    user_agent: HeaderValue,
+}
+
+/// An answer, decoded.
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// Whether the request was served.
+    pub(crate) fn is_ok(&self) -> bool {
+        self.code < 300
+    }
+}
+
+/// The patch types that loops use.
+pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
+/// The default patch type of typed clients.
+pub(crate) const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+
+impl Agent {
+    /// An agent called `name` in user agents and field managers.
+    pub(crate) fn new(server: &ApiServer, name: &'static str) -> Self {
+        Self { server: server.clone(), user_agent: HeaderValue::from_static(name) }
+    }
+
+    pub(crate) fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// Sends a request; a body that is no patch is JSON.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Option<&Value>,
+    ) -> Answer {
+        let mut request = ApiRequest::new(method, path);
+        request.headers.insert(header::USER_AGENT, self.user_agent.clone());
+        if let Some(body) = body {
+            request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+            request.body = body.to_string().into();
+        }
+        let reply = self.server.handle(request).await;
+        let body = match &reply.body {
+            ReplyBody::Full(bytes) => serde_json::from_slice(bytes).unwrap_or(Value::Null),
+            _ => Value::Null,
+        };
+        if reply.status >= 300 && !matches!(reply.status, 404 | 409) {
+            tracing::debug!(
+                path,
+                status = reply.status,
+                message = body["message"].as_str(),
+                "a loop's request was refused"
+            );
+        }
+        Answer { code: reply.status, body }
+    }
+
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> Answer {
+        self.send(Method::POST, path, "application/json", Some(object)).await
+    }
+
+    pub(crate) async fn replace(&self, path: &str, object: &Value) -> Answer {
+        self.send(Method::PUT, path, "application/json", Some(object)).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, content_type: &'static str, patch: &Value) -> Answer {
+        self.send(Method::PATCH, path, content_type, Some(patch)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str, options: Option<&Value>) -> Answer {
+        self.send(Method::DELETE, path, "application/json", options).await
+    }
+}
+
+/// The path of an object or (with an empty name) of a collection.
+pub(crate) fn path_of(kind: &Kind, namespace: &str, name: &str) -> String {
+    let root = if kind.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", kind.group) };
+    let namespace =
+        if kind.namespaced && !namespace.is_empty() { format!("/namespaces/{namespace}") } else { String::new() };
+    let name = if name.is_empty() { String::new() } else { format!("/{name}") };
+    format!("{root}/{}{namespace}/{}{name}", kind.version, kind.plural)
+}
+
+/// Whether an object is being deleted.
+pub(crate) fn is_deleted(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
+}

@@ -1,0 +1,248 @@
+//! Which fields differ between two objects of one type.
+
+use super::super::schema::{List, ListTopology, Schema, Shape, Struct, TypeRef};
+use super::element::index_key;
+use super::reset::{Reset, reset_set};
+use super::set::{FieldSet, node};
+use crate::json::{Key, Map, Value};
+
+/// The fields in which the right object differs from the left.
+#[derive(Debug, Default)]
+pub(crate) struct Comparison {
+    pub(crate) removed: FieldSet,
+    pub(crate) modified: FieldSet,
+    pub(crate) added: FieldSet,
+}
+
+impl Comparison {
+    /// Forgets the fields that an endpoint does not change.
+    pub(crate) fn exclude(&mut self, reset: Reset) {
+        if reset.is_empty() {
+            return;
+        }
+        let reset = reset_set(reset);
+        self.removed.recursive_difference(&reset);
+        self.modified.recursive_difference(&reset);
+        self.added.recursive_difference(&reset);
+    }
+}
+
+/// Compares two objects of the schema's root type.
+///
+/// # Errors
+/// If items of a list cannot be told apart.
+pub(crate) fn compare(schema: &Schema, left: &Value, right: &Value) -> Result<Comparison, String> {
+    let mut root = Difference::default();
+    walk(schema, schema.root(), Some(left), Some(right), &mut root)?;
+    let [removed, modified, added] = root.children.map(FieldSet::from_map);
+    Ok(Comparison { removed, modified, added })
+}
+
+const REMOVED: usize = 0;
+const MODIFIED: usize = 1;
+const ADDED: usize = 2;
+
+/// What differs at a node and below it, for each of removed, modified, added.
+#[derive(Default)]
+struct Difference {
+    member: [bool; 3],
+    children: [Map; 3],
+}
+
+impl Difference {
+    /// Takes over what differs at a child.
+    fn absorb(&mut self, key: Key, child: Self) {
+        let members = child.member;
+        for ((ours, member), children) in self.children.iter_mut().zip(members).zip(child.children) {
+            if let Some(value) = node(member, children) {
+                ours.insert(key.clone(), value);
+            }
+        }
+    }
+}
+
+/// Whether two values of a type that is no list are compared member by member.
+fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 2]) -> bool {
+    let atomic = match schema.shape(ty) {
+        Shape::Scalar(_) | Shape::List(_) => true,
+        Shape::Struct(shape) => shape.atomic,
+        Shape::Map(shape) => shape.atomic,
+        Shape::Any => schema.is_raw(ty),
+    };
+    let fits = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
+    let filled = |v: Option<&Value>| v.and_then(Value::as_object).is_some_and(|m| !m.is_empty());
+    !atomic && sides.into_iter().all(fits) && sides.into_iter().any(filled)
+}
+
+/// What is below a value that appears or goes as a whole: it is a member of the set itself, and so is all that is in it.
+fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, String> {
+    let mut parts = Map::new();
+    match (schema.shape(ty), value) {
+        (Shape::List(list), Value::Array(items)) if list.topology != ListTopology::Atomic => {
+            let items = index_key(schema, list, items)?;
+            for (at, (key, item)) in items.iter().enumerate() {
+                let again = |others: &[(String, &Value)]| others.iter().any(|(other, _)| other == key);
+                if again(&items[..at]) {
+                    continue;
+                }
+                // Items with one key are owned together, as if atomic.
+                let below = if again(&items[at + 1..]) { Map::new() } else { whole(schema, list.items, item)? };
+                parts.insert(key.as_str(), member(below));
+            }
+        }
+        (_, Value::Object(map)) if is_granular(schema, ty, [Some(value), None]) => {
+            let shape = struct_of(schema, ty);
+            for (name, value) in map {
+                if let Some((element, ty)) = child(schema, ty, shape, name) {
+                    parts.insert(element, member(whole(schema, ty, value)?));
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(parts)
+}
+
+/// A member of a set of fields, with what is below it.
+fn member(below: Map) -> Value {
+    node(true, below).unwrap_or_default()
+}
+
+fn struct_of(schema: &Schema, ty: TypeRef) -> Option<&Struct> {
+    match schema.shape(ty) {
+        Shape::Struct(shape) => Some(shape),
+        _ => None,
+    }
+}
+
+/// The element of paths that a member of an object is, and the member's type; nothing for what is not declared.
+fn child(schema: &Schema, ty: TypeRef, shape: Option<&Struct>, name: &str) -> Option<(Key, TypeRef)> {
+    match shape.and_then(|shape| shape.field(name)) {
+        Some(field) => Some((field.element.clone(), field.ty)),
+        None => schema.field_type(ty, name).map(|ty| (["f:", name].concat().into(), ty)),
+    }
+}
+
+fn walk(
+    schema: &Schema,
+    ty: TypeRef,
+    left: Option<&Value>,
+    right: Option<&Value>,
+    out: &mut Difference,
+) -> Result<(), String> {
+    let (side, value) = match (left, right) {
+        (Some(left), Some(right)) => return walk_both(schema, ty, left, right, out),
+        (None, Some(value)) => (ADDED, value),
+        (Some(value), None) => (REMOVED, value),
+        (None, None) => return Ok(()),
+    };
+    out.member[side] = true;
+    out.children[side] = whole(schema, ty, value)?;
+    Ok(())
+}
+
+fn walk_both(schema: &Schema, ty: TypeRef, left: &Value, right: &Value, out: &mut Difference) -> Result<(), String> {
+    if let Shape::List(list) = schema.shape(ty) {
+        return walk_list(schema, list, left, right, out);
+    }
+    if !is_granular(schema, ty, [Some(left), Some(right)]) {
+        out.member[MODIFIED] |= left != right;
+        if !matches!(schema.shape(ty), Shape::Any) || schema.is_raw(ty) {
+            return Ok(());
+        }
+        // Free-form values may turn from an object into something else: what was in the object goes, too.
+        let filled = |v: &Value| v.as_object().is_some_and(|m| !m.is_empty());
+        if !(filled(left) || filled(right)) {
+            return Ok(());
+        }
+    }
+    let shape = struct_of(schema, ty);
+    let (left_map, right_map) = (left.as_object(), right.as_object());
+    let mut left_items = left_map.into_iter().flatten().peekable();
+    let mut right_items = right_map.into_iter().flatten().peekable();
+    loop {
+        let order = match (left_items.peek(), right_items.peek()) {
+            (None, None) => break,
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (Some((l, _)), Some((r, _))) => l.cmp(r),
+        };
+        let left_item = if order.is_le() { left_items.next() } else { None };
+        let right_item = if order.is_ge() { right_items.next() } else { None };
+        let (Some((name, _)), (l, r)) = (left_item.or(right_item), (left_item.map(|i| i.1), right_item.map(|i| i.1)))
+        else {
+            break;
+        };
+        let Some((element, child_type)) = child(schema, ty, shape, name) else { continue };
+        if ty == schema.root() && l == r {
+            // Most writes leave whole parts alone, a status update the spec: comparing values is cheaper than walking types.
+            continue;
+        }
+        let mut child = Difference::default();
+        walk(schema, child_type, l, r, &mut child)?;
+        if child.member != [false; 3] || child.children.iter().any(|c| !c.is_empty()) {
+            out.absorb(element, child);
+        }
+    }
+    Ok(())
+}
+
+fn walk_list(schema: &Schema, list: &List, left: &Value, right: &Value, out: &mut Difference) -> Result<(), String> {
+    let left_items = left.as_array().map(Vec::as_slice).unwrap_or_default();
+    let right_items = right.as_array().map(Vec::as_slice).unwrap_or_default();
+    if list.topology == ListTopology::Atomic || (left_items.is_empty() && right_items.is_empty()) {
+        out.member[MODIFIED] |= left != right;
+        return Ok(());
+    }
+    if left == right {
+        return Ok(());
+    }
+    let left_keys = index_key(schema, list, left_items)?;
+    let right_keys = index_key(schema, list, right_items)?;
+    let mut seen: Vec<&str> = Vec::with_capacity(left_keys.len().max(right_keys.len()));
+    for (key, _) in left_keys.iter().chain(&right_keys) {
+        if seen.contains(&key.as_str()) {
+            continue;
+        }
+        seen.push(key);
+        let lefts = matching(&left_keys, key);
+        let rights = matching(&right_keys, key);
+        let mut child = Difference::default();
+        compare_items(schema, list, &lefts, &rights, &mut child)?;
+        if child.member != [false; 3] || child.children.iter().any(|c| !c.is_empty()) {
+            out.absorb(key.as_str().into(), child);
+        }
+    }
+    Ok(())
+}
+
+fn matching<'v>(items: &[(String, &'v Value)], key: &str) -> Vec<&'v Value> {
+    items.iter().filter(|(k, _)| k == key).map(|(_, v)| *v).collect()
+}
+
+/// Items with one key: normally one on each side; more are owned together, as if atomic.
+fn compare_items(
+    schema: &Schema,
+    list: &List,
+    left: &[&Value],
+    right: &[&Value],
+    out: &mut Difference,
+) -> Result<(), String> {
+    match (left.len(), right.len()) {
+        (0 | 1, 0 | 1) => walk(schema, list.items, left.first().copied(), right.first().copied(), out)?,
+        (2.., 2..) => out.member[MODIFIED] |= left != right,
+        (2.., _) => {
+            if let Some(right) = right.first() {
+                walk(schema, list.items, None, Some(right), out)?;
+            }
+            out.member[REMOVED] = true;
+        }
+        _ => {
+            if let Some(left) = left.first() {
+                walk(schema, list.items, Some(left), None, out)?;
+            }
+            out.member[ADDED] = true;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! The entries of `metadata.managedFields`.
+
+use std::cmp::Ordering;
+
+use jiff::Timestamp;
+
+use super::Write;
+use super::set::FieldSet;
+use crate::json::{Map, Value};
+
+/// Most entries of operation `Update`; older ones are put together.
+const MAX_UPDATE_MANAGERS: usize = 10;
+
+/// The manager that the oldest entries are put together under.
+const ANCIENT_CHANGES: &str = "ancient-changes";
+
+/// How a manager came to own its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Server-side apply.
+    Apply,
+    /// Anything else.
+    Update,
+}
+
+impl Operation {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// One entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) manager: String,
+    pub(crate) operation: Operation,
+    pub(crate) api_version: String,
+    pub(crate) subresource: String,
+    /// RFC 3339 as stored; appliers that never changed anything have none.
+    pub(crate) time: Option<String>,
+    pub(crate) set: FieldSet,
+}
+
+impl Entry {
+    /// Whether two entries are of one manager. Appliers keep theirs when they move to another version.
+    fn same_manager(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    /// Whether this is the entry of `write`'s manager for `operation`.
+    pub(crate) fn is_of(&self, write: &Write<'_>, operation: Operation) -> bool {
+        self.manager == manager_name(write)
+            && self.operation == operation
+            && self.subresource == write.subresource
+            && (operation == Operation::Apply || self.api_version == write.api_version)
+    }
+
+    /// An entry of `write`'s manager.
+    pub(crate) fn of(write: &Write<'_>, operation: Operation, set: FieldSet) -> Self {
+        Self {
+            manager: manager_name(write).to_owned(),
+            operation,
+            api_version: write.api_version.to_owned(),
+            subresource: write.subresource.to_owned(),
+            time: None,
+            set,
+        }
+    }
+
+    fn read(mut value: Value) -> Result<Self, String> {
+        let fields = value.get_mut("fieldsV1").map(Value::take);
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let operation = match text("operation") {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+        };
+        if text("apiVersion").is_empty() {
+            return Err("apiVersion must not be empty".to_owned());
+        }
+        if text("fieldsType") != "FieldsV1" {
+            return Err(format!("invalid fieldsType {:?} in managed fields entry", text("fieldsType")));
+        }
+        let set = match fields {
+            None | Some(Value::Null) => FieldSet::default(),
+            Some(fields) => FieldSet::from_value(fields).ok_or("error decoding set")?,
+        };
+        Ok(Self {
+            manager: text("manager").to_owned(),
+            operation,
+            api_version: text("apiVersion").to_owned(),
+            subresource: text("subresource").to_owned(),
+            time: value.get("time").and_then(Value::as_str).map(ToOwned::to_owned),
+            set,
+        })
+    }
+
+    fn into_value(self) -> Value {
+        let mut map = Map::new();
+        let mut put = |name: &str, text: String| {
+            if !text.is_empty() {
+                map.insert(name.to_owned(), text.into());
+            }
+        };
+        put("apiVersion", self.api_version);
+        put("fieldsType", "FieldsV1".to_owned());
+        put("manager", self.manager);
+        put("operation", self.operation.as_str().to_owned());
+        put("subresource", self.subresource);
+        put("time", self.time.unwrap_or_default());
+        map.insert("fieldsV1", self.set.into_value());
+        Value::Object(map)
+    }
+
+    /// Order on the wire: appliers first, then by time, manager, version, subresource.
+    fn order(&self, other: &Self) -> Ordering {
+        // Times are RFC 3339 in UTC with seconds: they sort as text, and none sorts before all.
+        self.operation
+            .cmp(&other.operation)
+            .then_with(|| self.time.cmp(&other.time))
+            .then_with(|| self.manager.cmp(&other.manager))
+            .then_with(|| self.api_version.cmp(&other.api_version))
+            .then_with(|| self.subresource.cmp(&other.subresource))
+    }
+
+    /// The manager as conflicts name it: `"x" with subresource "status" using v1`.
+    pub(crate) fn describe(&self) -> String {
+        use std::fmt::Write as _;
+        let mut out = crate::status::go_quote(&self.manager);
+        if !self.subresource.is_empty() {
+            _ = write!(out, " with subresource {}", crate::status::go_quote(&self.subresource));
+        }
+        if self.operation == Operation::Update {
+            _ = write!(out, " using {}", self.api_version);
+        }
+        out
+    }
+
+    /// Order of managers in conflict messages.
+    pub(crate) fn identity(&self) -> (&str, Operation, &str, &str) {
+        let version = if self.operation == Operation::Apply { "" } else { &self.api_version };
+        (&self.manager, self.operation, version, &self.subresource)
+    }
+}
+
+fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+fn manager_name<'a>(write: &Write<'a>) -> &'a str {
+    if write.manager.is_empty() { "unknown" } else { write.manager }
+}
+
+/// A time as entries hold it.
+pub(crate) fn stamp(now: Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// All entries of an object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entries(Vec<Entry>);
+
+impl Entries {
+    /// Reads a `managedFields` list.
+    ///
+    /// # Errors
+    /// Upstream's text for the first malformed entry.
+    pub(crate) fn read(value: Value) -> Result<Self, String> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let Value::Array(list) = value else { return Ok(Self::default()) };
+        for value in list {
+            let entry = Entry::read(value)?;
+            match entries.iter_mut().find(|e| e.same_manager(&entry)) {
+                Some(earlier) => *earlier = entry,
+                None => entries.push(entry),
+            }
+        }
+        Ok(Self(entries))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Forgets entries of versions that `write`'s group does not have: those of an Event's other face.
+    pub(crate) fn keep_group(&mut self, write: &Write<'_>) {
+        self.0.retain(|entry| group_of(&entry.api_version) == group_of(write.api_version));
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Entry> {
+        self.0.iter()
+    }
+
+    pub(crate) fn find_mut(&mut self, write: &Write<'_>, operation: Operation) -> Option<&mut Entry> {
+        self.0.iter_mut().find(|e| e.is_of(write, operation))
+    }
+
+    pub(crate) fn push(&mut self, entry: Entry) {
+        self.0.push(entry);
+    }
+
+    pub(crate) fn remove_empty(&mut self) {
+        self.0.retain(|e| !e.set.is_empty());
+    }
+
+    /// All managers lose these fields.
+    pub(crate) fn release(&mut self, set: &FieldSet) {
+        if set.is_empty() {
+            return;
+        }
+        for entry in &mut self.0 {
+            entry.set.difference(set);
+        }
+        self.remove_empty();
+    }
+
+    /// All but the applier lose what it changed and what it removed.
+    pub(crate) fn release_others(&mut self, write: &Write<'_>, changed: &FieldSet, removed: &FieldSet) {
+        for entry in &mut self.0 {
+            if !entry.is_of(write, Operation::Apply) {
+                entry.set.difference(changed);
+                entry.set.difference(removed);
+            }
+        }
+    }
+
+    /// The writer owns these fields now.
+    pub(super) fn gain(&mut self, write: &Write<'_>, set: FieldSet) {
+        let time = Some(stamp(write.now));
+        if let Some(entry) = self.find_mut(write, Operation::Update) {
+            entry.set.union(set);
+            entry.time = time;
+        } else {
+            self.0.push(Entry { time, ..Entry::of(write, Operation::Update, set) });
+        }
+    }
+
+    /// Puts the oldest `Update` entries of each version together until there are few enough.
+    pub(crate) fn cap(&mut self) {
+        let updates = |entries: &[Entry]| entries.iter().filter(|e| e.operation == Operation::Update).count();
+        if updates(&self.0) <= MAX_UPDATE_MANAGERS {
+            return;
+        }
+        let (mut updaters, mut rest): (Vec<Entry>, Vec<Entry>) =
+            std::mem::take(&mut self.0).into_iter().partition(|e| e.operation == Operation::Update);
+        updaters.sort_by(|a, b| a.time.cmp(&b.time).then_with(|| a.identity().cmp(&b.identity())));
+        let mut length = updaters.len();
+        let mut kept: Vec<Entry> = Vec::new();
+        for entry in updaters {
+            let first = kept.iter_mut().find(|e| e.api_version == entry.api_version);
+            match first {
+                Some(bucket) if length > MAX_UPDATE_MANAGERS => {
+                    ANCIENT_CHANGES.clone_into(&mut bucket.manager);
+                    bucket.subresource.clear();
+                    bucket.set.union(entry.set);
+                    bucket.time = entry.time;
+                    length -= 1;
+                }
+                _ => kept.push(entry),
+            }
+        }
+        rest.extend(kept);
+        self.0 = rest;
+    }
+
+    /// Writes the entries into `object.metadata.managedFields`.
+    pub(crate) fn write(mut self, object: &mut Value) {
+        self.0.sort_by(Entry::order);
+        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+        if self.0.is_empty() {
+            metadata.remove("managedFields");
+        } else {
+            let entries = self.0.into_iter().map(Entry::into_value).collect();
+            metadata.insert("managedFields", Value::Array(entries));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Who owns which field: `metadata.managedFields` after every write.
+//!
+//! Sets of fields stay in their wire form (`fieldsV1`) and are changed in place, because this runs on every write:
+//!
+//! ```text
+//! set.rs       sets of fields: union, difference, intersection, paths
+//! compare.rs   which fields a write added, changed and removed
+//! element.rs   how list items are told apart
+//! entry.rs     the entries of managedFields: reading, order, limits
+//! reset.rs     fields that an endpoint never changes
+//! ```
+//!
+//! [`update`] is for everything but server-side apply, which is in [`super::patch::apply`]. Like the real server, call
+//! it with the object as decoded, defaulted and converted to the request's version, before admission and before the
+//! strategy prepares it.
+
+mod compare;
+mod element;
+mod entry;
+mod reset;
+mod set;
+
+use jiff::Timestamp;
+
+use crate::json::{Map, Value};
+
+pub(crate) use compare::{Comparison, compare};
+pub(crate) use element::{index_key, list_key};
+pub use entry::Operation;
+pub(crate) use entry::{Entries, Entry, stamp};
+pub use reset::{CUSTOM_MAIN, CUSTOM_STATUS, Reset, reset_fields};
+pub(crate) use set::{FieldSet, is_member, node, show};
+
+use super::schema::Schema;
+
+/// Name under which fields are kept that existed before the first apply.
+pub(crate) const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// A write, as far as ownership is concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// Field manager (`fieldManager`, or the user agent up to the first slash).
+    pub manager: &'a str,
+    /// `apps/v1`.
+    pub api_version: &'a str,
+    /// `status`, or empty for the object itself.
+    pub subresource: &'a str,
+    /// Fields that the endpoint does not change ([`reset_fields`]).
+    pub reset: Reset,
+    /// The server's time.
+    pub now: Timestamp,
+}
+
+/// Brings `new.metadata.managedFields` up to date for a create (`live` is `None`), update or patch.
+///
+/// What the client put there counts unless it is empty or `write.subresource` is set; `[{}]` forgets all owners.
+/// An object that cannot be understood loses its managedFields, as upstream has it.
+pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &Write<'_>) {
+    let sent = take_managed_fields(new);
+    let stored = live.and_then(|l| l.get("metadata")).and_then(|m| m.get("managedFields"));
+    let entries = if write.subresource.is_empty() && is_reset(sent.as_ref()) {
+        Some(Entries::default())
+    } else if write.subresource.is_empty() {
+        let sent = sent.and_then(|value| Entries::read(value).ok()).filter(|entries| !entries.is_empty());
+        sent.or_else(|| Entries::read(stored?.clone()).ok())
+    } else {
+        // Mostly the client sends back what it got: then nothing need be copied.
+        let same = sent.filter(|sent| Some(sent) == stored);
+        same.or_else(|| stored.cloned()).and_then(|value| Entries::read(value).ok())
+    };
+    let mut entries = entries.unwrap_or_default();
+    let exists = live.is_some_and(|l| l.pointer("/metadata/uid").is_some());
+    if entries.is_empty() && exists {
+        return;
+    }
+    entries.keep_group(write);
+    if track(schema, live, new, &mut entries, write).is_ok() {
+        entries.write(new);
+    }
+}
+
+/// Takes the field at `path` from all its owners.
+pub(crate) fn disown(object: &mut Value, path: &[&str]) {
+    let Some(mut entries) = take_managed_fields(object).and_then(|value| Entries::read(value).ok()) else { return };
+    entries.release(&FieldSet::of_fields(&[path]));
+    entries.write(object);
+}
+
+/// Takes `metadata.managedFields` out of an object.
+pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
+    object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")
+}
+
+/// `[]` and `[{}]` ask for a fresh start.
+fn is_reset(sent: Option<&Value>) -> bool {
+    match sent {
+        Some(Value::Array(entries)) => match entries.as_slice() {
+            [] => true,
+            [Value::Object(only)] => only.values().all(|v| v.is_null() || v.as_str() == Some("")),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Moves what the write changed from the other managers to `write.manager`.
+pub(crate) fn track(
+    schema: &Schema,
+    live: Option<&Value>,
+    new: &Value,
+    entries: &mut Entries,
+    write: &Write<'_>,
+) -> Result<(), String> {
+    let mut comparison = compare(schema, live.unwrap_or_else(|| schema.empty()), new)?;
+    comparison.exclude(write.reset);
+    let Comparison { removed, modified, added } = comparison;
+    let mut own = added;
+    own.union(modified);
+    if own.is_empty() && removed.is_empty() {
+        return Ok(());
+    }
+    entries.release(&own);
+    entries.release(&removed);
+    own.strip_meta();
+    if !own.is_empty() {
+        entries.gain(write, own);
+    }
+    entries.cap();
+    Ok(())
+}
+
+/// Takes back new timestamps in `new`'s managedFields where nothing but them differs from `old`, so that a write that
+/// changes nothing stays one.
+pub fn ignore_timestamps(new: &mut Value, old: &Value) {
+    let (Some(ours), Some(theirs)) = (entries_of(new), entries_of(old)) else { return };
+    if ours.len() != theirs.len() || ours == theirs || !ours.iter().zip(theirs).all(|(a, b)| same_but_time(a, b)) {
+        return;
+    }
+    let taken = take_managed_fields(new);
+    let (Some(current), Some(before)) = (new.as_object(), old.as_object()) else { return };
+    let same = current.len() == before.len()
+        && current.iter().all(|(key, value)| match (key.as_str(), value, before.get(key)) {
+            ("metadata", Value::Object(meta), Some(Value::Object(old_meta))) => {
+                meta.len() + 1 == old_meta.len() && meta.iter().all(|(k, v)| old_meta.get(k) == Some(v))
+            }
+            (_, value, other) => other == Some(value),
+        });
+    let restored = if same { Some(Value::Array(theirs.clone())) } else { taken };
+    if let (Some(meta), Some(restored)) = (new.get_mut("metadata").and_then(Value::as_object_mut), restored) {
+        meta.insert("managedFields", restored);
+    }
+}
+
+fn entries_of(object: &Value) -> Option<&Vec<Value>> {
+    object.get("metadata")?.get("managedFields")?.as_array()
+}
+
+fn same_but_time(a: &Value, b: &Value) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
+    let timeless = |map| Map::iter(map).filter(|(key, _)| *key != "time");
+    timeless(a).eq(timeless(b))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! OpenAPI documents: v3 by group and version, v2 as a whole. PURE.
+//!
+//! Types and their descriptions come from `k8s-openapi`; list types, merge keys and defaults from [`super::schema`];
+//! paths from the [`Registry`]. What kubectl reads off them: explain, whether a resource takes `fieldValidation` and
+//! `dryRun`, and how lists merge.
+
+mod custom;
+mod enums;
+mod general;
+mod paths;
+mod protobuf;
+mod types;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::HeaderName;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
+
+use super::discovery::hash_of;
+use super::kinds::{Kind, Registry};
+use super::request::{ApiRequest, Reply};
+use crate::json::{Map, Value, json};
+
+pub use types::description;
+
+/// Answers requests under `/openapi`; `None` for other paths.
+pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
+    let path = request.path.trim_end_matches('/').strip_prefix("/openapi/")?;
+    Some(match path.split_once('/') {
+        None if path == "v2" => version_two(registry, request),
+        None if path == "v3" => {
+            let mut index = Reply::json(200, index(registry).to_string());
+            index.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+            index
+        }
+        Some(("v3", document)) => version_three(registry, request, document),
+        _ => return None,
+    })
+}
+
+fn not_found() -> Reply {
+    let mut reply = Reply::json(404, "");
+    reply.headers.remove(CONTENT_TYPE);
+    reply
+}
+
+/// The groups and versions that have a document, as `apis/apps/v1` and `api/v1`.
+fn documents(registry: &Registry) -> Vec<(String, &str, &str)> {
+    let mut found = Vec::new();
+    for group in registry.groups() {
+        for version in registry.versions(group) {
+            let name = if group.is_empty() {
+                format!("api/{}", version.version)
+            } else {
+                format!("apis/{group}/{}", version.version)
+            };
+            found.push((name, group, version.version));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn index(registry: &Registry) -> Value {
+    let versions = documents(registry).into_iter().map(|(name, group, version)| {
+        let hash = document(registry, group, version).hash.clone();
+        (name, hash)
+    });
+    let others = general::documents(registry).into_iter().map(|one| {
+        let hash = hash_of(one.text(&info()).as_bytes());
+        (one.name, hash)
+    });
+    let mut entries: Vec<(String, String)> = versions.chain(others).collect();
+    entries.sort_unstable();
+    let entries: Map = entries
+        .into_iter()
+        .map(|(name, hash)| {
+            let url = format!("/openapi/v3/{name}?hash={hash}");
+            (name, json!({"serverRelativeURL": url}))
+        })
+        .collect();
+    json!({"paths": entries})
+}
+
+/// A document, encoded.
+struct Document {
+    bytes: Bytes,
+    hash: String,
+}
+
+/// Documents by what they are made of: built-in groups never change, custom ones with their definitions.
+fn document(registry: &Registry, group: &str, version: &str) -> Arc<Document> {
+    static KNOWN: Mutex<BTreeMap<(String, String), Arc<Document>>> = Mutex::new(BTreeMap::new());
+    let kinds: Vec<Arc<Kind>> =
+        registry.kinds().filter(|kind| kind.group == group && kind.version == version).cloned().collect();
+    let make = || {
+        let bytes = Bytes::from(group_document(group, version, &kinds).to_string());
+        Arc::new(Document { hash: hash_of(&bytes), bytes })
+    };
+    if kinds.iter().any(|kind| kind.custom.is_some()) {
+        return make();
+    }
+    let key = (group.to_owned(), version.to_owned());
+    if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return Arc::clone(known);
+    }
+    // Made outside the lock: two threads may make the same one, and either will do.
+    let made = make();
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
+    made
+}
+
+fn info() -> Value {
+    json!({"title": "Kubernetes", "version": "1.36"})
+}
+
+fn group_document(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Value {
+    let mut roots = vec![
+        "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions".to_owned(),
+        "io.k8s.apimachinery.pkg.apis.meta.v1.Status".to_owned(),
+    ];
+    let mut schemas = Map::new();
+    for kind in kinds {
+        if let Some(own) = &kind.custom {
+            custom::add(kind, own, &mut schemas);
+            roots.push("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta".to_owned());
+            roots.push("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta".to_owned());
+        } else {
+            roots.push(kind.schema.to_string());
+            roots.push(format!("{}List", kind.schema));
+        }
+        roots.extend(kind.subresources.iter().filter_map(|sub| paths::body_of(kind, sub)));
+    }
+    for (name, schema) in types::closure(roots) {
+        schemas.insert(name.to_owned(), schema.clone());
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": info(),
+        "paths": paths::of_version(group, version, kinds),
+        "components": {"schemas": schemas},
+    })
+}
+
+fn version_three(registry: &Registry, request: &ApiRequest, name: &str) -> Reply {
+    let found = documents(registry).into_iter().find(|(document, _, _)| document == name);
+    let small = || general::documents(registry).into_iter().find(|document| document.name == name);
+    let document = match (found, small) {
+        (Some((_, group, version)), _) => document(registry, group, version),
+        (None, small) => {
+            let Some(small) = small() else { return not_found() };
+            let bytes = Bytes::from(small.text(&info()));
+            Arc::new(Document { hash: hash_of(&bytes), bytes })
+        }
+    };
+    let wanted = request.query.split('&').find_map(|pair| pair.strip_prefix("hash=")).unwrap_or_default();
+    let etag = format!("\"{}\"", document.hash);
+    let mut reply = if !wanted.is_empty() && wanted != document.hash {
+        let mut moved = Reply::json(301, "");
+        let location = format!("{}?hash={}", request.path, document.hash);
+        if let Ok(location) = HeaderValue::from_str(&location) {
+            moved.headers.insert(LOCATION, location);
+        }
+        moved
+    } else if request.header(IF_NONE_MATCH) == etag {
+        Reply::json(304, "")
+    } else {
+        Reply::json(200, document.bytes.clone())
+    };
+    if wanted == document.hash {
+        reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+    }
+    with_etag(reply, &etag)
+}
+
+fn with_etag(mut reply: Reply, etag: &str) -> Reply {
+    reply.headers.insert(VARY, HeaderValue::from_static("Accept"));
+    if let Ok(etag) = HeaderValue::from_str(etag) {
+        reply.headers.insert(ETAG, etag);
+    }
+    reply.headers.insert(HeaderName::from_static("accept-ranges"), HeaderValue::from_static("bytes"));
+    reply
+}
+
+/// All in one document, with the references and the inline types of the older format; as protobuf where that is accepted
+/// (kubectl reads no other).
+fn version_two(registry: &Registry, request: &ApiRequest) -> Reply {
+    let mut paths = Map::new();
+    let mut definitions = Map::new();
+    for (_, group, version) in documents(registry) {
+        let kinds: Vec<Arc<Kind>> =
+            registry.kinds().filter(|kind| kind.group == group && kind.version == version).cloned().collect();
+        let mut part = group_document(group, version, &kinds);
+        if let Value::Object(found) = part["paths"].take() {
+            paths.extend(found.into_iter().map(|(path, item)| (path, paths::as_version_two(item))));
+        }
+        if let Value::Object(found) = part["components"]["schemas"].take() {
+            definitions.extend(found.into_iter().map(|(name, schema)| (name, types::as_version_two(schema))));
+        }
+    }
+    let document = json!({"swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions});
+    let accepted = request.header(ACCEPT);
+    let as_protobuf = protobuf::ACCEPTED.iter().any(|name| accepted.contains(name));
+    let bytes = if as_protobuf { protobuf::document(&document) } else { document.to_string().into_bytes() };
+    let etag = format!("\"{}\"", hash_of(&bytes));
+    let unchanged = request.header(IF_NONE_MATCH) == etag;
+    let mut reply = if unchanged { Reply::json(304, "") } else { Reply::json(200, bytes) };
+    if as_protobuf {
+        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(protobuf::MEDIA_TYPE));
+    }
+    with_etag(reply, &etag)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+    use crate::request::ReplyBody;
+
+    fn get(path: &str) -> (u16, Value) {
+        let reply = respond(&Registry::builtin(), &ApiRequest::new(Method::GET, path)).unwrap();
+        let ReplyBody::Full(bytes) = &reply.body else { panic!("no full body") };
+        (reply.status, serde_json::from_slice(bytes).unwrap_or(Value::Null))
+    }
+
+    #[test]
+    fn documents_are_found_through_the_index() {
+        let (_, index) = get("/openapi/v3");
+        let url = index["paths"]["apis/policy/v1"]["serverRelativeURL"].as_str().unwrap();
+        let (code, document) = get(url);
+        assert_eq!(code, 200);
+        let budget = &document["components"]["schemas"]["io.k8s.api.policy.v1.PodDisruptionBudget"];
+        assert_eq!(
+            budget["x-kubernetes-group-version-kind"],
+            json!([{"group": "policy", "kind": "PodDisruptionBudget", "version": "v1"}])
+        );
+        assert_eq!(
+            budget["properties"]["spec"]["allOf"][0]["$ref"],
+            "#/components/schemas/io.k8s.api.policy.v1.PodDisruptionBudgetSpec"
+        );
+        let patch = &document["paths"]["/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{name}"]["patch"];
+        let names: Vec<&str> =
+            patch["parameters"].as_array().unwrap().iter().filter_map(|p| p["name"].as_str()).collect();
+        assert!(names.contains(&"fieldValidation") && names.contains(&"dryRun"), "{names:?}");
+        assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "PodDisruptionBudget");
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        for (name, group, version) in documents(&Registry::builtin()) {
+            let registry = Registry::builtin();
+            let document = document(&registry, group, version);
+            let value: Value = serde_json::from_slice(&document.bytes).unwrap();
+            let text = std::str::from_utf8(&document.bytes).unwrap();
+            for part in text.split("\"#/components/schemas/").skip(1) {
+                let target = part.split('"').next().unwrap();
+                assert!(value["components"]["schemas"].get(target).is_some(), "{name}: {target}");
+            }
+        }
+    }
+
+    #[test]
+    fn lists_say_how_they_merge() {
+        let (_, document) = get("/openapi/v3/api/v1");
+        let containers = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+        assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
+        assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
+        assert_eq!(containers["x-kubernetes-patch-strategy"], "merge");
+    }
+
+    #[test]
+    fn version_two_is_one_document() {
+        let (code, document) = get("/openapi/v2");
+        assert_eq!((code, &document["swagger"]), (200, &json!("2.0")));
+        let pod = &document["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["$ref"];
+        assert_eq!(pod, "#/definitions/io.k8s.api.core.v1.PodSpec");
+        assert_eq!(get("/openapi/v3/apis/none/v1").0, 404);
+    }
+}

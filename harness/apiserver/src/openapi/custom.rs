@@ -1,0 +1,49 @@
+//! The types of custom resources, from their definitions. PURE.
+
+use super::types;
+use crate::crd::CustomKind;
+use crate::json::{Map, json};
+use crate::kinds::Kind;
+
+/// A built-in type whose common fields are described as those of every kind.
+const LIKE: &str = "api.core.v1.Pod";
+
+const META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1";
+
+/// The name of a custom kind's type: its group backwards, version and kind.
+pub(super) fn name_of(kind: &Kind) -> String {
+    let mut parts: Vec<&str> = kind.group.split('.').collect();
+    parts.reverse();
+    format!("{}.{}.{}", parts.join("."), kind.version, kind.kind)
+}
+
+/// Adds a kind and its list.
+pub(super) fn add(kind: &Kind, own: &CustomKind, schemas: &mut Map) {
+    let name = name_of(kind);
+    let gvk = |kind_name: &str| json!([{"group": kind.group, "kind": kind_name, "version": kind.version}]);
+    let mut schema = if own.schema.is_object() { own.schema.clone() } else { json!({}) };
+    schema["type"] = json!("object");
+    schema["x-kubernetes-group-version-kind"] = gvk(&kind.kind);
+    for field in ["apiVersion", "kind"] {
+        if schema["properties"][field].is_null() {
+            schema["properties"][field] = json!({"type": "string", "description": types::description(LIKE, field)});
+        }
+    }
+    let metadata = types::description(LIKE, "metadata");
+    schema["properties"]["metadata"] =
+        json!({"description": metadata, "allOf": [{"$ref": format!("{META}.ObjectMeta")}]});
+    let list = json!({
+        "description": format!("{} is a list of {}", kind.list_kind, kind.kind),
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"allOf": [{"$ref": format!("{META}.ListMeta")}]},
+            "items": {"type": "array", "items": {"$ref": format!("#/components/schemas/{name}")}},
+        },
+        "x-kubernetes-group-version-kind": gvk(&kind.list_kind),
+    });
+    schemas.insert(format!("{name}List"), list);
+    schemas.insert(name, schema);
+}

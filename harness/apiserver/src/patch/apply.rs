@@ -1,0 +1,282 @@
+//! Server-side apply: the object becomes what its appliers together say it is.
+//!
+//! The applied object is merged into the live one, what the manager applied before and now leaves out is removed
+//! unless somebody else owns it, and taking a field from another manager is a conflict unless forced.
+
+mod fieldset;
+mod merging;
+mod prune;
+mod validate;
+
+use crate::json::{Map, Value};
+
+pub(crate) use validate::fits;
+
+use super::super::managedfields::{
+    BEFORE_FIRST_APPLY, Comparison, Entries, Entry, FieldSet, Operation, Write, compare, stamp, take_managed_fields,
+    track,
+};
+use super::super::schema::Schema;
+use super::super::status::{Cause, Status};
+
+/// An apply request: who writes, and whether conflicts are overruled.
+#[derive(Clone, Copy, Debug)]
+pub struct Apply<'a> {
+    /// Manager, version, subresource, reset fields, time.
+    pub write: Write<'a>,
+    /// `force=true`.
+    pub force: bool,
+    /// Kind that the endpoint serves.
+    pub kind: &'a str,
+}
+
+/// The annotation in which kubectl's client-side apply keeps what it applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The largest size of all annotations together.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+/// Applies `config` (the decoded body) to `live` (`None` if there is no such object yet) and gives the new object with
+/// its managedFields, typed and normalized but not defaulted.
+///
+/// # Errors
+/// 400 for a body of another kind or with managedFields, 409 for conflicts, 500 for a body that does not fit the type.
+pub fn apply(schema: &Schema, live: Option<&Value>, config: Value, request: &Apply<'_>) -> Result<Value, Status> {
+    let config = check(schema, config, request)?;
+    let mut live = live.cloned().unwrap_or_else(|| named(schema, request));
+    let stored = take_managed_fields(&mut live).unwrap_or(Value::Null);
+    let mut entries = Entries::read(stored).map_err(|e| failed(format!("failed to decode managed fields: {e}")))?;
+    if entries.is_empty() {
+        let write = Write { manager: BEFORE_FIRST_APPLY, ..request.write };
+        track(schema, None, &live, &mut entries, &write)
+            .map_err(|e| failed(format!("failed to create manager for existing fields: {e}")))?;
+    }
+    entries.keep_group(&request.write);
+    let (mut object, entries) = match merge_config(schema, &live, &config, entries.clone(), request, request.force)? {
+        Outcome::Done(object, entries) => (object, entries),
+        Outcome::Conflicts(conflicts) => {
+            let conflicts = overrule(schema, &live, conflicts, request);
+            if !conflicts.is_empty() {
+                return Err(refuse(conflicts));
+            }
+            match merge_config(schema, &live, &config, entries, request, true)? {
+                Outcome::Done(object, entries) => (object, entries),
+                Outcome::Conflicts(conflicts) => return Err(refuse(conflicts)),
+            }
+        }
+    };
+    if request.write.manager == "kubectl" {
+        sync_last_applied(&mut object, config);
+    }
+    entries.write(&mut object);
+    Ok(object)
+}
+
+/// An object that does not exist yet: its type and nothing else.
+fn named(schema: &Schema, request: &Apply<'_>) -> Value {
+    let mut object = schema.empty().clone();
+    if let Some(map) = object.as_object_mut() {
+        map.insert("apiVersion", Value::from(request.write.api_version));
+        map.insert("kind", Value::from(request.kind));
+    }
+    object
+}
+
+fn failed(message: String) -> Status {
+    Status::failure(500, "", message)
+}
+
+/// The body must be an object of the endpoint's kind, say nothing about owners and fit the type.
+fn check(schema: &Schema, config: Value, request: &Apply<'_>) -> Result<Value, Status> {
+    let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if api_version != request.write.api_version || kind != request.kind {
+        return Err(Status::bad_request(format!("invalid object type: {}", show_kind(&api_version, &kind))));
+    }
+    if config.pointer("/metadata/managedFields").is_some_and(|m| !m.is_null()) {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    let errors = validate::validate(schema, &config);
+    if errors.is_empty() {
+        return Ok(config);
+    }
+    let whose = describe(&config, &show_kind(&api_version, &kind));
+    Err(failed(format!("failed to create typed patch object ({whose}): {}", validate::message(&errors))))
+}
+
+/// Namespace, name and kind of an object in messages.
+fn describe(object: &Value, kind: &str) -> String {
+    let meta = |name: &str| object.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default();
+    format!("{}/{}; {kind}", meta("namespace"), meta("name"))
+}
+
+/// Group, version and kind as Go prints them: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`.
+fn show_kind(api_version: &str, kind: &str) -> String {
+    let slash = if api_version.contains('/') { "" } else { "/" };
+    format!("{slash}{api_version}, Kind={kind}")
+}
+
+enum Outcome {
+    Done(Value, Entries),
+    Conflicts(Vec<Conflict>),
+}
+
+/// A field that another manager owns and the request changes.
+struct Conflict {
+    manager: String,
+    set: FieldSet,
+}
+
+fn merge_config(
+    schema: &Schema,
+    live: &Value,
+    config: &Value,
+    mut entries: Entries,
+    request: &Apply<'_>,
+    force: bool,
+) -> Result<Outcome, Status> {
+    let write = &request.write;
+    let merged = merging::merge(schema, live, config).map_err(|e| failed(format!("failed to merge config: {e}")))?;
+    let mut set = fieldset::of(schema, config);
+    if !write.reset.is_empty() {
+        set.recursive_difference(&FieldSet::of_fields(write.reset));
+    }
+    let last = entries.find_mut(write, Operation::Apply).map(|e| std::mem::take(&mut e.set));
+    match entries.find_mut(write, Operation::Apply) {
+        Some(entry) => {
+            entry.set = set;
+            write.api_version.clone_into(&mut entry.api_version);
+        }
+        None => entries.push(Entry::of(write, Operation::Apply, set)),
+    }
+    let merged = match last {
+        Some(last) if !last.is_empty() => prune::prune(schema, merged, &last, &entries),
+        _ => merged,
+    };
+    let conflicts = take_over(schema, live, &merged, &mut entries, write)
+        .map_err(|e| failed(format!("failed to compare objects: {e}")))?;
+    if !force && !conflicts.is_empty() {
+        return Ok(Outcome::Conflicts(conflicts));
+    }
+    let changed = merged != *live;
+    if let Some(entry) = entries.find_mut(write, Operation::Apply) {
+        entry.set.strip_meta();
+        if changed {
+            entry.time = Some(stamp(write.now));
+        }
+    }
+    entries.remove_empty();
+    if !changed {
+        return Ok(Outcome::Done(merged, entries));
+    }
+    let kind = show_kind(write.api_version, request.kind);
+    let whose = describe(&merged, &kind);
+    let object = schema.convert_unstructured(merged).map_err(|error| {
+        let why = format!("unable to convert unstructured object to {kind}: {error}");
+        failed(format!("failed to convert new object ({whose}) to proper version: {why}"))
+    })?;
+    Ok(Outcome::Done(object.value, entries))
+}
+
+/// The other managers lose what changed; what they lose without having removed it themselves is a conflict.
+fn take_over(
+    schema: &Schema,
+    live: &Value,
+    merged: &Value,
+    entries: &mut Entries,
+    write: &Write<'_>,
+) -> Result<Vec<Conflict>, String> {
+    let mut comparison = compare(schema, live, merged)?;
+    comparison.exclude(write.reset);
+    let Comparison { removed, modified, added } = comparison;
+    let mut changed = modified;
+    changed.union(added);
+    let mut conflicts: Vec<(&Entry, FieldSet)> = entries
+        .iter()
+        .filter(|e| !e.is_of(write, Operation::Apply))
+        .map(|e| (e, e.set.intersection(&changed)))
+        .filter(|(_, set)| !set.is_empty())
+        .collect();
+    conflicts.sort_by(|a, b| a.0.identity().cmp(&b.0.identity()));
+    let conflicts = conflicts.into_iter().map(|(e, set)| Conflict { manager: e.describe(), set }).collect();
+    entries.release_others(write, &changed, &removed);
+    Ok(conflicts)
+}
+
+/// kubectl may take over what its own client-side apply set before: those conflicts are none.
+fn overrule(schema: &Schema, live: &Value, conflicts: Vec<Conflict>, request: &Apply<'_>) -> Vec<Conflict> {
+    if request.write.manager != "kubectl" {
+        return conflicts;
+    }
+    let Some(allowed) = last_applied_set(schema, live, request) else { return conflicts };
+    let remaining = conflicts.into_iter().map(|mut conflict| {
+        conflict.set.difference(&allowed);
+        conflict
+    });
+    remaining.filter(|c| !c.set.is_empty()).collect()
+}
+
+/// The fields that client-side apply set and nobody has changed since.
+fn last_applied_set(schema: &Schema, live: &Value, request: &Apply<'_>) -> Option<FieldSet> {
+    let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
+    let applied: Value = serde_json::from_str(text).ok()?;
+    if applied.get("apiVersion")?.as_str()? != request.write.api_version {
+        return None;
+    }
+    if !validate::validate(schema, &applied).is_empty() {
+        return None;
+    }
+    let comparison = compare(schema, &applied, live).ok()?;
+    let mut set = fieldset::of(schema, &applied);
+    for different in [&comparison.modified, &comparison.added, &comparison.removed] {
+        set.difference(different);
+    }
+    Some(set)
+}
+
+/// Where client-side apply left its annotation, kubectl's server-side apply keeps it up to date.
+fn sync_last_applied(object: &mut Value, mut config: Value) {
+    let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else { return };
+    if annotations.get(LAST_APPLIED).and_then(Value::as_str).is_none_or(str::is_empty) {
+        return;
+    }
+    if let Some(applied) = config.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        applied.remove(LAST_APPLIED);
+    }
+    let text = format!("{config}\n");
+    let size = |map: &Map| -> usize {
+        let others = map.iter().filter(|(key, _)| *key != LAST_APPLIED);
+        others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
+    };
+    if size(annotations) + LAST_APPLIED.len() + text.len() > MAX_ANNOTATIONS {
+        annotations.remove(LAST_APPLIED);
+    } else {
+        annotations.insert(LAST_APPLIED, text.into());
+    }
+}
+
+fn refuse(conflicts: Vec<Conflict>) -> Status {
+    let all: Vec<(String, Vec<String>)> = conflicts.into_iter().map(|c| (c.manager, c.set.paths())).collect();
+    let causes: Vec<Cause> = all
+        .iter()
+        .flat_map(|(manager, paths)| {
+            paths.iter().map(move |path| Cause {
+                reason: "FieldManagerConflict".to_owned(),
+                message: format!("conflict with {manager}"),
+                field: path.clone(),
+            })
+        })
+        .collect();
+    let message = match (causes.as_slice(), all.as_slice()) {
+        ([only], _) => format!("Apply failed with 1 conflict: {}: {}", only.message, only.field),
+        (causes, all) => {
+            let mut lines = Vec::new();
+            for (manager, paths) in all {
+                lines.push(format!("conflicts with {manager}:"));
+                lines.extend(paths.iter().map(|path| format!("- {path}")));
+            }
+            format!("Apply failed with {} conflicts: {}", causes.len(), lines.join("\n"))
+        }
+    };
+    Status::apply_conflict(causes, message)
+}

@@ -1,0 +1,121 @@
+//! What a manager applied before and now leaves out goes, unless somebody else owns it.
+
+use super::super::super::managedfields::{Entries, FieldSet, is_member, list_key};
+use super::super::super::schema::{List, ListTopology, Schema, Shape, TypeRef};
+use super::fieldset;
+use crate::json::{Map, Value};
+
+/// Removes from `merged` what is only in `last`, the manager's set before this apply; `entries` holds the set of now.
+pub(super) fn prune(schema: &Schema, merged: Value, last: &FieldSet, entries: &Entries) -> Value {
+    let last = with_containers(schema, last);
+    let pruned = remove(schema, &merged, &last);
+    let mut managed = FieldSet::default();
+    for entry in entries.iter() {
+        managed.union(entry.set.clone());
+    }
+    // Items that somebody owns come back.
+    let all = with_containers(schema, &fieldset::of(schema, &merged));
+    let mut kept = with_containers(schema, &fieldset::of(schema, &pruned));
+    kept.union(with_containers(schema, &managed));
+    let mut unwanted = all.clone();
+    unwanted.difference(&kept);
+    let pruned = remove(schema, &merged, &unwanted);
+    // So does what was never applied by this manager but went with its container.
+    let mut gone = all;
+    gone.difference(&with_containers(schema, &fieldset::of(schema, &pruned)));
+    remove(schema, &merged, &gone.intersection(&last))
+}
+
+/// The set with all declared fields on the way to its members.
+fn with_containers(schema: &Schema, set: &FieldSet) -> FieldSet {
+    FieldSet::from_map(containers(schema, Some(schema.root()), set.as_map()))
+}
+
+fn containers(schema: &Schema, ty: Option<TypeRef>, map: &Map) -> Map {
+    let mut out = Map::new();
+    for (key, child) in map {
+        let Value::Object(child) = child else { continue };
+        if key == "." {
+            out.insert(key.clone(), Value::Object(child.clone()));
+            continue;
+        }
+        let name = key.strip_prefix("f:");
+        let shape = ty.map(|ty| (ty, schema.shape(ty)));
+        let child_type = match (shape, name) {
+            (Some((ty, _)), Some(name)) => schema.field_type(ty, name),
+            (Some((_, Shape::List(list))), None) if key.starts_with("k:") => Some(list.items),
+            _ => None,
+        };
+        let declared = matches!((shape, name), (Some((_, Shape::Struct(s))), Some(name)) if s.field(name).is_some());
+        let mut child = containers(schema, child_type, child);
+        if declared && !child.is_empty() {
+            child.insert(".", Value::Object(Map::new()));
+        }
+        out.insert(key.clone(), Value::Object(child));
+    }
+    out
+}
+
+/// The value without the members of `set`.
+fn remove(schema: &Schema, value: &Value, set: &FieldSet) -> Value {
+    walk(schema, schema.root(), value, set.as_map()).unwrap_or_else(|| Value::Object(Map::new()))
+}
+
+fn walk(schema: &Schema, ty: TypeRef, value: &Value, set: &Map) -> Option<Value> {
+    match (schema.shape(ty), value) {
+        (Shape::List(list), Value::Array(items)) => {
+            if list.topology == ListTopology::Atomic {
+                return None;
+            }
+            walk_list(schema, list, items, set)
+        }
+        (Shape::Struct(shape), _) if shape.atomic => None,
+        (Shape::Map(shape), _) if shape.atomic => None,
+        (Shape::Struct(_) | Shape::Map(_) | Shape::Any, Value::Object(map)) => walk_object(schema, ty, map, set),
+        (Shape::Struct(_) | Shape::Map(_) | Shape::List(_), _) => None,
+        (_, scalar) => Some(scalar.clone()),
+    }
+}
+
+/// A part of the value, by what the set says about it: gone, changed inside, or untouched.
+fn part(schema: &Schema, ty: Option<TypeRef>, value: &Value, node: Option<&Value>) -> Option<(Value, bool)> {
+    let Some(Value::Object(node)) = node else { return Some((value.clone(), false)) };
+    if is_member(node) {
+        return None;
+    }
+    let Some(ty) = ty else { return Some((value.clone(), true)) };
+    let inside = walk(schema, ty, value, node);
+    // A container stays, emptied, when only its parts go.
+    let emptied = match value {
+        Value::Object(_) => Value::Object(Map::new()),
+        Value::Array(_) => Value::Array(Vec::new()),
+        _ => Value::Null,
+    };
+    Some((inside.unwrap_or(emptied), true))
+}
+
+fn walk_object(schema: &Schema, ty: TypeRef, map: &Map, set: &Map) -> Option<Value> {
+    let mut out = Map::new();
+    let mut touched = false;
+    for (name, value) in map {
+        let child = schema.field_type(ty, name);
+        if let Some((value, changed)) = part(schema, child, value, set.get(format!("f:{name}"))) {
+            touched |= changed;
+            out.insert(name.clone(), value);
+        }
+    }
+    (!out.is_empty() || touched).then_some(Value::Object(out))
+}
+
+fn walk_list(schema: &Schema, list: &List, items: &[Value], set: &Map) -> Option<Value> {
+    let mut out = Vec::new();
+    let mut touched = false;
+    for item in items {
+        let key = list_key(schema, list, item).unwrap_or_default();
+        if let Some((item, changed)) = part(schema, Some(list.items), item, set.get(&key)) {
+            touched |= changed;
+            out.push(item);
+        }
+    }
+    (!out.is_empty() || touched).then_some(Value::Array(out))
+}

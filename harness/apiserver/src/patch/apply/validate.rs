@@ -1,0 +1,152 @@
+//! Whether an applied object fits its type, with the complaints of the real server.
+
+use std::collections::BTreeSet;
+
+use super::super::super::managedfields::{list_key, show};
+use super::super::super::schema::{List, ListTopology, Scalar, Schema, Shape, TypeRef};
+use super::super::super::status::go_quote;
+use super::super::go_text;
+use crate::json::{Map, Value};
+
+/// Complaints, each with its path.
+pub(super) fn validate(schema: &Schema, value: &Value) -> Vec<String> {
+    complaints(schema, value, false)
+}
+
+/// Whether an object has the type that its schema says; other than in what is applied, items may come twice.
+pub(crate) fn fits(schema: &Schema, value: &Value) -> bool {
+    complaints(schema, value, true).is_empty()
+}
+
+fn complaints(schema: &Schema, value: &Value, duplicates: bool) -> Vec<String> {
+    let mut validator = Validator { schema, path: String::new(), errors: Vec::new(), duplicates };
+    validator.value(schema.root(), value);
+    validator.errors
+}
+
+/// All complaints in one text.
+pub(super) fn message(errors: &[String]) -> String {
+    match errors {
+        [only] => only.clone(),
+        all => format!("errors:\n  {}", all.join("\n  ")),
+    }
+}
+
+struct Validator<'a> {
+    schema: &'a Schema,
+    path: String,
+    errors: Vec<String>,
+    /// Items may come twice.
+    duplicates: bool,
+}
+
+impl Validator<'_> {
+    fn error(&mut self, text: &str) {
+        let error = if self.path.is_empty() { text.to_owned() } else { format!("{}: {text}", self.path) };
+        self.errors.push(error);
+    }
+
+    fn within(&mut self, step: &str, check: impl FnOnce(&mut Self)) {
+        let length = self.path.len();
+        self.path.push_str(step);
+        check(self);
+        self.path.truncate(length);
+    }
+
+    fn value(&mut self, ty: TypeRef, value: &Value) {
+        if value.is_null() {
+            return;
+        }
+        match (self.schema.shape(ty), value) {
+            (Shape::Any, _) => {}
+            (Shape::Scalar(scalar), _) => self.scalar(*scalar, value),
+            (Shape::List(list), Value::Array(items)) => self.list(list, items),
+            (Shape::List(_), other) => self.error(&format!("expected list, got {}", held(other))),
+            (Shape::Struct(_) | Shape::Map(_), Value::Object(map)) => self.object(ty, map),
+            (Shape::Struct(_) | Shape::Map(_), other) => self.error(&format!("expected map, got {}", held(other))),
+        }
+    }
+
+    fn object(&mut self, ty: TypeRef, map: &Map) {
+        for (name, value) in map {
+            let Some(child) = self.schema.field_type(ty, name) else {
+                // Upstream looks no further in this object.
+                self.within(&format!(".{name}"), |v| v.error("field not declared in schema"));
+                return;
+            };
+            self.within(&format!(".{name}"), |v| v.value(child, value));
+        }
+    }
+
+    fn list(&mut self, list: &List, items: &[Value]) {
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        for (i, item) in items.iter().enumerate() {
+            let step = if list.topology == ListTopology::Atomic {
+                format!("[{i}]")
+            } else {
+                match list_key(self.schema, list, item) {
+                    Ok(key) => {
+                        let shown = show(&key);
+                        if !seen.insert(key) && !self.duplicates {
+                            self.error(&format!("duplicate entries for key {shown}"));
+                        }
+                        shown
+                    }
+                    Err(error) => {
+                        self.error(&format!("element {i}: {error}"));
+                        return;
+                    }
+                }
+            };
+            self.within(&step, |v| v.value(list.items, item));
+        }
+    }
+
+    fn scalar(&mut self, scalar: Scalar, value: &Value) {
+        let fits = match scalar {
+            Scalar::Int { .. } | Scalar::Float => value.is_number(),
+            Scalar::Bool => value.is_boolean(),
+            // The published schema lets quantities be numbers, too.
+            Scalar::Quantity | Scalar::IntOrString | Scalar::Untyped => {
+                value.is_number() || value.is_string() || value.is_boolean()
+            }
+            _ => value.is_string(),
+        };
+        if fits {
+            return;
+        }
+        let message = match scalar {
+            Scalar::Int { .. } | Scalar::Float => {
+                format!("expected numeric (int or float), got {}", super::super::go_type(value))
+            }
+            Scalar::Bool => format!("expected boolean, got {}", held(value)),
+            Scalar::Quantity | Scalar::IntOrString | Scalar::Untyped => {
+                format!("expected any scalar, got {}", held(value))
+            }
+            _ => format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value)),
+        };
+        self.error(&message);
+    }
+}
+
+/// A value inside its holder, as Go's `%v` prints it.
+fn held(value: &Value) -> String {
+    format!("&{{{}}}", go_text(value))
+}
+
+/// A value as Go's `%#v` prints it.
+fn go_syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::String(text) => go_quote(text),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_syntax).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(map) => {
+            let items: Vec<String> = map.iter().map(|(k, v)| format!("{}:{}", go_quote(k), go_syntax(v))).collect();
+            format!("map[string]interface {{}}{{{}}}", items.join(", "))
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The patched document as refusals show it: key order tells which parts the patch went through.
+//!
+//! Parts that no patch touched are printed in the field order of Go's structs, parts that it went through and parts
+//! that it brought along with sorted keys.
+
+use std::collections::BTreeMap;
+
+use super::super::schema::{Schema, Shape, TypeRef, json_patch_values};
+use crate::json::{Key, Map, Value};
+
+/// Where a patch went.
+#[derive(Debug)]
+pub(super) enum Touched {
+    /// Through this object or list, into these parts.
+    Through(BTreeMap<Key, Touched>),
+    /// It brought this; as it was sent, where that matters.
+    Brought(Option<String>),
+}
+
+impl Touched {
+    /// Where a merge patch goes in a document.
+    pub(super) fn by_merge(document: &Value, patch: &Map) -> Self {
+        let part = |(key, value): (&Key, &Value)| {
+            let inside = match (value, document.get(key)) {
+                (Value::Object(patch), Some(current @ Value::Object(_))) => Self::by_merge(current, patch),
+                _ => Self::Brought(None),
+            };
+            (key.clone(), inside)
+        };
+        Self::Through(patch.iter().map(part).collect())
+    }
+
+    /// Where the operations of a JSON patch go.
+    pub(super) fn by_operations(operations: &[Value], body: &[u8]) -> Self {
+        let sent = json_patch_values(body);
+        let mut root = Self::Through(BTreeMap::new());
+        for (at, operation) in operations.iter().enumerate() {
+            for name in ["from", "path"] {
+                let Some(path) = operation.get(name).and_then(Value::as_str) else { continue };
+                let mut node = &mut root;
+                let mut segments = path.split('/').skip(1).peekable();
+                while let Some(segment) = segments.next() {
+                    let Self::Through(parts) = node else { break };
+                    let last = segments.peek().is_none();
+                    let brings = last && name == "path" && operation.get("value").is_some();
+                    if last && !brings {
+                        break;
+                    }
+                    let key = segment.replace("~1", "/").replace("~0", "~");
+                    let fresh = if brings {
+                        Self::Brought(sent.get(at).cloned().flatten())
+                    } else {
+                        Self::Through(BTreeMap::new())
+                    };
+                    node = parts.entry(key.into()).or_insert(fresh);
+                }
+            }
+        }
+        root
+    }
+}
+
+/// The document as JSON text.
+pub(super) fn show(schema: &Schema, document: &Value, touched: &Touched) -> String {
+    let mut out = String::new();
+    write(&mut out, schema, Some(schema.root()), document, Some(touched));
+    if out.contains(['<', '>', '&']) {
+        out = out.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    }
+    out
+}
+
+fn write(out: &mut String, schema: &Schema, ty: Option<TypeRef>, value: &Value, touched: Option<&Touched>) {
+    if let Some(Touched::Brought(Some(sent))) = touched {
+        out.push_str(sent);
+        return;
+    }
+    let part = |key: &str| match touched {
+        Some(Touched::Through(parts)) => parts.get(key),
+        other => other,
+    };
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<&Key> = map.keys().collect();
+            if let (None, Some(Shape::Struct(shape))) = (touched, ty.map(|ty| schema.shape(ty))) {
+                keys.sort_by_key(|key| shape.field(key).map_or(u16::MAX, |f| f.order));
+            }
+            out.push('{');
+            for (i, key) in keys.into_iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                let child = ty.and_then(|ty| schema.field_type(ty, key));
+                write(out, schema, child, &map[key], part(key));
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            let item_type = match ty.map(|ty| schema.shape(ty)) {
+                Some(Shape::List(list)) => Some(list.items),
+                _ => None,
+            };
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write(out, schema, item_type, item, part(&i.to_string()));
+            }
+            out.push(']');
+        }
+        leaf => out.push_str(&leaf.to_string()),
+    }
+}

@@ -1,0 +1,427 @@
+//! Request bodies in protobuf, as typed Go clients send them, put into JSON. PURE.
+//!
+//! Only this direction exists: answers are JSON always, which those clients read as well. `protobuf/fields.txt` holds the
+//! numbers of the fields, one line per message: `Name: number field type; …`, where the type is a message of the same
+//! package, `package.Name`, `[]T`, `{}T` (map by string) or a scalar, and the field `&` means that the message's fields
+//! are the outer one's.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use jiff::Timestamp;
+
+use super::kinds::Registry;
+use super::schema;
+use crate::json::{Map, Value, json};
+
+/// Media type of protobuf bodies.
+pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// What stands before every message.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// Deepest message that is read.
+const MAX_DEPTH: usize = 64;
+
+/// Why a body cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// It does not begin as protobuf bodies do.
+    #[error("the body does not begin with the protobuf prefix of Kubernetes")]
+    Prefix,
+    /// It ends in the middle, or nests too deeply.
+    #[error("the protobuf message is malformed")]
+    Malformed,
+    /// Its kind is not known.
+    #[error("no protobuf message is known for kind {kind:?} in {api_version:?}")]
+    Unknown {
+        /// `kind` of the envelope.
+        kind: String,
+        /// `apiVersion` of the envelope.
+        api_version: String,
+    },
+}
+
+#[derive(Debug)]
+struct Field {
+    name: &'static str,
+    kind: &'static str,
+}
+
+type Message = BTreeMap<u64, Field>;
+
+static MESSAGES: LazyLock<BTreeMap<(&'static str, &'static str), Message>> = LazyLock::new(|| {
+    let mut messages = BTreeMap::new();
+    let mut package = "";
+    for line in include_str!("protobuf/fields.txt").lines() {
+        if let Some(name) = line.strip_prefix("# ") {
+            package = name;
+        } else if let Some((name, body)) = line.split_once(':') {
+            let fields = body.split(';').filter_map(|field| {
+                let mut words = field.split_whitespace();
+                let number = words.next()?.parse().ok()?;
+                Some((number, Field { name: words.next()?, kind: words.next()? }))
+            });
+            messages.insert((package, name), fields.collect());
+        }
+    }
+    messages
+});
+
+/// The JSON text of a body.
+///
+/// # Errors
+///
+/// What is wrong with the body.
+pub fn to_json(body: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut envelope = Reader { rest: body.strip_prefix(MAGIC).ok_or(Error::Prefix)? };
+    let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[] as &[u8]);
+    while let Some((number, value)) = envelope.next()? {
+        match (number, value) {
+            (1, Wire::Bytes(bytes)) => {
+                let mut types = Reader { rest: bytes };
+                while let Some((number, value)) = types.next()? {
+                    match (number, value) {
+                        (1, Wire::Bytes(text)) => api_version = utf8(text)?,
+                        (2, Wire::Bytes(text)) => kind = utf8(text)?,
+                        _ => {}
+                    }
+                }
+            }
+            (2, Wire::Bytes(bytes)) => raw = bytes,
+            _ => {}
+        }
+    }
+    let unknown = || Error::Unknown { kind: kind.clone(), api_version: api_version.clone() };
+    let (package, name) = find(&api_version, &kind).ok_or_else(unknown)?;
+    let mut object = Value::Object(message(package, name, raw, 0)?);
+    object["kind"] = json!(kind);
+    object["apiVersion"] = json!(api_version);
+    if let Some(schema) = schema_of(&api_version, &kind) {
+        schema.normalize(&mut object);
+    }
+    serde_json::to_vec(&object).map_err(|_| Error::Malformed)
+}
+
+/// The package and the name of the message of a kind.
+fn find(api_version: &str, kind: &str) -> Option<(&'static str, &'static str)> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let package = match group.split('.').next().unwrap_or_default() {
+        "" => "core",
+        "autoscaling" if version == "v2" => "autoscalingv2",
+        first => first,
+    };
+    let known = |package: &str| MESSAGES.keys().find(|(known, name)| *known == package && *name == kind).copied();
+    known(package).or_else(|| known("meta"))
+}
+
+/// The schema of a built-in kind by what its objects say of themselves.
+pub(crate) fn schema_of(api_version: &str, kind: &str) -> Option<std::sync::Arc<schema::Schema>> {
+    static BUILT_IN: LazyLock<Registry> = LazyLock::new(Registry::builtin);
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let name = match kind {
+        "Scale" => "io.k8s.api.autoscaling.v1.Scale".to_owned(),
+        "Eviction" => "io.k8s.api.policy.v1.Eviction".to_owned(),
+        "TokenRequest" => "io.k8s.api.authentication.v1.TokenRequest".to_owned(),
+        "DeleteOptions" => "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions".to_owned(),
+        _ => BUILT_IN.by_kind(group, version, kind)?.schema.to_string(),
+    };
+    schema::builtin(&name)
+}
+
+fn utf8(bytes: &[u8]) -> Result<String, Error> {
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Error::Malformed)
+}
+
+/// A value on the wire.
+#[derive(Debug, Clone, Copy)]
+enum Wire<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<Option<(u64, Wire<'a>)>, Error> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.varint()?;
+        let value = match tag & 7 {
+            0 => Wire::Number(self.varint()?),
+            1 => Wire::Number(u64::from_le_bytes(self.take(8)?.try_into().map_err(|_| Error::Malformed)?)),
+            2 => {
+                let length = usize::try_from(self.varint()?).map_err(|_| Error::Malformed)?;
+                Wire::Bytes(self.take(length)?)
+            }
+            5 => Wire::Number(u32::from_le_bytes(self.take(4)?.try_into().map_err(|_| Error::Malformed)?).into()),
+            _ => return Err(Error::Malformed),
+        };
+        Ok(Some((tag >> 3, value)))
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Error> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Error::Malformed)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn varint(&mut self) -> Result<u64, Error> {
+        let mut number = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.take(1)?[0];
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(Error::Malformed)
+    }
+}
+
+fn message(package: &'static str, name: &str, bytes: &[u8], depth: usize) -> Result<Map, Error> {
+    if depth > MAX_DEPTH {
+        return Err(Error::Malformed);
+    }
+    let mut fields = Map::new();
+    let Some((_, known)) = MESSAGES.iter().find(|((p, n), _)| *p == package && *n == name) else { return Ok(fields) };
+    let mut reader = Reader { rest: bytes };
+    while let Some((number, wire)) = reader.next()? {
+        let Some(field) = known.get(&number) else { continue };
+        if let Some(item) = field.kind.strip_prefix("[]") {
+            let list = fields.entry(field.name).or_insert_with(|| json!([]));
+            let value = value(package, item, wire, depth)?;
+            list.as_array_mut().ok_or(Error::Malformed)?.push(value);
+        } else if let Some(item) = field.kind.strip_prefix("{}") {
+            let (key, value) = entry(package, item, wire, depth)?;
+            let map = fields.entry(field.name).or_insert_with(|| json!({}));
+            map.as_object_mut().ok_or(Error::Malformed)?.insert(key, value);
+        } else {
+            let value = value(package, field.kind, wire, depth)?;
+            match (field.name, value) {
+                ("&", Value::Object(inner)) => fields.extend(inner),
+                (_, Value::Null) => {}
+                (name, value) => {
+                    fields.insert(name.to_owned(), value);
+                }
+            }
+        }
+    }
+    Ok(fields)
+}
+
+/// One entry of a map: its key and its value.
+fn entry(package: &'static str, kind: &'static str, wire: Wire<'_>, depth: usize) -> Result<(String, Value), Error> {
+    let Wire::Bytes(bytes) = wire else { return Err(Error::Malformed) };
+    let (mut key, mut found) = (String::new(), None);
+    let mut reader = Reader { rest: bytes };
+    while let Some((number, wire)) = reader.next()? {
+        match (number, wire) {
+            (1, Wire::Bytes(text)) => key = utf8(text)?,
+            (2, wire) => found = Some(value(package, kind, wire, depth)?),
+            _ => {}
+        }
+    }
+    Ok((key, found.unwrap_or_else(|| json!(""))))
+}
+
+fn value(package: &'static str, kind: &'static str, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
+    let (home, name) = match kind.split_once('.') {
+        Some((home, name)) => (home, name),
+        None => (package, kind),
+    };
+    Ok(match (name, wire) {
+        ("bool", Wire::Number(number)) => json!(number != 0),
+        ("int32" | "int64", Wire::Number(number)) => json!(number.cast_signed()),
+        ("double", Wire::Number(number)) => json!(f64::from_bits(number)),
+        ("string", Wire::Bytes(bytes)) => json!(utf8(bytes)?),
+        ("bytes", Wire::Bytes(bytes)) => json!(BASE64.encode(bytes)),
+        ("raw" | "FieldsV1", Wire::Bytes(bytes)) => match part(bytes, 1)? {
+            Some(Wire::Bytes(text)) if !text.is_empty() => {
+                serde_json::from_slice(text).map_err(|_| Error::Malformed)?
+            }
+            _ => Value::Null,
+        },
+        ("quantity", Wire::Bytes(bytes)) => match part(bytes, 1)? {
+            Some(Wire::Bytes(text)) => json!(utf8(text)?),
+            _ => json!("0"),
+        },
+        ("intorstr", Wire::Bytes(bytes)) => int_or_string(bytes)?,
+        ("Time", Wire::Bytes(bytes)) => time(bytes, false)?,
+        ("MicroTime", Wire::Bytes(bytes)) => time(bytes, true)?,
+        ("ExtraValue" | "Verbs", Wire::Bytes(bytes)) => {
+            let mut items = Vec::new();
+            let mut reader = Reader { rest: bytes };
+            while let Some((_, wire)) = reader.next()? {
+                if let Wire::Bytes(text) = wire {
+                    items.push(json!(utf8(text)?));
+                }
+            }
+            Value::Array(items)
+        }
+        (name, Wire::Bytes(bytes)) => Value::Object(message(home, name, bytes, depth + 1)?),
+        (_, Wire::Number(_)) => return Err(Error::Malformed),
+    })
+}
+
+/// The last value of a field of a small message.
+fn part(bytes: &[u8], wanted: u64) -> Result<Option<Wire<'_>>, Error> {
+    let mut reader = Reader { rest: bytes };
+    let mut found = None;
+    while let Some((number, wire)) = reader.next()? {
+        if number == wanted {
+            found = Some(wire);
+        }
+    }
+    Ok(found)
+}
+
+fn int_or_string(bytes: &[u8]) -> Result<Value, Error> {
+    let is_text = matches!(part(bytes, 1)?, Some(Wire::Number(1)));
+    Ok(match (is_text, part(bytes, 2)?, part(bytes, 3)?) {
+        (true, _, Some(Wire::Bytes(text))) => json!(utf8(text)?),
+        (true, ..) => json!(""),
+        (false, Some(Wire::Number(number)), _) => json!(number.cast_signed()),
+        (false, ..) => json!(0),
+    })
+}
+
+/// A time; an empty message is none.
+fn time(bytes: &[u8], micro: bool) -> Result<Value, Error> {
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    let number = |field| -> Result<i64, Error> {
+        Ok(match part(bytes, field)? {
+            Some(Wire::Number(number)) => number.cast_signed(),
+            _ => 0,
+        })
+    };
+    let nanos = i32::try_from(number(2)?).map_err(|_| Error::Malformed)?;
+    let moment = Timestamp::new(number(1)?, if micro { nanos } else { 0 }).map_err(|_| Error::Malformed)?;
+    Ok(if micro { json!(format!("{moment:.6}")) } else { json!(format!("{moment:.0}")) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn bytes(number: u8, content: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(content.len()).unwrap();
+        [&[number << 3 | 2, length], content].concat()
+    }
+
+    fn number(field: u8, value: u8) -> Vec<u8> {
+        vec![field << 3, value]
+    }
+
+    fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+        let types = [bytes(1, api_version.as_bytes()), bytes(2, kind.as_bytes())].concat();
+        [MAGIC.to_vec(), bytes(1, &types), bytes(2, raw), bytes(3, b""), bytes(4, b"")].concat()
+    }
+
+    fn decoded(api_version: &str, kind: &str, raw: &[u8]) -> Value {
+        serde_json::from_slice(&to_json(&envelope(api_version, kind, raw)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_config_map() {
+        let metadata =
+            [bytes(1, b"a"), bytes(2, b""), bytes(8, b""), bytes(11, &[bytes(1, b"k"), bytes(2, b"v")].concat())]
+                .concat();
+        let data = [bytes(1, b"x"), bytes(2, b"y")].concat();
+        let raw = [bytes(1, &metadata), bytes(2, &data)].concat();
+        let object = decoded("v1", "ConfigMap", &raw);
+        assert_eq!(object["metadata"]["name"], "a");
+        assert_eq!(object["metadata"]["labels"], json!({"k": "v"}));
+        assert_eq!(object["metadata"].get("generateName"), None);
+        assert_eq!(object["data"], json!({"x": "y"}));
+    }
+
+    #[test]
+    fn inline_messages_int_or_strings_and_times() {
+        let probe_port = bytes(2, &[number(1, 0), number(2, 80), bytes(3, b"")].concat());
+        let handler = bytes(1, &bytes(2, &probe_port));
+        let container = [bytes(1, b"c"), bytes(10, &handler)].concat();
+        let metadata = [bytes(1, b"p"), bytes(8, &[number(1, 100), number(2, 0)].concat())].concat();
+        let raw = [bytes(1, &metadata), bytes(2, &bytes(2, &container))].concat();
+        let pod = decoded("v1", "Pod", &raw);
+        assert_eq!(pod["spec"]["containers"][0]["livenessProbe"]["httpGet"]["port"], 80);
+        assert_eq!(pod["metadata"]["creationTimestamp"], "1970-01-01T00:01:40Z");
+    }
+
+    #[test]
+    fn explicit_zeroes_of_pointers_stay() {
+        let raw = [bytes(1, &bytes(1, b"d")), bytes(2, &number(1, 0))].concat();
+        assert_eq!(decoded("apps/v1", "Deployment", &raw)["spec"]["replicas"], 0);
+        assert_eq!(decoded("policy/v1", "DeleteOptions", &number(1, 0))["gracePeriodSeconds"], 0);
+    }
+
+    #[rstest]
+    #[case::no_prefix(b"{}", Error::Prefix)]
+    #[case::cut(b"k8s\0\x0a\x05v1", Error::Malformed)]
+    #[case::endless_number(b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", Error::Malformed)]
+    #[case::group(b"k8s\0\x0b", Error::Malformed)]
+    fn bad_bodies(#[case] body: &[u8], #[case] error: Error) {
+        assert_eq!(to_json(body), Err(error));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_body_makes_it_panic(raw in proptest::collection::vec(proptest::num::u8::ANY, 0..300), kind in 0..4_usize) {
+            let kind = ["Pod", "Deployment", "PodDisruptionBudget", "DeleteOptions"][kind];
+            let group = ["v1", "apps/v1", "policy/v1", "v1"][["Pod", "Deployment", "PodDisruptionBudget", "DeleteOptions"]
+                .iter().position(|known| *known == kind).unwrap()];
+            let types = [bytes(1, group.as_bytes()), bytes(2, kind.as_bytes())].concat();
+            let mut body = [MAGIC.to_vec(), bytes(1, &types), vec![0x12]].concat();
+            let mut length = raw.len();
+            while length >= 0x80 {
+                body.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+                length >>= 7;
+            }
+            body.push(u8::try_from(length).unwrap());
+            body.extend(&raw);
+            let _ = to_json(&body);
+            let _ = to_json(&raw);
+        }
+    }
+
+    #[test]
+    fn unknown_kinds_are_named() {
+        let error = to_json(&envelope("x/v1", "Thing", b"")).unwrap_err();
+        assert_eq!(error.to_string(), "no protobuf message is known for kind \"Thing\" in \"x/v1\"");
+    }
+
+    #[test]
+    fn every_type_in_the_table_is_known() {
+        for ((package, _), fields) in MESSAGES.iter() {
+            for field in fields.values() {
+                let kind = field.kind.trim_start_matches("[]").trim_start_matches("{}");
+                let (home, name) = kind.split_once('.').unwrap_or((package, kind));
+                let scalar = [
+                    "string",
+                    "bytes",
+                    "bool",
+                    "int32",
+                    "int64",
+                    "double",
+                    "quantity",
+                    "intorstr",
+                    "raw",
+                    "Time",
+                    "MicroTime",
+                    "FieldsV1",
+                    "ExtraValue",
+                    "Verbs",
+                ];
+                assert!(scalar.contains(&name) || MESSAGES.contains_key(&(home, name)), "{package}: {kind}");
+            }
+        }
+    }
+}

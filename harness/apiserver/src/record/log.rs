@@ -1,0 +1,108 @@
+//! The entries, and how much of them is kept.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Entry, Happening};
+
+/// What an entry takes up beside its objects, about, in bytes.
+const ENTRY: usize = 512;
+/// What a value takes up beside its texts, about, in bytes.
+const VALUE: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    pub(super) entries: Vec<Entry>,
+    /// `seq` of the first entry: so many were forgotten.
+    pub(super) first: usize,
+    /// When all that is kept is larger, the older half is forgotten; `None` keeps everything.
+    pub(super) keep: Option<usize>,
+    /// What is kept takes up so much, about; counted only where there is a limit.
+    bytes: usize,
+}
+
+impl Log {
+    /// Makes room for one more entry.
+    pub(super) fn grow(&mut self, what: &Happening) {
+        if self.keep.is_some() {
+            self.bytes += ENTRY;
+            match what {
+                Happening::Request(exchange) => self.count(exchange.request.body.iter()),
+                Happening::Change(change) => self.count(change.old.iter().chain(&change.new)),
+                Happening::Note(text) => self.bytes += text.len(),
+            }
+        }
+    }
+
+    /// Counts objects that came with an entry, and forgets old ones where that is too much.
+    pub(super) fn count<'v>(&mut self, values: impl Iterator<Item = &'v Arc<Value>>) {
+        let Some(keep) = self.keep else { return };
+        self.bytes += values.map(|value| size(value)).sum::<usize>();
+        if self.bytes > keep {
+            let old = self.entries.len().div_ceil(2);
+            self.entries.drain(..old);
+            self.first += old;
+            self.bytes = self.entries.iter().map(weight).sum();
+        }
+    }
+}
+
+fn weight(entry: &Entry) -> usize {
+    let objects = match &entry.what {
+        Happening::Request(exchange) => {
+            let reply = exchange.reply.as_ref().and_then(|reply| reply.body.as_ref());
+            exchange.request.body.iter().chain(reply).map(|value| size(value)).sum()
+        }
+        Happening::Change(change) => change.old.iter().chain(&change.new).map(|value| size(value)).sum(),
+        Happening::Note(text) => text.len(),
+    };
+    ENTRY + objects
+}
+
+fn size(value: &Value) -> usize {
+    VALUE
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(size).sum(),
+            Value::Object(map) => map.iter().map(|(key, item)| VALUE + key.len() + size(item)).sum(),
+            _ => 0,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{Happening, Origin, Reply, Request, Transcript};
+    use super::*;
+
+    #[test]
+    fn the_older_half_is_forgotten_and_numbers_go_on() {
+        let transcript = Transcript::of_recent(100_000);
+        let body = Arc::new(Value::from("x".repeat(10_000)));
+        let mut last = 0;
+        for _ in 0..100 {
+            let request = Request { body: Some(body.clone()), ..Request::default() };
+            last = transcript.request(Duration::ZERO, Origin::client("user", ""), request);
+            transcript.reply(last, Reply::new(Duration::ZERO, 200));
+        }
+        assert_eq!((last, transcript.len()), (99, 100));
+        let entries = transcript.entries();
+        assert!((4..=10).contains(&entries.len()), "{}", entries.len());
+        assert_eq!(entries.last().map(|entry| entry.seq), Some(99));
+        let answered = |entry: &Entry| matches!(&entry.what, Happening::Request(exchange) if exchange.reply.is_some());
+        assert!(entries.iter().all(answered));
+        // The reply to a request that is forgotten is nobody's.
+        transcript.reply(0, Reply::new(Duration::ZERO, 200));
+    }
+
+    #[test]
+    fn without_a_limit_everything_is_kept() {
+        let transcript = Transcript::new();
+        for _ in 0..1000 {
+            transcript.note(Duration::ZERO, "x".repeat(1000));
+        }
+        assert_eq!(transcript.entries().len(), 1000);
+    }
+}

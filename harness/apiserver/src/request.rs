@@ -1,0 +1,336 @@
+//! What comes in and what goes out: raw requests, what they ask for, and replies.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures::Stream;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use super::status::Status;
+
+/// A request as it came over the wire or from an in-process client, body read completely.
+#[derive(Clone, Debug)]
+pub struct ApiRequest {
+    /// HTTP method.
+    pub method: Method,
+    /// Path, not decoded, beginning with `/`.
+    pub path: String,
+    /// Query without the `?`, not decoded.
+    pub query: String,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: Bytes,
+}
+
+impl ApiRequest {
+    /// A request without body.
+    pub fn new(method: Method, path_and_query: &str) -> Self {
+        let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
+        Self { method, path: path.to_owned(), query: query.to_owned(), headers: HeaderMap::new(), body: Bytes::new() }
+    }
+
+    /// The text of a header; empty when it is absent or not text.
+    pub fn header(&self, name: HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The whole user agent.
+    pub fn user_agent(&self) -> &str {
+        self.header(http::header::USER_AGENT)
+    }
+}
+
+/// Chunks of a body that grows: one watch event each. An error cuts the connection.
+pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, std::io::Error>> + Send>>;
+
+/// Body of a [`Reply`].
+pub enum ReplyBody {
+    /// Complete.
+    Full(Bytes),
+    /// Complete, in pieces that were never copied together (large lists).
+    Pieces(Vec<Bytes>),
+    /// Open ended.
+    Stream(BodyStream),
+}
+
+impl std::fmt::Debug for ReplyBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full(bytes) => write!(f, "Full({} bytes)", bytes.len()),
+            Self::Pieces(pieces) => write!(f, "Pieces({})", pieces.len()),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Reply {
+    /// HTTP status code.
+    pub status: u16,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: ReplyBody,
+    /// The connection is to be cut instead of answering (a fault).
+    pub drop_connection: bool,
+}
+
+impl Reply {
+    /// A JSON answer.
+    pub fn json(status: u16, body: impl Into<Bytes>) -> Self {
+        let mut reply =
+            Self { status, headers: HeaderMap::new(), body: ReplyBody::Full(body.into()), drop_connection: false };
+        reply.headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        reply.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        reply
+    }
+
+    /// A plain text answer.
+    pub fn text(status: u16, body: impl Into<String>) -> Self {
+        let mut reply = Self::json(status, body.into());
+        reply.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        reply
+    }
+
+    /// The answer to a refused request, `Retry-After` header included.
+    pub fn status(status: &Status) -> Self {
+        let code = if status.code == 0 { 200 } else { status.code };
+        let mut reply = Self::json(code, super::encoding::document(&status.to_value()));
+        if let Some(seconds) = status.retry_after() {
+            reply.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        reply
+    }
+
+    /// Adds a `Warning: 299` header, each text once.
+    pub fn warn(&mut self, text: &str) {
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\""))
+            && !self.headers.get_all(http::header::WARNING).iter().any(|present| *present == value)
+        {
+            self.headers.append(http::header::WARNING, value);
+        }
+    }
+}
+
+impl From<Status> for Reply {
+    fn from(status: Status) -> Self {
+        Self::status(&status)
+    }
+}
+
+/// A decoded query: pairs in order of appearance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Decodes a query; what cannot be decoded is left out, as Go does.
+    pub fn parse(query: &str) -> Self {
+        let pairs = query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
+        let decoded = pairs.filter_map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((unescape(name, true)?, unescape(value, true)?))
+        });
+        Self(decoded.collect())
+    }
+
+    /// The first value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of a parameter.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All pairs.
+    pub fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    /// A switch: absent is `None`; `false` and `0` are off, everything else is on.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
+    }
+
+    /// A number.
+    ///
+    /// # Errors
+    ///
+    /// 400 with Go's text when it is none.
+    pub fn number(&self, name: &str) -> Result<Option<i64>, Status> {
+        self.get(name).map(|value| parse_int(value).map_err(Status::bad_request)).transpose()
+    }
+}
+
+fn parse_int(text: &str) -> Result<i64, String> {
+    let quoted = super::status::go_quote(text);
+    text.parse::<i64>().map_err(|error| match error.kind() {
+        std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
+            format!("strconv.ParseInt: parsing {quoted}: value out of range")
+        }
+        _ => format!("strconv.ParseInt: parsing {quoted}: invalid syntax"),
+    })
+}
+
+fn unescape(text: &str, plus_is_space: bool) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'%' => {
+                let digits = std::str::from_utf8(bytes.get(at + 1..at + 3)?).ok()?;
+                decoded.push(u8::from_str_radix(digits, 16).ok()?);
+                at += 2;
+            }
+            b'+' if plus_is_space => decoded.push(b' '),
+            byte => decoded.push(byte),
+        }
+        at += 1;
+    }
+    Some(String::from_utf8_lossy(&decoded).into_owned())
+}
+
+/// What a path is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A resource, or something under it.
+    Resource(ResourcePath),
+    /// Something else: `/version`, discovery, …
+    Other(String),
+}
+
+/// A path below `/api/<version>/` or `/apis/<group>/<version>/`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourcePath {
+    /// API group, empty for core.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Namespace; empty for cluster-scoped resources and for lists over all namespaces.
+    pub namespace: String,
+    /// Plural resource name.
+    pub resource: String,
+    /// Object name; empty for collections.
+    pub name: String,
+    /// Subresource; empty for the object itself.
+    pub subresource: String,
+    /// Parts after the subresource.
+    pub rest: Vec<String>,
+    /// The old `/watch/` form.
+    pub watch: bool,
+}
+
+impl Target {
+    /// Takes a path apart, as upstream's `RequestInfo` does.
+    pub fn parse(path: &str) -> Self {
+        let other = || Self::Other(path.to_owned());
+        let trimmed = path.trim_matches('/');
+        // An escaped slash separates like any other.
+        let Some(decoded) = unescape(trimmed, false) else { return other() };
+        let mut parts = decoded.split('/').map(str::to_owned).collect::<Vec<_>>().into_iter();
+        let (group, version) = match (parts.next().as_deref(), parts.next(), parts.len()) {
+            (Some("api"), Some(version), 1..) => (String::new(), version),
+            (Some("apis"), Some(group), 2..) => (group, parts.next().unwrap_or_default()),
+            _ => return other(),
+        };
+        let mut parts: Vec<_> = parts.collect();
+        let mut found = ResourcePath { group, version, ..ResourcePath::default() };
+        if parts.first().is_some_and(|part| part == "watch") {
+            if parts.len() < 2 {
+                return other();
+            }
+            found.watch = true;
+            parts.remove(0);
+        }
+        if parts.first().is_some_and(|part| part == "namespaces")
+            && parts.len() > 2
+            && !matches!(parts[2].as_str(), "status" | "finalize")
+        {
+            found.namespace = parts.remove(1);
+            parts.remove(0);
+        }
+        let mut parts = parts.into_iter();
+        found.resource = parts.next().unwrap_or_default();
+        found.name = parts.next().unwrap_or_default();
+        found.subresource = parts.next().unwrap_or_default();
+        found.rest = parts.collect();
+        Self::Resource(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn path(parts: [&str; 6]) -> ResourcePath {
+        let [group, version, namespace, resource, name, subresource] = parts.map(str::to_owned);
+        ResourcePath { group, version, namespace, resource, name, subresource, ..ResourcePath::default() }
+    }
+
+    #[rstest]
+    #[case::cluster_list("/api/v1/nodes", ["", "v1", "", "nodes", "", ""])]
+    #[case::item("/api/v1/namespaces/ns/pods/p", ["", "v1", "ns", "pods", "p", ""])]
+    #[case::subresource("/apis/apps/v1/namespaces/ns/deployments/d/scale", ["apps", "v1", "ns", "deployments", "d", "scale"])]
+    #[case::namespace("/api/v1/namespaces/ns", ["", "v1", "", "namespaces", "ns", ""])]
+    #[case::namespace_status("/api/v1/namespaces/ns/status", ["", "v1", "", "namespaces", "ns", "status"])]
+    #[case::finalize("/api/v1/namespaces/ns/finalize", ["", "v1", "", "namespaces", "ns", "finalize"])]
+    #[case::namespaces("/api/v1/namespaces/", ["", "v1", "", "namespaces", "", ""])]
+    #[case::escaped("/api/v1/nodes/a%20b", ["", "v1", "", "nodes", "a b", ""])]
+    #[case::escaped_slash("/api/v1/nodes/a%2Fb", ["", "v1", "", "nodes", "a", "b"])]
+    fn resource_paths(#[case] text: &str, #[case] parts: [&str; 6]) {
+        assert_eq!(Target::parse(text), Target::Resource(path(parts)));
+    }
+
+    #[rstest]
+    #[case("/")]
+    #[case("/api")]
+    #[case("/api/v1")]
+    #[case("/apis/apps/v1")]
+    #[case("/version")]
+    #[case("/api/v1/watch")]
+    #[case("/api/v1/%zz")]
+    fn other_paths(#[case] text: &str) {
+        assert_eq!(Target::parse(text), Target::Other(text.to_owned()));
+    }
+
+    #[test]
+    fn old_watch_paths() {
+        let Target::Resource(found) = Target::parse("/api/v1/watch/namespaces/ns/pods/p") else {
+            panic!("a resource path");
+        };
+        assert!(found.watch);
+        assert_eq!((found.namespace.as_str(), found.resource.as_str(), found.name.as_str()), ("ns", "pods", "p"));
+    }
+
+    #[rstest]
+    #[case("a=1&b=x+y%2C&a=2", &[("a", "1"), ("b", "x y,"), ("a", "2")])]
+    #[case("a&=&b=%zz", &[("a", ""), ("", "")])]
+    #[case("", &[])]
+    fn queries(#[case] text: &str, #[case] pairs: &[(&str, &str)]) {
+        let expected: Vec<_> = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        assert_eq!(Query::parse(text).pairs(), expected);
+    }
+
+    #[rstest]
+    #[case("abc", "strconv.ParseInt: parsing \"abc\": invalid syntax")]
+    #[case("99999999999999999999", "strconv.ParseInt: parsing \"99999999999999999999\": value out of range")]
+    fn bad_numbers(#[case] text: &str, #[case] error: &str) {
+        assert_eq!(Query::parse(&format!("limit={text}")).number("limit").unwrap_err().message, error);
+    }
+
+    proptest! {
+        #[test]
+        fn paths_and_queries_do_not_panic(text in "[ -~]{0,80}") {
+            let _ = Target::parse(&text);
+            let _ = Query::parse(&text);
+        }
+    }
+}

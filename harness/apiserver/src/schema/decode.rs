@@ -1,0 +1,434 @@
+//! Bytes to values, as the server's typed decoder does it: unknown and duplicate fields are noted, wrong types refused.
+
+use std::fmt::Write as _;
+use std::sync::{LazyLock, OnceLock};
+
+use super::json::{Reader, SyntaxError, TOO_DEEP, Token, operation_values};
+use super::{Field, List, ListTopology, Scalar, Schema, Shape, Struct, Type, TypeRef, leaf};
+use crate::json::{Key, Map, Number, Value};
+use crate::kinds::config::base64;
+use crate::status::go_quote;
+
+/// Strict errors kept per body; upstream stops counting here, too.
+const MAX_STRICT_ERRORS: usize = 100;
+
+/// A decoded body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// The object, without the fields its type does not have.
+    pub value: Value,
+    /// `unknown field "spec.foo"` and `duplicate field "spec.foo"`, in the order of the text.
+    pub strict: Vec<String>,
+}
+
+impl Decoded {
+    /// The message of a strict decoding failure, if there is one: `strict decoding error: unknown field "x", …`.
+    pub fn strict_error(&self) -> Option<String> {
+        (!self.strict.is_empty()).then(|| format!("strict decoding error: {}", self.strict.join(", ")))
+    }
+}
+
+/// The body is no object of the type. The text is upstream's, without the prefix that names version and kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DecodeError {
+    /// What is wrong.
+    pub message: String,
+    /// Whether the text is no JSON at all.
+    pub syntax: bool,
+}
+
+impl DecodeError {
+    /// Whether the text nests too deeply.
+    pub fn too_deep(&self) -> bool {
+        self.syntax && self.message.ends_with(TOO_DEEP)
+    }
+}
+
+impl From<SyntaxError> for DecodeError {
+    fn from(error: SyntaxError) -> Self {
+        Self { message: error.0, syntax: true }
+    }
+}
+
+impl Schema {
+    /// Decodes a JSON body of the root type and normalizes it ([`Schema::normalize`]).
+    pub fn decode(&self, text: &[u8]) -> Result<Decoded, DecodeError> {
+        let mut decoded = Decoder::new(text, Some(self)).run(self.root())?;
+        self.normalize(&mut decoded.value);
+        Ok(decoded)
+    }
+
+    /// Puts the value of the root's field `name` from its own text into an object of the root type; says whether it did:
+    /// nothing happens if anything is odd about the text.
+    pub(crate) fn decode_field(&self, name: &str, text: &[u8], object: &mut Map) -> bool {
+        let Some(field) = self.root_struct().and_then(|root| root.field(name)) else { return false };
+        let mut decoder = Decoder::new(text, Some(self));
+        decoder.reader = Reader::inside(text);
+        let Ok(decoded) = decoder.run(field.ty) else { return false };
+        if !decoded.strict.is_empty() {
+            return false;
+        }
+        match self.normalized_field(field, decoded.value) {
+            Some(value) => object.insert(field.name.clone(), value),
+            None => object.remove(name),
+        };
+        true
+    }
+
+    /// Decodes a value, e.g. the outcome of a patch, as if it had been sent as a body.
+    pub fn convert(&self, value: &Value) -> Result<Decoded, DecodeError> {
+        // Values hold no duplicate keys, and go through the same reader so that messages cannot drift apart.
+        self.decode(value.to_string().as_bytes())
+    }
+}
+
+/// Decodes JSON without a type: only duplicate fields are noted.
+pub fn decode_untyped(text: &[u8]) -> Result<Decoded, DecodeError> {
+    let mut decoder = Decoder::new(text, None);
+    let value = decoder.any()?;
+    decoder.reader.end()?;
+    Ok(Decoded { value, strict: decoder.strict })
+}
+
+/// Decodes the body of a JSON patch, a list of operations; unknown and duplicate fields are noted.
+pub fn decode_json_patch(text: &[u8]) -> Result<Decoded, DecodeError> {
+    static OPERATIONS: LazyLock<Schema> = LazyLock::new(|| {
+        let string = |name: &str| Field::plain(name, TypeRef(2));
+        let fields = vec![string("from"), string("op"), string("path"), Field::plain("value", TypeRef(3))].into();
+        let ty = |go: &str, shape| Type { go: go.into(), shape };
+        let list = List { items: TypeRef(1), topology: ListTopology::Atomic };
+        let types = vec![
+            ty("[]handlers.jsonPatchOp", Shape::List(list)),
+            ty("handlers.jsonPatchOp", Shape::Struct(Struct { fields, ..Struct::default() })),
+            ty("string", Shape::Scalar(Scalar::String)),
+            ty("interface {}", Shape::Any),
+        ];
+        Schema { name: String::new(), types, structural: false, empty: OnceLock::new() }
+    });
+    Decoder::new(text, Some(&OPERATIONS)).run(TypeRef(0))
+}
+
+/// The `value`s of a JSON patch's operations as they were sent (fields in their order), for showing them.
+pub(crate) fn json_patch_values(text: &[u8]) -> Vec<Option<String>> {
+    operation_values(text).unwrap_or_default()
+}
+
+struct Decoder<'a> {
+    reader: Reader<'a>,
+    schema: Option<&'a Schema>,
+    strict: Vec<String>,
+    /// Path of the value being read, as strict errors print it.
+    path: String,
+    /// Fields being read, as type errors print them.
+    fields: String,
+    /// Go name of the innermost struct a field of which is being read.
+    owner: &'a str,
+    /// First type error.
+    saved: Option<String>,
+    /// First error of a type that decodes itself; upstream stops there, so it wins over type errors.
+    fatal: Option<String>,
+    /// Inside a part that is kept as it is, unread.
+    raw: bool,
+}
+
+impl<'a> Decoder<'a> {
+    fn new(text: &'a [u8], schema: Option<&'a Schema>) -> Self {
+        Self {
+            reader: Reader::new(text),
+            schema,
+            strict: Vec::new(),
+            path: String::new(),
+            fields: String::new(),
+            owner: "",
+            saved: None,
+            fatal: None,
+            raw: false,
+        }
+    }
+
+    fn run(mut self, ty: TypeRef) -> Result<Decoded, DecodeError> {
+        let value = self.value(ty)?;
+        self.reader.end()?;
+        if let Some(message) = self.fatal.or(self.saved) {
+            return Err(DecodeError { message, syntax: false });
+        }
+        // A body of `null` is an object in which nothing is set.
+        let value = if value.is_null() { Value::Object(Map::new()) } else { value };
+        Ok(Decoded { value, strict: self.strict })
+    }
+
+    fn strict_error(&mut self, what: &str, name: &str) {
+        if self.strict.len() >= MAX_STRICT_ERRORS {
+            return;
+        }
+        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        let error = format!("{what} field {}", go_quote(&path));
+        if !self.strict.contains(&error) {
+            self.strict.push(error);
+        }
+    }
+
+    /// A value of a wrong type. Types that decode themselves end the decoding with their complaint.
+    fn misfit(&mut self, shape: &Shape, found: &str, go: &str) {
+        match shape {
+            Shape::Scalar(Scalar::IntOrString) => self.self_decoder_error(found, "int32"),
+            Shape::Scalar(Scalar::Time | Scalar::MicroTime | Scalar::Duration) => {
+                self.self_decoder_error(found, "string");
+            }
+            _ => self.type_error(found, go),
+        }
+    }
+
+    fn self_decoder_error(&mut self, found: &str, go: &str) {
+        let before = self.saved.take();
+        self.type_error(found, go);
+        if self.fatal.is_none() {
+            self.fatal = self.saved.take();
+        }
+        self.saved = before;
+    }
+
+    fn type_error(&mut self, found: &str, go: &str) {
+        if self.saved.is_none() && self.fatal.is_none() {
+            self.saved = Some(if self.fields.is_empty() {
+                format!("json: cannot unmarshal {found} into Go value of type {go}")
+            } else {
+                format!(
+                    "json: cannot unmarshal {found} into Go struct field {}.{} of type {go}",
+                    self.owner, self.fields
+                )
+            });
+        }
+    }
+
+    fn fatal_error(&mut self, message: String) {
+        self.fatal.get_or_insert(message);
+    }
+
+    fn value(&mut self, ty: TypeRef) -> Result<Value, SyntaxError> {
+        let Some(schema) = self.schema else { return self.any() };
+        let described = schema.get(ty);
+        let token = self.reader.peek()?;
+        match (&described.shape, token) {
+            (Shape::Any, _) => {
+                self.raw = &*described.go == "runtime.RawExtension";
+                let value = self.any();
+                self.raw = false;
+                value
+            }
+            (_, Token::Null) => {
+                self.reader.literal(token)?;
+                Ok(Value::Null)
+            }
+            (Shape::Struct(shape), Token::Object) => self.structure(schema, ty, shape),
+            (Shape::Map(shape), Token::Object) => self.map(shape.values),
+            (Shape::List(list), Token::Array) => self.list(list.items),
+            (Shape::Scalar(scalar), Token::String | Token::Number | Token::True | Token::False) => {
+                self.scalar(*scalar, &described.go, token)
+            }
+            _ if schema.structural => self.any(),
+            (Shape::Scalar(Scalar::Bytes), Token::Array) => self.byte_list(),
+            (Shape::Scalar(Scalar::Quantity), _) => {
+                self.reader.skip()?;
+                self.fatal_error(leaf::QUANTITY_FORMAT.to_owned());
+                Ok(Value::Null)
+            }
+            (shape, _) => {
+                self.reader.skip()?;
+                let found = match token {
+                    Token::Object => "object",
+                    Token::Array => "array",
+                    Token::String => "string",
+                    Token::Number => "number",
+                    _ => "bool",
+                };
+                self.misfit(shape, found, &described.go);
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    fn structure(&mut self, schema: &'a Schema, ty: TypeRef, shape: &'a Struct) -> Result<Value, SyntaxError> {
+        self.reader.enter()?;
+        let mut map = Map::new();
+        let mut first = true;
+        let (path_length, fields_length, owner) = (self.path.len(), self.fields.len(), self.owner);
+        while let Some(name) = self.reader.key(&mut first)? {
+            let (key, value_type) = match (shape.field(&name), shape.additional) {
+                (Some(field), _) => {
+                    if fields_length > 0 {
+                        self.fields.push('.');
+                    }
+                    self.fields.push_str(&field.embedded);
+                    self.fields.push_str(&name);
+                    let go = &*schema.get(ty).go;
+                    self.owner = go.rsplit_once('.').map_or(go, |(_, name)| name);
+                    (field.name.clone(), field.ty)
+                }
+                (None, Some(additional)) => (Key::new(&name), additional),
+                (None, None) => {
+                    self.strict_error("unknown", &name);
+                    self.reader.skip()?;
+                    continue;
+                }
+            };
+            if map.contains_key(&key) {
+                self.strict_error("duplicate", &name);
+            }
+            self.push_key(&name);
+            let value = self.value(value_type)?;
+            map.insert(key, value);
+            self.path.truncate(path_length);
+            self.fields.truncate(fields_length);
+            self.owner = owner;
+        }
+        Ok(Value::Object(map))
+    }
+
+    fn push_key(&mut self, name: &str) {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+    }
+
+    fn map(&mut self, values: TypeRef) -> Result<Value, SyntaxError> {
+        self.reader.enter()?;
+        let mut map = Map::new();
+        let mut first = true;
+        let path_length = self.path.len();
+        while let Some(name) = self.reader.key(&mut first)? {
+            if map.contains_key(&*name) {
+                self.strict_error("duplicate", &name);
+            }
+            self.push_key(&name);
+            let value = self.value(values)?;
+            map.insert(name, value);
+            self.path.truncate(path_length);
+        }
+        Ok(Value::Object(map))
+    }
+
+    fn list(&mut self, items: TypeRef) -> Result<Value, SyntaxError> {
+        self.reader.enter()?;
+        let mut list = Vec::new();
+        let mut first = true;
+        let path_length = self.path.len();
+        while self.reader.item(&mut first)? {
+            _ = write!(self.path, "[{}]", list.len());
+            let value = self.value(items)?;
+            list.push(value);
+            self.path.truncate(path_length);
+        }
+        Ok(Value::Array(list))
+    }
+
+    /// Bytes written as a list of numbers.
+    fn byte_list(&mut self) -> Result<Value, SyntaxError> {
+        let Value::Array(items) = self.any()? else { return Ok(Value::Null) };
+        let bytes: Option<Vec<u8>> = items.iter().map(|item| u8::try_from(item.as_u64()?).ok()).collect();
+        match bytes {
+            Some(bytes) => return Ok(base64(&bytes).into()),
+            None => self.type_error("array", "[]uint8"),
+        }
+        Ok(Value::Null)
+    }
+
+    fn scalar(&mut self, scalar: Scalar, go: &str, token: Token) -> Result<Value, SyntaxError> {
+        let structural = self.schema.is_some_and(|s| s.structural);
+        match token {
+            Token::String => {
+                let text = self.reader.string()?;
+                if structural {
+                    return Ok(text.into());
+                }
+                match leaf::from_text(scalar, text) {
+                    Ok(value) => return Ok(value),
+                    Err(leaf::Bad::Type) => self.type_error("string", go),
+                    Err(leaf::Bad::Value(message)) => self.fatal_error(message),
+                }
+            }
+            Token::Number => {
+                let text = self.reader.number()?;
+                if structural {
+                    return Ok(number(text));
+                }
+                match leaf::from_number(scalar, text) {
+                    Ok(value) => return Ok(value),
+                    Err(leaf::Bad::Type) if matches!(scalar, Scalar::Int { .. } | Scalar::IntOrString) => {
+                        self.misfit(&Shape::Scalar(scalar), &format!("number {text}"), go);
+                    }
+                    Err(leaf::Bad::Type) => self.misfit(&Shape::Scalar(scalar), "number", go),
+                    Err(leaf::Bad::Value(message)) => self.fatal_error(message),
+                }
+            }
+            _ => {
+                self.reader.literal(token)?;
+                if structural || matches!(scalar, Scalar::Bool | Scalar::Untyped) {
+                    return Ok(Value::Bool(token == Token::True));
+                }
+                if scalar == Scalar::Quantity {
+                    self.fatal_error(leaf::QUANTITY_FORMAT.to_owned());
+                } else {
+                    self.misfit(&Shape::Scalar(scalar), "bool", go);
+                }
+            }
+        }
+        Ok(Value::Null)
+    }
+
+    /// A value of no declared type.
+    fn any(&mut self) -> Result<Value, SyntaxError> {
+        let token = self.reader.peek()?;
+        match token {
+            Token::Object => {
+                self.reader.enter()?;
+                let mut map = Map::new();
+                let mut first = true;
+                let path_length = self.path.len();
+                while let Some(name) = self.reader.key(&mut first)? {
+                    if !self.raw && map.contains_key(&*name) {
+                        self.strict_error("duplicate", &name);
+                    }
+                    self.push_key(&name);
+                    let value = self.any()?;
+                    map.insert(name, value);
+                    self.path.truncate(path_length);
+                }
+                Ok(Value::Object(map))
+            }
+            Token::Array => {
+                self.reader.enter()?;
+                let mut list = Vec::new();
+                let mut first = true;
+                let path_length = self.path.len();
+                while self.reader.item(&mut first)? {
+                    _ = write!(self.path, "[{}]", list.len());
+                    let value = self.any()?;
+                    list.push(value);
+                    self.path.truncate(path_length);
+                }
+                Ok(Value::Array(list))
+            }
+            Token::String => Ok(self.reader.string()?.into()),
+            Token::Number => Ok(number(self.reader.number()?)),
+            Token::True | Token::False => {
+                self.reader.literal(token)?;
+                Ok(Value::Bool(token == Token::True))
+            }
+            Token::Null => {
+                self.reader.literal(token)?;
+                Ok(Value::Null)
+            }
+        }
+    }
+}
+
+/// A number: an integer where it is written as one and fits, else a float.
+pub(super) fn number(text: &str) -> Value {
+    if let Ok(integer) = text.parse::<i64>() {
+        return Value::from(integer);
+    }
+    text.parse::<f64>().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
+}

@@ -1,0 +1,195 @@
+//! A value as the real server would encode it: Go structs show required fields even when they are zero and hide
+//! optional ones when they are empty.
+
+use super::{Emit, Field, Scalar, Schema, Shape, Struct, TypeRef};
+use crate::json::Value;
+
+impl Schema {
+    /// Brings `value`, of the root type, into the form in which the server encodes it. Idempotent. Undeclared fields
+    /// and values of wrong types stay as they are ([`Schema::convert`] deals with those). Custom resources have such
+    /// rules for their metadata only.
+    pub fn normalize(&self, value: &mut Value) {
+        if !self.structural {
+            self.normalize_at(self.root(), value);
+            return;
+        }
+        let metadata = self.root_struct().and_then(|root| root.field("metadata"));
+        if let (Some(field), Some(value)) = (metadata, value.get_mut("metadata")) {
+            self.normalize_at(field.ty, value);
+        }
+    }
+
+    /// Brings `value`, of the root type, into the form that it has once it was stored as protobuf, which does not tell
+    /// empty lists and maps from missing ones, nor missing bytes from empty ones.
+    pub fn forget_emptiness(&self, value: &mut Value) {
+        // Mostly nothing is empty, and what is not changed stays shared with other states of the object.
+        if !self.structural && self.has_emptiness(self.root(), value) {
+            self.forget_emptiness_at(self.root(), value);
+        }
+    }
+
+    /// Whether [`Schema::forget_emptiness`] has anything to forget.
+    fn has_emptiness(&self, ty: TypeRef, value: &Value) -> bool {
+        match (self.shape(ty), value) {
+            (Shape::Struct(shape), Value::Object(map)) => map.iter().any(|(name, value)| match value {
+                Value::Array(_) | Value::Object(_) => shape.field(name).is_some_and(|field| {
+                    let empty = value.as_array().is_some_and(Vec::is_empty) && field.emit == Emit::Always;
+                    empty || self.has_emptiness(field.ty, value)
+                }),
+                _ => false,
+            }),
+            (Shape::List(list), Value::Array(items)) => items.iter().any(|item| self.has_emptiness(list.items, item)),
+            (Shape::Map(shape), Value::Object(map)) => {
+                map.values().any(|value| self.has_emptiness(shape.values, value))
+            }
+            (Shape::Scalar(Scalar::Bytes), Value::Null) => true,
+            _ => false,
+        }
+    }
+
+    fn forget_emptiness_at(&self, ty: TypeRef, value: &mut Value) {
+        match (self.shape(ty), value) {
+            (Shape::Struct(shape), Value::Object(map)) => {
+                for (name, value) in map {
+                    let Some(field) = shape.field(name) else { continue };
+                    let shown = field.emit == Emit::Always;
+                    match value {
+                        Value::Array(items) if items.is_empty() && shown => *value = Value::Null,
+                        Value::Array(_) | Value::Object(_) => self.forget_emptiness_at(field.ty, value),
+                        _ => {}
+                    }
+                }
+            }
+            (Shape::List(list), Value::Array(items)) => {
+                for item in items {
+                    self.forget_emptiness_at(list.items, item);
+                }
+            }
+            (Shape::Map(shape), Value::Object(map)) => {
+                for value in map.values_mut() {
+                    self.forget_emptiness_at(shape.values, value);
+                }
+            }
+            (Shape::Scalar(Scalar::Bytes), value @ Value::Null) => *value = "".into(),
+            _ => {}
+        }
+    }
+
+    fn normalize_at(&self, ty: TypeRef, value: &mut Value) {
+        match (self.shape(ty), value) {
+            (Shape::Struct(shape), Value::Object(map)) => self.normalize_struct(shape, map),
+            (Shape::List(list), Value::Array(items)) => {
+                for item in items {
+                    self.normalize_element(list.items, item);
+                }
+            }
+            (Shape::Map(shape), Value::Object(map)) => {
+                for value in map.values_mut() {
+                    self.normalize_element(shape.values, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn normalize_element(&self, ty: TypeRef, value: &mut Value) {
+        if value.is_null() {
+            *value = self.zero(ty);
+        } else {
+            self.normalize_at(ty, value);
+        }
+    }
+
+    fn normalize_struct(&self, shape: &Struct, map: &mut crate::json::Map) {
+        map.retain(|name, value| {
+            let Some(field) = shape.field(name) else { return true };
+            self.normalize_field(field, value)
+        });
+        for field in shape.fields.iter() {
+            if self.shown_when_absent(field) && !map.contains_key(&field.name) {
+                map.insert(field.name.clone(), self.absent(field));
+            }
+        }
+    }
+
+    /// Normalizes the value of a field; says whether it is shown.
+    fn normalize_field(&self, field: &Field, value: &mut Value) -> bool {
+        if value.is_null() {
+            return false;
+        }
+        self.normalize_at(field.ty, value);
+        field.pointer || !self.is_left_out(field, value)
+    }
+
+    /// A field's value as it is shown, if it is shown.
+    pub(super) fn normalized_field(&self, field: &Field, mut value: Value) -> Option<Value> {
+        let shown = self.normalize_field(field, &mut value).then_some(value);
+        shown.or_else(|| self.shown_when_absent(field).then(|| self.absent(field)))
+    }
+
+    /// What Go shows of a field about which nothing was said.
+    fn absent(&self, field: &Field) -> Value {
+        if field.pointer { Value::Null } else { self.zero(field.ty) }
+    }
+
+    /// Whether a field that is not a pointer is left out because of its value.
+    fn is_left_out(&self, field: &Field, value: &Value) -> bool {
+        match field.emit {
+            Emit::Always => false,
+            Emit::OmitZero => *value == self.zero(field.ty),
+            Emit::OmitEmpty => match value {
+                Value::String(s) => s.is_empty() && !matches!(self.shape(field.ty), Shape::Scalar(Scalar::Quantity)),
+                Value::Bool(b) => !b,
+                Value::Number(n) => {
+                    n.as_f64() == Some(0.0) && !matches!(self.shape(field.ty), Shape::Scalar(Scalar::IntOrString))
+                }
+                // An empty list of owners asks for a fresh start, which is not the same as saying nothing.
+                Value::Array(items) => items.is_empty() && field.name != "managedFields",
+                Value::Object(map) => map.is_empty() && matches!(self.shape(field.ty), Shape::Map(_)),
+                Value::Null => true,
+            },
+        }
+    }
+
+    /// Whether Go shows the field although nothing was said about it.
+    fn shown_when_absent(&self, field: &Field) -> bool {
+        match field.emit {
+            Emit::Always => true,
+            Emit::OmitZero => false,
+            Emit::OmitEmpty => !field.pointer && self.is_go_struct(field.ty),
+        }
+    }
+
+    /// Whether the type is a struct in Go, which `omitempty` never leaves out.
+    fn is_go_struct(&self, ty: TypeRef) -> bool {
+        match self.shape(ty) {
+            Shape::Struct(_) => true,
+            Shape::Scalar(scalar) => matches!(
+                scalar,
+                Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime | Scalar::Duration
+            ),
+            Shape::Any => self.is_raw(ty),
+            Shape::List(_) | Shape::Map(_) => false,
+        }
+    }
+
+    /// The encoded zero value of a type.
+    pub(super) fn zero(&self, ty: TypeRef) -> Value {
+        match self.shape(ty) {
+            Shape::Struct(shape) => {
+                let mut map = crate::json::Map::new();
+                self.normalize_struct(shape, &mut map);
+                Value::Object(map)
+            }
+            Shape::Scalar(scalar) => match scalar {
+                Scalar::String => "".into(),
+                Scalar::Bool => Value::Bool(false),
+                Scalar::Int { .. } | Scalar::Float | Scalar::IntOrString => Value::from(0),
+                Scalar::Quantity => "0".into(),
+                Scalar::Duration => "0s".into(),
+                Scalar::Time | Scalar::MicroTime | Scalar::Bytes | Scalar::Untyped => Value::Null,
+            },
+            Shape::Any | Shape::List(_) | Shape::Map(_) => Value::Null,
+        }
+    }
+}

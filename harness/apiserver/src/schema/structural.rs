@@ -1,0 +1,187 @@
+//! A custom resource's structural schema as a [`Schema`].
+
+use std::sync::OnceLock;
+
+use super::registry::builtin;
+use super::{Field, Fields, List, ListTopology, Map, Scalar, Schema, Shape, Struct, Type, TypeRef};
+use crate::json::Value;
+
+/// The schema cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unable to use the schema at {path}: {reason}")]
+pub struct StructuralError {
+    /// Where, e.g. `.spec.items`.
+    pub path: String,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Deepest schema that is read.
+const MAX_DEPTH: usize = 100;
+
+impl Schema {
+    /// The schema of a custom resource whose `openAPIV3Schema` is `schema`; without one, or with
+    /// `x-kubernetes-preserve-unknown-fields` at the root, anything is accepted. Metadata is always `ObjectMeta`.
+    pub fn from_structural(name: &str, schema: Option<&Value>, preserve: bool) -> Result<Self, StructuralError> {
+        let mut builder = Builder { types: Vec::new() };
+        let none = Value::Object(crate::json::Map::new());
+        builder.read(schema.unwrap_or(&none), "", 0)?;
+        builder.add_type_meta(preserve || schema.is_none());
+        Ok(Self { name: name.to_owned(), types: builder.types, structural: true, empty: OnceLock::new() })
+    }
+}
+
+struct Builder {
+    types: Vec<Type>,
+}
+
+impl Builder {
+    fn push(&mut self, shape: Shape) -> TypeRef {
+        let slot = TypeRef(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
+        self.types.push(Type { go: "interface {}".into(), shape });
+        slot
+    }
+
+    /// Reads a schema into a new slot; the root takes slot 0.
+    fn read(&mut self, schema: &Value, path: &str, depth: usize) -> Result<TypeRef, StructuralError> {
+        if depth > MAX_DEPTH {
+            return Err(StructuralError { path: path.to_owned(), reason: "nested too deeply" });
+        }
+        let slot = self.push(Shape::Any);
+        let shape = self.shape(schema, path, depth)?;
+        self.types[slot.0 as usize].shape = shape;
+        Ok(slot)
+    }
+
+    fn shape(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {
+        let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
+        if flag("x-kubernetes-int-or-string") {
+            return Ok(Shape::Scalar(Scalar::IntOrString));
+        }
+        if flag("x-kubernetes-embedded-resource") {
+            return self.embedded(schema, path, depth);
+        }
+        Ok(match schema.get("type").and_then(Value::as_str) {
+            Some("object") => self.object(schema, path, depth)?,
+            Some("array") => self.array(schema, path, depth)?,
+            Some("string") => Shape::Scalar(Scalar::String),
+            Some("boolean") => Shape::Scalar(Scalar::Bool),
+            Some("integer") => Shape::Scalar(Scalar::Int { min: i64::MIN, max: i64::MAX }),
+            Some("number") => Shape::Scalar(Scalar::Float),
+            _ if schema.get("properties").is_some() => self.object(schema, path, depth)?,
+            _ => Shape::Any,
+        })
+    }
+
+    fn object(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {
+        let atomic = schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic");
+        let preserve = schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(true);
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let additional = match schema.get("additionalProperties") {
+            Some(Value::Object(_)) => {
+                let inner = &schema["additionalProperties"];
+                Some(self.read(inner, &format!("{path}.*"), depth + 1)?)
+            }
+            Some(Value::Bool(true)) => Some(self.push(Shape::Any)),
+            _ if preserve => Some(self.push(Shape::Any)),
+            _ => None,
+        };
+        if let (None, Some(values)) = (properties, additional) {
+            if preserve && !atomic {
+                return Ok(Shape::Any);
+            }
+            return Ok(Shape::Map(Map { values, atomic }));
+        }
+        let mut fields = Vec::new();
+        for (name, property) in properties.into_iter().flatten() {
+            let ty = self.read(property, &format!("{path}.{name}"), depth + 1)?;
+            fields.push(field(name, ty, property.get("default").cloned()));
+        }
+        Ok(Shape::Struct(Struct { fields: fields.into(), atomic, additional }))
+    }
+
+    /// An object of some kind inside of another: `apiVersion`, `kind` and metadata are known.
+    fn embedded(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {
+        let preserve = schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(true);
+        let mut object = match self.object(schema, path, depth)? {
+            Shape::Struct(object) => object,
+            _ => Struct::default(),
+        };
+        if preserve && object.additional.is_none() {
+            object.additional = Some(self.push(Shape::Any));
+        }
+        let string = self.push(Shape::Scalar(Scalar::String));
+        let metadata = self.add_object_meta();
+        object.fields = with_type_meta(object.fields, string, metadata);
+        Ok(Shape::Struct(object))
+    }
+
+    fn array(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {
+        let none = Value::Object(crate::json::Map::new());
+        let items = self.read(schema.get("items").unwrap_or(&none), &format!("{path}[*]"), depth + 1)?;
+        let topology = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
+            Some("set") => ListTopology::Set,
+            Some("map") => {
+                let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+                let mut keys: Vec<Box<str>> =
+                    keys.into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect();
+                keys.sort();
+                ListTopology::Map(keys)
+            }
+            _ => ListTopology::Atomic,
+        };
+        Ok(Shape::List(List { items, topology }))
+    }
+
+    /// Every custom resource has `apiVersion`, `kind` and the built-in `metadata`.
+    fn add_type_meta(&mut self, preserve: bool) {
+        let string = self.push(Shape::Scalar(Scalar::String));
+        let metadata = self.add_object_meta();
+        let any = preserve.then(|| self.push(Shape::Any));
+        let mut root = match std::mem::replace(&mut self.types[0].shape, Shape::Any) {
+            Shape::Struct(root) => root,
+            Shape::Map(map) => Struct { additional: Some(map.values), ..Struct::default() },
+            _ => Struct { additional: any, ..Struct::default() },
+        };
+        if root.additional.is_none() {
+            root.additional = any;
+        }
+        root.fields = with_type_meta(root.fields, string, metadata);
+        self.types[0].shape = Shape::Struct(root);
+    }
+
+    /// Copies the built-in `ObjectMeta` behind the types read so far.
+    fn add_object_meta(&mut self) -> TypeRef {
+        let base = u32::try_from(self.types.len()).unwrap_or(u32::MAX);
+        let Some(meta) = builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta") else {
+            return self.push(Shape::Any);
+        };
+        let moved = |ty: TypeRef| TypeRef(ty.0 + base);
+        for ty in &meta.types {
+            let shape = match &ty.shape {
+                Shape::Scalar(s) => Shape::Scalar(*s),
+                Shape::Any => Shape::Any,
+                Shape::List(l) => Shape::List(List { items: moved(l.items), topology: l.topology.clone() }),
+                Shape::Map(m) => Shape::Map(Map { values: moved(m.values), atomic: m.atomic }),
+                Shape::Struct(s) => Shape::Struct(Struct {
+                    fields: s.fields.iter().map(|f| Field { ty: moved(f.ty), ..f.clone() }).collect(),
+                    atomic: s.atomic,
+                    additional: s.additional.map(moved),
+                }),
+            };
+            self.types.push(Type { go: ty.go.clone(), shape });
+        }
+        TypeRef(base)
+    }
+}
+
+/// The fields with those that every object has, whatever a schema says of them.
+fn with_type_meta(fields: Fields, string: TypeRef, metadata: TypeRef) -> Fields {
+    let every = [("apiVersion", string), ("kind", string), ("metadata", metadata)];
+    let own = fields.into_iter().filter(|own| every.iter().all(|(name, _)| *own.name != **name));
+    own.chain(every.map(|(name, ty)| field(name, ty, None))).collect()
+}
+
+fn field(name: &str, ty: TypeRef, key_default: Option<Value>) -> Field {
+    Field { key_default, ..Field::plain(name, ty) }
+}

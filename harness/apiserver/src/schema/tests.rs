@@ -1,0 +1,136 @@
+use rstest::rstest;
+
+use super::*;
+use crate::json::{Value, json};
+
+fn pod() -> std::sync::Arc<Schema> {
+    builtin("io.k8s.api.core.v1.Pod").unwrap()
+}
+
+#[test]
+fn every_type_resolves() {
+    for name in builtin_names() {
+        let schema = builtin(&name).unwrap();
+        for ty in &schema.types {
+            assert!(
+                !matches!(ty.shape, Shape::Any) || matches!(&*ty.go, "interface {}" | "runtime.RawExtension"),
+                "{name}: {} is not defined",
+                ty.go
+            );
+        }
+    }
+}
+
+#[rstest]
+#[case::type_of_a_list(
+    r#"{"spec":{"containers":"x"}}"#,
+    "json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container"
+)]
+#[case::first_error_wins(
+    r#"{"metadata":{"name":5},"spec":"x"}"#,
+    "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string"
+)]
+#[case::embedded_struct(
+    r#"{"spec":{"containers":[{"livenessProbe":{"httpGet":{"port":1.5}}}]}}"#,
+    "json: cannot unmarshal number 1.5 into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32"
+)]
+#[case::quantity(
+    r#"{"spec":{"x":1,"containers":[{"resources":{"limits":{"cpu":true}}}]}}"#,
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)]
+#[case::time(
+    r#"{"metadata":{"creationTimestamp":"x"}}"#,
+    r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#
+)]
+#[case::syntax(r#"{"metadata":[],}"#, "invalid character '}' looking for beginning of object key string")]
+#[case::end("", "unexpected end of JSON input")]
+#[case::trailing("{} x", "invalid character 'x' after top-level value")]
+#[case::list("[]", "json: cannot unmarshal array into Go value of type v1.Pod")]
+fn decode_errors(#[case] text: &str, #[case] message: &str) {
+    assert_eq!(pod().decode(text.as_bytes()).unwrap_err().message, message);
+}
+
+#[test]
+fn strict_errors_come_in_the_order_of_the_text() {
+    let text = br#"{"spec":{"foo":1,"containers":[{"name":"a","name":"b","image":"x","bar":2}]},"x":1}"#;
+    let decoded = pod().decode(text).unwrap();
+    assert_eq!(
+        decoded.strict_error().unwrap(),
+        r#"strict decoding error: unknown field "spec.foo", duplicate field "spec.containers[0].name", unknown field "spec.containers[0].bar", unknown field "x""#
+    );
+    assert_eq!(decoded.value["spec"]["containers"][0], json!({"name": "b", "image": "x", "resources": {}}));
+}
+
+#[rstest]
+#[case("io.k8s.api.core.v1.Pod", json!({}), json!({"metadata": {}, "spec": {"containers": null}, "status": {}}))]
+#[case("io.k8s.api.apps.v1.Deployment", json!({"spec": {"paused": false, "replicas": 0}}), json!({
+    "metadata": {},
+    "spec": {"replicas": 0, "selector": null, "strategy": {}, "template": {"metadata": {}, "spec": {"containers": null}}},
+    "status": {},
+}))]
+#[case("io.k8s.api.core.v1.ConfigMap", json!({"metadata": {"labels": {}, "annotations": {"a": null}}, "data": {}}),
+    json!({"metadata": {"annotations": {"a": ""}}}))]
+fn normalized(#[case] name: &str, #[case] mut value: Value, #[case] expected: Value) {
+    let schema = builtin(name).unwrap();
+    schema.normalize(&mut value);
+    assert_eq!(value, expected);
+    schema.normalize(&mut value);
+    assert_eq!(value, expected);
+}
+
+#[rstest]
+#[case("1000m", "1")]
+#[case("0.5", "500m")]
+#[case("1.5Gi", "1536Mi")]
+#[case("0.5Mi", "512Ki")]
+#[case("1023", "1023")]
+#[case("100Ki", "100Ki")]
+#[case("1024", "1024")]
+#[case("1000", "1k")]
+#[case("1200", "1200")]
+#[case("1e3", "1e3")]
+#[case("2E2", "200")]
+#[case("-5m", "-5m")]
+#[case("1n", "1n")]
+#[case("0.1n", "1n")]
+#[case("64Mi", "64Mi")]
+#[case("1000Ki", "1000Ki")]
+#[case("12.5Ki", "12800")]
+#[case("000", "0")]
+fn quantities_are_canonical(#[case] text: &str, #[case] canonical: &str) {
+    assert_eq!(Quantity::parse(text).unwrap().to_string(), canonical);
+}
+
+#[test]
+fn every_field_is_found_by_its_name_and_by_no_other() {
+    for schema in builtin_names().filter_map(|name| builtin(&name)) {
+        for ty in &schema.types {
+            let Shape::Struct(shape) = &ty.shape else { continue };
+            let names: Vec<&str> = shape.fields.iter().map(|field| &*field.name).collect();
+            for &name in &names {
+                assert!(shape.field(name).is_some_and(|found| *found.name == *name), "{} {name}", ty.go);
+                for other in [&name[1..], &name[..name.len() - 1], &format!("{name}s"), &format!("{name}\0")] {
+                    assert_eq!(shape.field(other).is_some(), names.contains(&other), "{} {other}", ty.go);
+                }
+            }
+        }
+    }
+}
+
+#[rstest]
+#[case::rules("io.k8s.api.rbac.v1.Role", json!({"rules": []}), json!({"rules": null}))]
+#[case::nested("io.k8s.api.core.v1.LimitRange", json!({"spec": {"limits": []}}), json!({"spec": {"limits": null}}))]
+#[case::bytes("io.k8s.api.core.v1.Secret", json!({"data": {"a": null}}), json!({"data": {"a": ""}}))]
+#[case::with_items("io.k8s.api.rbac.v1.Role", json!({"rules": [{"verbs": ["get"]}]}), json!({"rules": [{"verbs": ["get"]}]}))]
+fn what_is_stored_has_no_empty_lists(#[case] name: &str, #[case] mut value: Value, #[case] expected: Value) {
+    builtin(name).expect("known").forget_emptiness(&mut value);
+    assert_eq!(value, expected);
+}
+
+#[test]
+fn bytes_may_be_written_as_numbers() {
+    let schema = builtin("io.k8s.api.core.v1.Secret").expect("known");
+    let decoded = schema.decode(br#"{"data": {"a": [], "b": [104, 105]}}"#).expect("fits");
+    assert_eq!(decoded.value["data"], json!({"a": "", "b": "aGk="}));
+    assert!(schema.decode(br#"{"data": {"a": [256]}}"#).is_err());
+}

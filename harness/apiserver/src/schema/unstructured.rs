@@ -1,0 +1,172 @@
+//! Values to typed values, as the server's converter does it behind strategic merge patches: other texts than the
+//! decoder's for wrong types, and unknown fields in alphabetical order.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use super::{Decoded, Scalar, Schema, Shape, TypeRef, leaf};
+use crate::json::{Map, Value};
+use crate::status::go_quote;
+
+impl Schema {
+    /// Converts and normalizes a value of the root type. The error is upstream's text.
+    pub fn convert_unstructured(&self, mut value: Value) -> Result<Decoded, String> {
+        let mut converter = Converter { schema: self, path: String::new(), strict: Vec::new() };
+        converter.value(self.root(), &mut value)?;
+        let mut strict = converter.strict;
+        strict.sort();
+        self.normalize(&mut value);
+        Ok(Decoded { value, strict })
+    }
+}
+
+struct Converter<'a> {
+    schema: &'a Schema,
+    path: String,
+    strict: Vec<String>,
+}
+
+impl Converter<'_> {
+    fn value(&mut self, ty: TypeRef, value: &mut Value) -> Result<(), String> {
+        if value.is_null() {
+            return Ok(());
+        }
+        match (self.schema.shape(ty), value) {
+            (Shape::Any, _) => Ok(()),
+            (Shape::Struct(shape), Value::Object(map)) => self.structure(shape, map),
+            (Shape::Struct(_), other) => Err(format!("cannot restore struct from: {}", go_kind(other))),
+            (Shape::Map(shape), Value::Object(map)) => {
+                let values = shape.values;
+                for (name, value) in map.iter_mut() {
+                    self.within(name, |c| c.value(values, value))?;
+                }
+                Ok(())
+            }
+            (Shape::Map(_), other) => Err(format!("cannot restore map from {}", go_kind(other))),
+            (Shape::List(list), Value::Array(items)) => {
+                let length = self.path.len();
+                for (i, item) in items.iter_mut().enumerate() {
+                    _ = write!(self.path, "[{i}]");
+                    self.value(list.items, item)?;
+                    self.path.truncate(length);
+                }
+                Ok(())
+            }
+            (Shape::List(_), other) => Err(format!("cannot restore slice from {}", go_kind(other))),
+            (Shape::Scalar(scalar), value) => self.scalar(*scalar, ty, value),
+        }
+    }
+
+    fn within<R>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> R) -> R {
+        let length = self.path.len();
+        if length > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+        let result = read(self);
+        self.path.truncate(length);
+        result
+    }
+
+    fn structure(&mut self, shape: &super::Struct, map: &mut Map) -> Result<(), String> {
+        let mut unknown = Vec::new();
+        for (name, value) in map.iter_mut() {
+            match (shape.field(name), shape.additional) {
+                (Some(field), _) => self.within(name, |c| c.value(field.ty, value))?,
+                (None, Some(additional)) => self.within(name, |c| c.value(additional, value))?,
+                (None, None) => unknown.push(name.clone()),
+            }
+        }
+        for name in unknown {
+            map.remove(&name);
+            let path = if self.path.is_empty() { name.to_string() } else { format!("{}.{name}", self.path) };
+            self.strict.push(format!("unknown field {}", go_quote(&path)));
+        }
+        Ok(())
+    }
+
+    fn scalar(&self, scalar: Scalar, ty: TypeRef, value: &mut Value) -> Result<(), String> {
+        let go = &*self.schema.get(ty).go;
+        let read = match (scalar, &*value) {
+            (Scalar::Untyped, _) | (Scalar::Float, Value::Number(_)) | (Scalar::Bool, Value::Bool(_)) => return Ok(()),
+            (Scalar::Bytes, Value::String(text)) => leaf::from_text(scalar, Cow::Borrowed(text)).map_err(prefix_bytes),
+            (_, Value::String(text)) => leaf::from_text(scalar, Cow::Borrowed(text)),
+            (Scalar::Int { min, max }, Value::Number(n)) => {
+                // Go converts silently here: fractions are refused, wide integers wrap.
+                match n.as_i64() {
+                    Some(i) if (min..=max).contains(&i) => return Ok(()),
+                    Some(i) => Ok(Value::from(i64::from(i as i32))),
+                    None => match n.as_f64() {
+                        Some(f) if f.fract() == 0.0 => Ok(Value::from(f as i64)),
+                        _ => return Err(format!("cannot convert float64 to {go}")),
+                    },
+                }
+            }
+            (_, Value::Number(n)) => leaf::from_number(scalar, &n.to_string()),
+            _ => Err(leaf::Bad::Type),
+        };
+        match read {
+            Ok(read) => {
+                *value = read;
+                Ok(())
+            }
+            Err(leaf::Bad::Value(message)) => Err(message),
+            Err(leaf::Bad::Type) => Err(mismatch(scalar, go, value)),
+        }
+    }
+}
+
+fn prefix_bytes(bad: leaf::Bad) -> leaf::Bad {
+    match bad {
+        leaf::Bad::Value(message) => leaf::Bad::Value(format!("error decoding from json: {message}")),
+        leaf::Bad::Type => leaf::Bad::Type,
+    }
+}
+
+/// What Go's reflection says when a leaf does not fit.
+fn mismatch(scalar: Scalar, go: &str, value: &Value) -> String {
+    match (scalar, value) {
+        (Scalar::Quantity, _) => leaf::QUANTITY_FORMAT.to_owned(),
+        (Scalar::IntOrString, Value::Number(n)) => {
+            format!("json: cannot unmarshal number {n} into Go value of type int32")
+        }
+        (Scalar::IntOrString, _) => format!("json: cannot unmarshal {} into Go value of type int32", json_kind(value)),
+        (Scalar::Time | Scalar::MicroTime | Scalar::Duration, _) => {
+            format!("json: cannot unmarshal {} into Go value of type string", json_kind(value))
+        }
+        (Scalar::Bytes, _) => format!("cannot restore slice from {}", go_kind(value)),
+        // Go can turn an integer into a string of one rune, so the refusal reads differently.
+        (Scalar::String, Value::Number(n)) if !n.is_f64() => format!("cannot convert int64 to {go}"),
+        (Scalar::String, _) => "unrecognized type: string".to_owned(),
+        (Scalar::Bool, _) => "unrecognized type: bool".to_owned(),
+        (Scalar::Int { max, .. }, _) => match max {
+            0..=255 => "unrecognized type: uint8".to_owned(),
+            m if m == i64::from(i32::MAX) => "unrecognized type: int32".to_owned(),
+            _ => "unrecognized type: int64".to_owned(),
+        },
+        (Scalar::Float | Scalar::Untyped, _) => "unrecognized type: float64".to_owned(),
+    }
+}
+
+fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "invalid",
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+    }
+}

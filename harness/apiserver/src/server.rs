@@ -1,0 +1,347 @@
+//! The handle of one running server: everything that the verbs share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use super::counters::Counters;
+use super::crd;
+use super::faults::Faults;
+use super::identity::{Claims, Tokens, User};
+use super::kinds::{Kind, Lookup, Plugin, Registry, SelectableField};
+use super::lifecycle::{self, Ids};
+use super::recent::Recent;
+use super::request::{ApiRequest, Reply};
+use super::store::{Draft, Fields, HistoryLimits, Range, ResourceId, Store, Stored, key};
+use super::verbs;
+use crate::clock::Clock;
+use crate::json::{Value, json};
+use crate::record::{Origin, Transcript};
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+pub struct ApiServerConfig {
+    /// The server's time: creation timestamps, grace periods, watch timeouts.
+    pub clock: Clock,
+    /// Where uids and generated names come from: the same seed gives the same ones.
+    pub seed: u64,
+    /// How much of the past is kept for watches.
+    pub history: HistoryLimits,
+    /// How much is written down of what happens.
+    pub record: Record,
+    /// In whose name requests of subjects are made, whatever their token, so that stored roles apply to them; all are the
+    /// administrator's without one.
+    pub subject_user: Option<String>,
+    /// Admission plugins that are off.
+    pub disabled: Vec<Plugin>,
+    /// Names the originators of entries in `/plumbline/transcript`; [`Origin::short_name`] by default.
+    pub actor_name: fn(&Origin) -> String,
+}
+
+/// How much a server writes down of what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Everything, bodies and objects included: what expectations and snapshots need.
+    Everything,
+    /// As much of the latest as fits into so many bytes, about: for servers that run long.
+    Recent {
+        /// When more is kept, the older half is forgotten.
+        bytes: usize,
+    },
+    /// Nothing: for load.
+    Nothing,
+}
+
+impl ApiServerConfig {
+    /// The usual set-up on `clock`.
+    pub fn new(clock: Clock) -> Self {
+        let (history, record) = (HistoryLimits::default(), Record::Everything);
+        Self {
+            clock,
+            seed: 0,
+            history,
+            record,
+            subject_user: None,
+            disabled: Vec::new(),
+            actor_name: |origin| origin.short_name().to_owned(),
+        }
+    }
+}
+
+/// One server. Clones are handles of the same server.
+#[derive(Clone, Debug)]
+pub struct ApiServer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: ApiServerConfig,
+    store: Store,
+    transcript: Transcript,
+    registry: RwLock<Arc<Registry>>,
+    ids: Mutex<Ids>,
+    faults: Faults,
+    recent: Recent,
+    counters: Counters,
+    tokens: Tokens,
+}
+
+impl ApiServer {
+    /// A server with the namespaces every cluster has.
+    pub fn new(config: ApiServerConfig) -> Self {
+        let shared = Shared {
+            store: Store::new(config.history),
+            transcript: match config.record {
+                Record::Recent { bytes } => Transcript::of_recent(bytes),
+                Record::Everything | Record::Nothing => Transcript::new(),
+            },
+            registry: RwLock::new(Arc::new(Registry::builtin())),
+            ids: Mutex::new(Ids::new(config.seed)),
+            faults: Faults::new(config.seed),
+            recent: Recent::default(),
+            counters: Counters::default(),
+            tokens: Tokens::new(&config.seed.to_be_bytes()),
+            config,
+        };
+        let server = Self { shared: Arc::new(shared) };
+        for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+            server.seed_namespace(name);
+        }
+        server
+    }
+
+    /// The server's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.shared.config.clock
+    }
+
+    /// How the server was set up.
+    pub fn config(&self) -> &ApiServerConfig {
+        &self.shared.config
+    }
+
+    /// The objects.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// The record of everything that happened.
+    pub fn transcript(&self) -> &Transcript {
+        &self.shared.transcript
+    }
+
+    /// Rules of what goes wrong.
+    pub fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
+    /// How many requests there were.
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// The tokens of service accounts.
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.shared.tokens
+    }
+
+    /// What a service account's token says, as long as it is good: its time runs, and the account and the object that it
+    /// is bound to are still there.
+    pub(crate) fn valid_token(&self, token: &str) -> Option<Claims> {
+        let claims = self.shared.tokens.read(token)?;
+        let now = self.clock().now().as_second();
+        let exists = |resource: &str, namespace: &str, name: &str, uid: &str| {
+            self.get(&ResourceId::new("", resource), namespace, name).is_some_and(|found| found.uid() == uid)
+        };
+        let bound = claims.bound.as_ref().is_none_or(|(kind, name, uid)| match kind.as_str() {
+            "pod" => exists("pods", &claims.namespace, name, uid),
+            "secret" => exists("secrets", &claims.namespace, name, uid),
+            _ => exists("nodes", "", name, uid),
+        });
+        let account = exists("serviceaccounts", &claims.namespace, &claims.account, &claims.uid);
+        (now < claims.expires && bound && account).then_some(claims)
+    }
+
+    /// Who sends a request with these headers. The listener has checked them already; whoever asks in process is the
+    /// administrator.
+    pub(crate) fn user_of(&self, request: &ApiRequest) -> User {
+        let given = request.header(http::header::AUTHORIZATION);
+        let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
+        // Whose time runs out while the request is under way is not the administrator for that.
+        let claims = if token.contains('.') { self.shared.tokens.read(token) } else { None };
+        claims.map_or_else(User::administrator, |claims| claims.user())
+    }
+
+    /// The objects written last, decoded.
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.shared.recent
+    }
+
+    /// The kinds that are served now.
+    pub fn registry(&self) -> Arc<Registry> {
+        self.shared.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the set of served kinds (custom resources come and go).
+    pub fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
+        let mut registry = self.shared.registry.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut registry));
+    }
+
+    /// The source of uids and names.
+    pub(crate) fn ids(&self) -> MutexGuard<'_, Ids> {
+        self.shared.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a request.
+    pub async fn handle(&self, request: ApiRequest) -> Reply {
+        verbs::handle(self, request).await
+    }
+
+    /// The object at rest under `namespace` (empty for cluster-scoped kinds) and `name`.
+    pub fn get(&self, resource: &ResourceId, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+        self.shared.store.get(resource, &key(namespace, name))
+    }
+
+    /// All objects of a resource in the order of their keys; `None` is every namespace.
+    pub fn list(&self, resource: &ResourceId, namespace: Option<&str>) -> Vec<Arc<Stored>> {
+        self.shared.store.list(resource, Range { namespace, ..Range::default() }).0
+    }
+
+    /// Makes the past before `revision` unavailable, as etcd's compaction does: watches and lists that need it get 410.
+    pub fn compact(&self, revision: u64) {
+        self.shared.store.compact(revision);
+    }
+
+    /// Puts objects into the store as a fixture's beginning: defaulted, with uid and creationTimestamp where they lack
+    /// them, but without admission, validation, managed fields and transcript. An existing object is replaced.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for people when an object's kind is not served or the object has no name.
+    pub fn seed(&self, objects: impl IntoIterator<Item: Into<Value>>) -> Result<(), String> {
+        for object in objects {
+            // Asked for anew each time: a definition among the objects adds kinds.
+            self.seed_one(&self.registry(), object.into())?;
+        }
+        Ok(())
+    }
+
+    fn seed_one(&self, registry: &Registry, mut object: Value) -> Result<(), String> {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind_name) = (text("apiVersion"), text("kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let kind = registry
+            .by_kind(group, version, &kind_name)
+            .ok_or_else(|| format!("kind {kind_name:?} in apiVersion {api_version:?} is not served"))?;
+        if lifecycle::metadata_text(&object, "name").is_empty() {
+            return Err(format!("{kind_name} without metadata.name"));
+        }
+        if kind.namespaced {
+            let namespace = lifecycle::metadata_text(&object, "namespace").to_owned();
+            let namespace = if namespace.is_empty() { "default" } else { &namespace };
+            lifecycle::metadata_mut(&mut object).insert("namespace", namespace.into());
+            self.seed_namespace(namespace);
+        }
+        kind.strategy.default(&mut object);
+        let is_definition = kind.group == crd::GROUP && kind.plural == crd::RESOURCE;
+        if is_definition {
+            let others = Lookup::list(self, crd::GROUP, crd::RESOURCE, "");
+            object = crd::completed(object, &others, self.clock().now());
+        }
+        let now = lifecycle::rfc3339(self.clock().now());
+        let uid = self.ids().uid();
+        let metadata = lifecycle::metadata_mut(&mut object);
+        metadata.remove("resourceVersion");
+        metadata.entry("creationTimestamp").or_insert_with(|| now.into());
+        metadata.entry("uid").or_insert_with(|| uid.into());
+        let resource = storage_id(kind);
+        let draft = draft(kind, object);
+        let existing = self.store().get(&resource, draft.key());
+        let written = match existing {
+            Some(old) => self.store().update(&resource, &old, draft),
+            None => self.store().create(&resource, draft),
+        };
+        written.map_err(|error| format!("{kind_name} changed while it was seeded: {error:?}"))?;
+        if is_definition {
+            crd::register(self);
+        }
+        Ok(())
+    }
+
+    /// A namespace for what is seeded into it, or one of those that every cluster has.
+    fn seed_namespace(&self, name: &str) {
+        let resource = ResourceId::new("", "namespaces");
+        if self.get(&resource, "", name).is_some() {
+            return;
+        }
+        let object = json!({
+            "kind": "Namespace",
+            "apiVersion": "v1",
+            "metadata": {
+                "name": name,
+                "labels": {"kubernetes.io/metadata.name": name},
+                "managedFields": [{
+                    "manager": "kube-apiserver",
+                    "operation": "Update",
+                    "apiVersion": "v1",
+                    "time": lifecycle::rfc3339(self.clock().now()),
+                    "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}},
+                }],
+            },
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        });
+        if let Err(error) = self.seed([object]) {
+            tracing::error!(name, error, "failed to seed a namespace");
+        }
+    }
+}
+
+/// Where the objects of a kind are stored.
+pub(crate) fn storage_id(kind: &Kind) -> ResourceId {
+    ResourceId::new(&kind.storage.group, &kind.storage.resource)
+}
+
+/// The object, in the form of `kind`'s version, made ready to be stored.
+pub(crate) fn draft(kind: &Kind, object: Value) -> Draft {
+    draft_of(kind, object).0
+}
+
+/// As [`draft`], with the object in the form in which it is stored.
+pub(crate) fn draft_of(kind: &Kind, object: Value) -> (Draft, Value) {
+    let mut stored = kind.to_storage(object);
+    let value_of = |field: &SelectableField| (field.label.clone(), field.value_in(&stored).into_owned());
+    let fields: Fields = kind.selectable.iter().map(value_of).collect();
+    // A new object has none yet: the encoder would copy all metadata to make a place for it.
+    if let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.entry("resourceVersion").or_insert(Value::Null);
+    }
+    (Draft::new(&stored, fields), stored)
+}
+
+impl Lookup for ApiServer {
+    fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+        ApiServer::get(self, &ResourceId::new(group, resource), namespace, name).map(|stored| stored.value())
+    }
+
+    fn label(&self, group: &str, resource: &str, namespace: &str, name: &str, label: &str) -> Option<String> {
+        let stored = ApiServer::get(self, &ResourceId::new(group, resource), namespace, name)?;
+        stored.label(label).map(str::to_owned)
+    }
+
+    fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value> {
+        self.list_holding(group, resource, namespace, "")
+    }
+
+    fn list_holding(&self, group: &str, resource: &str, namespace: &str, text: &str) -> Vec<Value> {
+        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+        let stored = ApiServer::list(self, &ResourceId::new(group, resource), namespace);
+        let holding = stored.iter().filter(|stored| memchr::memmem::find(&stored.bytes(), text.as_bytes()).is_some());
+        holding.map(|stored| stored.value()).collect()
+    }
+
+    fn admits_by(&self, plugin: Plugin) -> bool {
+        !self.config().disabled.contains(&plugin)
+    }
+}

@@ -1,0 +1,180 @@
+//! The server as a `tower::Service`: what an in-process `kube::Client` talks to, in virtual time.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
+use kube::client::Body;
+
+use super::request::{ApiRequest, Reply, ReplyBody};
+use super::server::ApiServer;
+
+/// Error that a client sees when a fault cuts its connection.
+#[derive(Debug, thiserror::Error)]
+#[error("connection reset by peer")]
+pub struct ConnectionReset;
+
+/// Body of a reply, in process and over sockets.
+pub type HttpBody = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// The server as a service for `kube::Client::new`.
+#[derive(Clone, Debug)]
+pub struct InProcess {
+    server: ApiServer,
+    user_agent: Option<http::HeaderValue>,
+}
+
+impl ApiServer {
+    /// The server as a service for `kube::Client::new`.
+    pub fn service(&self) -> InProcess {
+        InProcess { server: self.clone(), user_agent: None }
+    }
+
+    /// A client of this server that introduces itself as `user_agent`. Make it inside a tokio runtime.
+    pub fn client(&self, user_agent: &str) -> kube::Client {
+        let service = InProcess { server: self.clone(), user_agent: http::HeaderValue::from_str(user_agent).ok() };
+        kube::Client::new(service, "default")
+    }
+}
+
+impl tower::Service<Request<Body>> for InProcess {
+    type Response = Response<HttpBody>;
+    type Error = tower::BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let server = self.server.clone();
+        let user_agent = self.user_agent.clone();
+        Box::pin(async move {
+            let (mut parts, body) = request.into_parts();
+            if let Some(user_agent) = user_agent {
+                parts.headers.insert(http::header::USER_AGENT, user_agent);
+            }
+            let request = ApiRequest {
+                method: parts.method,
+                path: parts.uri.path().to_owned(),
+                query: parts.uri.query().unwrap_or_default().to_owned(),
+                headers: parts.headers,
+                body: body.collect().await?.to_bytes(),
+            };
+            let reply = server.handle(request).await;
+            if reply.drop_connection {
+                return Err(ConnectionReset.into());
+            }
+            Ok(into_response(reply))
+        })
+    }
+}
+
+/// A reply as an HTTP response.
+pub fn into_response(reply: Reply) -> Response<HttpBody> {
+    let body = match reply.body {
+        ReplyBody::Full(bytes) => http_body_util::Full::new(bytes).map_err(never).boxed_unsync(),
+        ReplyBody::Pieces(pieces) => {
+            StreamBody::new(stream::iter(pieces).map(|piece| Ok(Frame::data(piece)))).boxed_unsync()
+        }
+        ReplyBody::Stream(chunks) => StreamBody::new(chunks.map(|chunk| chunk.map(Frame::data))).boxed_unsync(),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() =
+        http::StatusCode::from_u16(reply.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    *response.headers_mut() = reply.headers;
+    response
+}
+
+fn never(never: Infallible) -> std::io::Error {
+    match never {}
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::TryStreamExt;
+    use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+    use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::{Clock, epoch, run_virtual};
+    use crate::server::ApiServerConfig;
+
+    fn pod(name: &str, node: Option<&str>) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {"app": "x"}},
+            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]},
+        }))
+        .unwrap()
+    }
+
+    fn virtually<F: Future>(test: impl FnOnce(ApiServer) -> F) -> F::Output {
+        run_virtual(async { test(ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())))).await }).unwrap()
+    }
+
+    #[test]
+    fn a_pod_lives_and_dies_through_a_client() {
+        virtually(|server| async move {
+            let client = server.client("test/1 user");
+            let pods: Api<Pod> = Api::default_namespaced(client.clone());
+            let created = pods.create(&PostParams::default(), &pod("a", Some("n1"))).await.unwrap();
+            assert!(created.metadata.uid.is_some());
+            assert_eq!(created.metadata.creation_timestamp.unwrap().0, epoch());
+            let listed = pods.list(&ListParams::default().fields("spec.nodeName=n1").labels("app=x")).await.unwrap();
+            assert_eq!(listed.items.len(), 1);
+            assert_eq!(pods.list(&ListParams::default().labels("app!=x")).await.unwrap().items.len(), 0);
+            let options = DeleteParams::default().grace_period(0);
+            pods.delete("a", &options).await.unwrap();
+            let error = pods.get("a").await.unwrap_err();
+            assert!(matches!(error, kube::Error::Api(status) if status.code == 404), "gone");
+        });
+    }
+
+    #[test]
+    fn watches_resume_and_select() {
+        virtually(|server| async move {
+            let client = server.client("test/1 user");
+            let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+            let start = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+            let mut map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "m"}})).unwrap();
+            maps.create(&PostParams::default(), &map).await.unwrap();
+            map.metadata.labels = Some([("on".to_owned(), "yes".to_owned())].into());
+            maps.replace("m", &PostParams::default(), &map).await.unwrap();
+            map.metadata.labels = None;
+            maps.replace("m", &PostParams::default(), &map).await.unwrap();
+            let params = WatchParams::default().labels("on").timeout(10);
+            let events: Vec<_> = maps.watch(&params, &start).await.unwrap().try_collect().await.unwrap();
+            let kinds: Vec<_> = events
+                .iter()
+                .map(|event| match event {
+                    WatchEvent::Added(_) => "added",
+                    WatchEvent::Deleted(_) => "deleted",
+                    WatchEvent::Modified(_) => "modified",
+                    WatchEvent::Bookmark(_) => "bookmark",
+                    WatchEvent::Error(_) => "error",
+                })
+                .collect();
+            assert_eq!(kinds, ["added", "deleted", "bookmark"]);
+            assert_eq!(server.clock().elapsed().as_secs(), 10);
+        });
+    }
+
+    #[test]
+    fn compacted_watches_get_410_as_an_event() {
+        virtually(|server| async move {
+            let client = server.client("test/1 user");
+            let nodes: Api<Node> = Api::all(client);
+            let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
+            nodes.create(&PostParams::default(), &node).await.unwrap();
+            server.compact(server.store().revision());
+            let events: Vec<_> = nodes.watch(&WatchParams::default(), "1").await.unwrap().try_collect().await.unwrap();
+            assert!(matches!(&events[..], [WatchEvent::Error(status)] if status.code == 410));
+        });
+    }
+}

@@ -1,0 +1,197 @@
+//! The encoded content of an object at rest: its own bytes, and long parts that it shares with others.
+//!
+//! The pods of a replica set have the same containers and volumes, and everything written by one manager the same
+//! `fieldsV1`. Such parts are held once for all objects; an object is put together again as it is sent.
+
+use std::sync::Arc;
+
+use super::common::Common;
+use crate::encoding::{self, Member, Place};
+use crate::json::{Map, Value};
+use crate::schema::Shape;
+
+/// Shorter parts are not worth the bookkeeping.
+const SHARED_MIN: usize = 192;
+
+/// An encoded object without the digits of its resourceVersion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Content {
+    own: Box<[u8]>,
+    /// Parts, and where they belong in `own`.
+    shared: Box<[(u32, Arc<[u8]>)]>,
+    /// Where in `own` the digits of the resourceVersion belong.
+    digits: u32,
+    /// Length of all together.
+    length: u32,
+}
+
+impl Content {
+    /// Appends the object, or what begins at `from` (before the resourceVersion), with resourceVersion `revision`.
+    pub(super) fn write(&self, out: &mut Vec<u8>, from: u32, revision: u64) {
+        use std::io::Write as _;
+        let mut at = self.digits as usize;
+        out.extend_from_slice(&self.own[from as usize..at]);
+        // Writing into memory cannot fail.
+        let _ = write!(out, "{revision}");
+        for (place, part) in &self.shared {
+            out.extend_from_slice(&self.own[at..*place as usize]);
+            out.extend_from_slice(part);
+            at = *place as usize;
+        }
+        out.extend_from_slice(&self.own[at..]);
+    }
+
+    /// What stands in `text` behind the object's beginning under `revision`, if it begins so; the beginning ends at `to` in
+    /// the object's own bytes, behind all shared parts.
+    pub(super) fn behind<'t>(&self, text: &'t [u8], to: u32, revision: u64) -> Option<&'t [u8]> {
+        let mut at = self.digits as usize;
+        let mut rest = text.strip_prefix(&self.own[..at])?.strip_prefix(revision.to_string().as_bytes())?;
+        for (place, part) in &self.shared {
+            rest = rest.strip_prefix(&self.own[at..*place as usize])?.strip_prefix(&**part)?;
+            at = *place as usize;
+        }
+        rest.strip_prefix(self.own.get(at..to as usize)?)
+    }
+
+    /// The place in the object's own bytes of what is at `place` in the whole encoding, behind all shared parts.
+    pub(super) fn own_place(&self, place: usize) -> u32 {
+        let shared: usize = self.shared.iter().map(|(_, part)| part.len()).sum();
+        (place - shared) as u32
+    }
+
+    /// Bytes of the encoded object, but for the digits.
+    pub(super) fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// A part of the object's own bytes.
+    pub(super) fn own(&self, from: u32, length: u32) -> &[u8] {
+        &self.own[from as usize..(from + length) as usize]
+    }
+}
+
+/// An encoding in the making: what stands before the resourceVersion's digits, what stands behind them, and which parts
+/// of that may be shared.
+#[derive(Debug, Default)]
+pub(super) struct Encoding {
+    pub(super) head: Vec<u8>,
+    pub(super) rest: Vec<u8>,
+    parts: Vec<(usize, usize)>,
+}
+
+impl Encoding {
+    /// Appends the members of an object, each with a comma behind it; `share` says which values are worth sharing.
+    fn members(&mut self, place: Place<'_>, map: &Map, share: impl Fn(&str) -> bool) {
+        for member in encoding::fields(place, map) {
+            let from = self.member(&member);
+            let to = self.rest.len() - 1;
+            if share(member.name) && to - from >= SHARED_MIN {
+                self.parts.push((from, to));
+            }
+        }
+    }
+
+    /// Appends a member of an object with a comma behind it; returns where its value begins.
+    pub(super) fn member(&mut self, member: &Member<'_>) -> usize {
+        member.write_name(&mut self.rest);
+        let from = self.rest.len();
+        encoding::write(&mut self.rest, member.place, member.value);
+        self.rest.push(b',');
+        from
+    }
+
+    /// Appends a member that is an object, its members shared where they are long.
+    pub(super) fn shared_member(&mut self, member: &Member<'_>, map: &Map) {
+        member.write_name(&mut self.rest);
+        self.rest.push(b'{');
+        self.members(member.place, map, |_| true);
+        self.close(b'}');
+    }
+
+    /// Appends `managedFields` as a member; the sets of fields are shared.
+    pub(super) fn managed_fields(&mut self, member: &Member<'_>, entries: &[Value]) {
+        let place = member.place.and_then(|(schema, ty)| match schema.shape(ty) {
+            Shape::List(list) => Some((schema, list.items)),
+            _ => None,
+        });
+        member.write_name(&mut self.rest);
+        self.rest.push(b'[');
+        for entry in entries {
+            if let Value::Object(entry) = entry {
+                self.rest.push(b'{');
+                self.members(place, entry, |name| name == "fieldsV1");
+                self.close(b'}');
+            } else {
+                encoding::write(&mut self.rest, None, entry);
+                self.rest.push(b',');
+            }
+        }
+        self.close(b']');
+    }
+
+    /// Puts a closing bracket in the place of the last comma, and a comma behind it.
+    fn close(&mut self, bracket: u8) {
+        self.rest.pop_if(|last| *last == b',');
+        self.rest.extend_from_slice(&[bracket, b',']);
+    }
+
+    /// The content, with the parts that `known` holds already.
+    pub(super) fn share(self, known: &mut Common<[u8]>) -> Content {
+        let length = self.head.len() + self.rest.len();
+        let digits = self.head.len();
+        let mut own = Vec::with_capacity(length - self.parts.iter().map(|(from, to)| to - from).sum::<usize>());
+        own.extend_from_slice(&self.head);
+        let (mut shared, mut at) = (Vec::with_capacity(self.parts.len()), 0);
+        for (from, to) in self.parts {
+            own.extend_from_slice(&self.rest[at..from]);
+            shared.push((own.len() as u32, known.get(&self.rest[from..to])));
+            at = to;
+        }
+        own.extend_from_slice(&self.rest[at..]);
+        Content { own: own.into(), shared: shared.into(), digits: digits as u32, length: length as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+
+    fn encode(object: &Value, known: &mut Common<[u8]>) -> Content {
+        let mut encoding = Encoding { head: b"{\"v\":".to_vec(), ..Encoding::default() };
+        encoding.rest.push(b',');
+        for member in encoding::fields(None, object.as_object().unwrap()) {
+            match member.value {
+                Value::Array(entries) => encoding.managed_fields(&member, entries),
+                Value::Object(spec) => encoding.shared_member(&member, spec),
+                _ => {}
+            }
+        }
+        encoding.close(b'}');
+        encoding.rest.pop();
+        encoding.share(known)
+    }
+
+    fn text(content: &Content) -> Value {
+        let mut out = Vec::new();
+        content.write(&mut out, 0, 7);
+        assert_eq!(out.len(), content.len() + 1);
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn long_parts_are_held_once_and_nothing_is_lost() {
+        let long = "x".repeat(SHARED_MIN);
+        let mut known = Common::default();
+        let one =
+            json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "1"}, {}, 5], "spec": {"a": [long], "b": 1}});
+        let two = json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "2"}], "spec": {"a": [long], "b": 2}});
+        let none = json!({"v": 7, "managed": [], "spec": {}});
+        let (first, second) = (encode(&one, &mut known), encode(&two, &mut known));
+        assert_eq!((text(&first), text(&second), text(&encode(&none, &mut known))), (one.clone(), two, none));
+        assert_eq!(known.len(), 2);
+        assert!(first.own.len() < 100, "{}", first.own.len());
+        assert!(first.shared.iter().zip(&second.shared).all(|(a, b)| Arc::ptr_eq(&a.1, &b.1)));
+        assert_eq!(encode(&one, &mut known), first);
+    }
+}

@@ -1,0 +1,166 @@
+//! `pods/binding` and `bindings`: assigns a pod to a node.
+
+use crate::field::{ErrorList, Path};
+use crate::json::Value;
+use crate::kinds::{Lookup, conditions, meta, selector, topology_labels};
+use crate::status::{GroupResource, Status};
+
+/// Everything that is wrong with a Binding.
+pub fn validate(binding: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let target = binding.get("target").unwrap_or(&Value::Null);
+    let path = Path::new("target");
+    let kind = meta::text(target, "kind");
+    if !kind.is_empty() && kind != "Node" {
+        errors.not_supported(&path.child("kind"), kind, &["Node", "<empty>"]);
+    }
+    if meta::text(target, "name").is_empty() {
+        errors.required(&path.child("name"), "");
+    }
+    errors
+}
+
+/// Checks a Binding against the name in the URL (`None` for the old `/bindings`, where the body names the pod).
+///
+/// # Errors
+/// 400 for another name, 500 for an invalid body: upstream returns the bare list of field errors.
+pub fn check(binding: &Value, name: Option<&str>) -> Result<(), Status> {
+    if name.is_some_and(|name| name != meta::name(binding)) {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
+    match validate(binding).aggregate() {
+        Some(message) => Err(Status::failure(500, "", message)),
+        None => Ok(()),
+    }
+}
+
+/// `PodTopologyLabels` admission: the pod will be in the node's zone and region, so it gets their labels.
+pub fn admit(binding: &mut Value, lookup: &dyn Lookup) {
+    let node = binding.get("target").map_or("", |t| meta::text(t, "name")).to_owned();
+    let labels = topology_labels(lookup, &node);
+    if labels.is_empty() {
+        return;
+    }
+    let Some(metadata) = binding.get_mut("metadata") else { return };
+    if let Some(own) = meta::object_at(metadata, "labels") {
+        own.extend(labels);
+    }
+}
+
+/// Binds `pod` as the (checked) Binding says. `now` is server time as RFC 3339.
+///
+/// # Errors
+/// 409 for a failed precondition, a pod that is bound, going, or not ready to be scheduled.
+pub fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), Status> {
+    let name = meta::name(pod).to_owned();
+    check_preconditions(pod, binding, &name)?;
+    let empty = Value::Null;
+    let spec = pod.get("spec").unwrap_or(&empty);
+    let node = meta::text(spec, "nodeName");
+    let refusal = if pod.get("metadata").is_some_and(|m| !meta::is_empty(m.get("deletionTimestamp"))) {
+        Some(format!("pod {name} is being deleted, cannot be assigned to a host"))
+    } else if !node.is_empty() {
+        Some(format!("pod {name} is already assigned to node \"{node}\""))
+    } else if !selector::array(spec, "schedulingGates").is_empty() {
+        Some(format!("pod {name} has non-empty .spec.schedulingGates"))
+    } else {
+        None
+    };
+    if let Some(why) = refusal {
+        return Err(Status::conflict(GroupResource::new("", "pods/binding"), &name, &why));
+    }
+    let target = binding.get("target").map_or("", |t| meta::text(t, "name"));
+    if let Some(spec) = meta::object_at(pod, "spec") {
+        spec.insert("nodeName", target.into());
+    }
+    for field in ["annotations", "labels"] {
+        merge(pod, binding, field);
+    }
+    if meta::object_at(pod, "status").is_some()
+        && let Some(status) = pod.get_mut("status")
+    {
+        if let Some(map) = status.as_object_mut() {
+            map.remove("nominatedNodeName");
+        }
+        conditions::upsert_pod_condition(status, "PodScheduled", "True", "", "", now);
+    }
+    Ok(())
+}
+
+fn merge(pod: &mut Value, binding: &Value, field: &str) {
+    let Some(given) = binding.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_object) else { return };
+    if given.is_empty() {
+        return;
+    }
+    let Some(metadata) = pod.get_mut("metadata") else { return };
+    if let Some(own) = meta::object_at(metadata, field) {
+        for (key, value) in given {
+            own.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+fn check_preconditions(pod: &Value, binding: &Value, name: &str) -> Result<(), Status> {
+    let empty = Value::Null;
+    let (wanted, own) = (binding.get("metadata").unwrap_or(&empty), pod.get("metadata").unwrap_or(&empty));
+    let namespace = meta::text(own, "namespace");
+    for (field, what) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+        let (precondition, actual) = (meta::text(wanted, field), meta::text(own, field));
+        if !precondition.is_empty() && precondition != actual {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {precondition}, {what} in object meta: {actual}"
+            );
+            return Err(Status::conflict(GroupResource::new("", "pods"), name, &why));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+
+    const NOW: &str = "2024-01-01T00:00:00Z";
+
+    fn pod() -> Value {
+        json!({"metadata": {"name": "p", "uid": "u"}, "spec": {}, "status": {"phase": "Pending", "nominatedNodeName": "m"}})
+    }
+
+    fn binding() -> Value {
+        json!({"metadata": {"name": "p", "labels": {"l": "m"}}, "target": {"kind": "Node", "name": "n"}})
+    }
+
+    #[test]
+    fn a_pod_is_bound_once() {
+        let mut pod = pod();
+        apply(&mut pod, &binding(), NOW).expect("bound");
+        assert_eq!(pod["spec"]["nodeName"], "n");
+        assert_eq!(pod["metadata"]["labels"], json!({"l": "m"}));
+        assert_eq!(pod["status"]["conditions"][0]["type"], "PodScheduled");
+        assert_eq!(pod["status"].get("nominatedNodeName"), None);
+        let refused = apply(&mut pod, &binding(), NOW).expect_err("bound already");
+        assert_eq!(
+            refused.message,
+            "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n\""
+        );
+    }
+
+    #[test]
+    fn preconditions_hold() {
+        let mut wrong = binding();
+        wrong["metadata"]["uid"] = "other".into();
+        assert_eq!(apply(&mut pod(), &wrong, NOW).expect_err("uid").code, 409);
+    }
+
+    #[test]
+    fn bad_bodies_are_refused_as_upstream_does() {
+        assert_eq!(check(&binding(), Some("q")).expect_err("name").code, 400);
+        let refused = check(&json!({"target": {"kind": "Foo"}}), None).expect_err("kind");
+        assert_eq!(refused.code, 500);
+        assert_eq!(
+            refused.message,
+            "[target.kind: Unsupported value: \"Foo\": supported values: \"Node\", \"<empty>\", target.name: Required value]"
+        );
+    }
+}

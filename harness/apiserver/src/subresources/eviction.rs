@@ -1,0 +1,370 @@
+//! `pods/eviction`: deletes a pod only if its disruption budget allows.
+//!
+//! The order of the steps is upstream's: pods that are pending, finished or going already are deleted without asking
+//! a budget; otherwise the one matching budget is charged *before* the pod is marked and deleted, so a delete that
+//! then fails leaves the budget charged until its two-minute claim expires.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::field::{Error, ErrorList, Path};
+use crate::json::{Map, Value, json};
+use crate::kinds::{conditions, meta, selector};
+use crate::status::{Details, GroupResource, Status};
+
+/// Attempts at a step that fails with a conflict.
+pub const ATTEMPTS: u32 = 20;
+
+/// Server time between two attempts. Upstream adds up to a tenth of jitter; here time stays reproducible.
+pub const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// More claims than this in a budget mean that its controller does not confirm them any more.
+pub const MAX_DISRUPTED_PODS: usize = 2000;
+
+/// Seconds a client is asked to wait while a budget is being processed.
+const RETRY_AFTER_SECONDS: i32 = 10;
+
+const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
+/// What an eviction needs from the server. Every method is one atomic step on the store.
+pub trait EvictionBackend {
+    /// The pod, or 404.
+    fn pod(&self, namespace: &str, name: &str) -> Result<Value, Status>;
+
+    /// Reads the latest pod, lets `change` alter it, writes it through the pod's status rules; gives the new pod.
+    fn update_pod_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: &mut dyn FnMut(&mut Value) -> Result<(), Status>,
+    ) -> Result<Value, Status>;
+
+    /// Deletes the pod as a DELETE with these `DeleteOptions` does.
+    fn delete_pod(&self, namespace: &str, name: &str, options: &Value) -> Result<(), Status>;
+
+    /// All budgets of the namespace, in the order of their names.
+    fn budgets(&self, namespace: &str) -> Result<Vec<Value>, Status>;
+
+    /// One budget, or 404.
+    fn budget(&self, namespace: &str, name: &str) -> Result<Value, Status>;
+
+    /// Replaces the status of a budget; 409 unless the resourceVersion in it is the current one.
+    fn update_budget_status(&self, namespace: &str, budget: Value) -> Result<(), Status>;
+
+    /// Server time as RFC 3339 with whole seconds.
+    fn now(&self) -> String;
+
+    /// Lets server time pass.
+    fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send;
+}
+
+/// Evicts the pod `name` as the `Eviction` in `body` asks; `dry_run` are the values of the request's `dryRun`.
+///
+/// # Errors
+/// 429 when the budget forbids it, 400/422 for a bad body, 404 without the pod, 409 for failed preconditions,
+/// 500 when several budgets match.
+pub async fn evict<B: EvictionBackend + Sync>(
+    backend: &B,
+    namespace: &str,
+    name: &str,
+    body: &Value,
+    dry_run: &[String],
+) -> Result<Status, Status> {
+    let request = Request::read(namespace, name, body, dry_run)?;
+    let Some(pod) = delete_unguarded(backend, &request).await? else { return Ok(created()) };
+    let charged = charge_budget(backend, &request, &pod).await?;
+    let mut options = request.options.clone();
+    if charged.pin_version {
+        set_resource_version(&mut options, resource_version(&pod));
+    }
+    match mark_and_delete(backend, &request, options) {
+        Err(status) if status.code == 409 && charged.pin_version && !request.client_pins_version => {
+            // The pod changed since it was judged unready: the client shall ask again.
+            Err(still_processed(&charged.budget))
+        }
+        Err(status) => Err(status),
+        Ok(()) => Ok(created()),
+    }
+}
+
+fn created() -> Status {
+    let mut status = Status::success(Details::default());
+    status.details = None;
+    status.code = 201;
+    status
+}
+
+struct Request<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    /// `DeleteOptions` of the client with the request's dry run in them.
+    options: Value,
+    dry_run: bool,
+    client_pins_version: bool,
+}
+
+impl<'a> Request<'a> {
+    fn read(namespace: &'a str, name: &'a str, body: &Value, dry_run: &[String]) -> Result<Self, Status> {
+        if meta::name(body) != name {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let given = body.get("deleteOptions").filter(|o| o.is_object());
+        if given.and_then(|o| o.get("ignoreStoreReadErrorWithClusterBreakingPotential")) == Some(&Value::Bool(true)) {
+            let options = Path::new("deleteOptions");
+            let path = options.child("ignoreStoreReadErrorWithClusterBreakingPotential");
+            let detail = "can not be set for pod eviction, try after removing the option";
+            let errors = ErrorList::from(Error::invalid(&path, true, detail));
+            return Err(Status::invalid("policy", "Eviction", name, &errors));
+        }
+        let mut options = given.cloned().unwrap_or_else(|| Value::Object(Map::new()));
+        let in_body: Vec<String> =
+            selector::array(&options, "dryRun").iter().filter_map(|v| v.as_str().map(str::to_owned)).collect();
+        if in_body.is_empty() {
+            if !dry_run.is_empty() {
+                options["dryRun"] = dry_run.into();
+            }
+        } else if !dry_run.is_empty() && dry_run != in_body {
+            let message = format!(
+                "Non-matching dry-run options in request and content: [{}] and [{}]",
+                dry_run.join(" "),
+                in_body.join(" ")
+            );
+            let mut status = Status::failure(500, "", message);
+            status.details = None;
+            return Err(status);
+        }
+        Ok(Self {
+            namespace,
+            name,
+            dry_run: selector::array(&options, "dryRun").iter().any(|v| v == "All"),
+            client_pins_version: pinned_version(&options).is_some(),
+            options,
+        })
+    }
+}
+
+/// Deletes the pod at once if no budget needs to be asked; otherwise gives the pod that must be judged.
+async fn delete_unguarded<B: EvictionBackend + Sync>(
+    backend: &B,
+    request: &Request<'_>,
+) -> Result<Option<Value>, Status> {
+    let mut attempt = 1;
+    loop {
+        let pod = backend.pod(request.namespace, request.name)?;
+        if !needs_no_budget(&pod) {
+            return Ok(Some(pod));
+        }
+        let mut options = request.options.clone();
+        if !request.client_pins_version && phase(&pod) == "Pending" && !is_terminating(&pod) {
+            // It might become ready in between: then a budget must be asked after all.
+            set_resource_version(&mut options, resource_version(&pod));
+        }
+        match mark_and_delete(backend, request, options) {
+            Ok(()) => return Ok(None),
+            Err(status) if status.code != 409 || request.client_pins_version || attempt == ATTEMPTS => {
+                return Err(status);
+            }
+            Err(_) => backend.pause(RETRY_INTERVAL).await,
+        }
+        attempt += 1;
+    }
+}
+
+/// What came of asking the budget.
+struct Charged {
+    budget: String,
+    /// The pod may go because it is unready, and only as long as it has not changed.
+    pin_version: bool,
+}
+
+async fn charge_budget<B: EvictionBackend + Sync>(
+    backend: &B,
+    request: &Request<'_>,
+    pod: &Value,
+) -> Result<Charged, Status> {
+    let labels = pod.get("metadata").and_then(|m| m.get("labels"));
+    let mut matching = backend.budgets(request.namespace)?;
+    matching.retain(|b| selector::matches(b.get("spec").and_then(|s| s.get("selector")), labels) == Some(true));
+    if matching.len() > 1 {
+        let message =
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        return Err(Status::failure(500, "", message));
+    }
+    let Some(mut budget) = matching.pop() else {
+        return Ok(Charged { budget: String::new(), pin_version: false });
+    };
+    let name = meta::name(&budget).to_owned();
+    if !is_ready(pod) && unready_may_go(&budget) {
+        return Ok(Charged { budget: name, pin_version: true });
+    }
+    let mut attempt = 1;
+    loop {
+        let charged = check_and_decrement(&budget, request.name, &backend.now())?;
+        if request.dry_run {
+            break;
+        }
+        match backend.update_budget_status(request.namespace, charged) {
+            Ok(()) => break,
+            Err(status) if status.code != 409 || attempt == ATTEMPTS => return Err(status),
+            Err(_) => backend.pause(RETRY_INTERVAL).await,
+        }
+        attempt += 1;
+        budget = backend.budget(request.namespace, &name)?;
+    }
+    Ok(Charged { budget: name, pin_version: false })
+}
+
+/// Whether an unready pod may go without charging the budget.
+fn unready_may_go(budget: &Value) -> bool {
+    let policy = budget.get("spec").map_or("", |s| meta::text(s, "unhealthyPodEvictionPolicy"));
+    if policy == "AlwaysAllow" {
+        return true;
+    }
+    let (current, desired) = (count(budget, "currentHealthy"), count(budget, "desiredHealthy"));
+    current >= desired && desired > 0
+}
+
+/// The budget with one disruption fewer and the pod claimed, or why there is none left.
+fn check_and_decrement(budget: &Value, pod: &str, now: &str) -> Result<Value, Status> {
+    let name = meta::name(budget);
+    if count(budget, "observedGeneration") < meta::generation(budget) {
+        return Err(still_processed(name));
+    }
+    let resource = GroupResource::new("policy", "poddisruptionbudget");
+    let allowed = count(budget, "disruptionsAllowed");
+    if allowed < 0 {
+        return Err(Status::forbidden(resource, name, "pdb disruptions allowed is negative"));
+    }
+    let claims = budget.pointer("/status/disruptedPods").and_then(Value::as_object).map_or(0, Map::len);
+    if claims > MAX_DISRUPTED_PODS {
+        let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+        return Err(Status::forbidden(resource, name, why));
+    }
+    if allowed == 0 {
+        return Err(refused(budget, name));
+    }
+    let mut charged = budget.clone();
+    let observed = count(budget, "observedGeneration");
+    let Some(status) = charged.get_mut("status") else { return Err(refused(budget, name)) };
+    status["disruptionsAllowed"] = (allowed - 1).into();
+    if allowed == 1 {
+        conditions::upsert(status, "DisruptionAllowed", "False", observed, "InsufficientPods", "", now);
+    }
+    if let Some(pods) = meta::object_at(status, "disruptedPods") {
+        pods.insert(pod.to_owned(), now.into());
+    }
+    Ok(charged)
+}
+
+fn count(budget: &Value, field: &str) -> i64 {
+    budget.get("status").and_then(|s| s.get(field)).and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn still_processed(budget: &str) -> Status {
+    Status::too_many_requests(REFUSED, RETRY_AFTER_SECONDS).with_cause(
+        "DisruptionBudget",
+        format!("The disruption budget {budget} is still being processed by the server."),
+        "",
+    )
+}
+
+fn refused(budget: &Value, name: &str) -> Status {
+    let empty = Value::Null;
+    let condition = budget
+        .get("status")
+        .and_then(|s| conditions::find(s, "DisruptionAllowed"))
+        .filter(|c| meta::text(c, "status") == "False" && !meta::text(c, "message").is_empty());
+    let (reason, message) = {
+        let c = condition.unwrap_or(&empty);
+        (meta::text(c, "reason"), meta::text(c, "message"))
+    };
+    let (current, desired) = (count(budget, "currentHealthy"), count(budget, "desiredHealthy"));
+    let why = if condition.is_some() && reason == "SyncFailed" {
+        format!("The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}")
+    } else if current <= desired {
+        format!("The disruption budget {name} needs {desired} healthy pods and has {current} currently")
+    } else if condition.is_some() {
+        format!("The disruption budget {name} does not allow evicting pods currently ({reason}): {message}")
+    } else {
+        format!("The disruption budget {name} does not allow evicting pods currently")
+    };
+    Status::too_many_requests(REFUSED, 0).with_cause("DisruptionBudget", why, "")
+}
+
+fn mark_and_delete<B: EvictionBackend>(backend: &B, request: &Request<'_>, mut options: Value) -> Result<(), Status> {
+    if !request.dry_run {
+        let now = backend.now();
+        let marked = backend.update_pod_status(request.namespace, request.name, &mut |pod| {
+            check_preconditions(pod, &options)?;
+            if !pod.get("status").is_some_and(Value::is_object) {
+                pod["status"] = json!({});
+            }
+            conditions::upsert_pod_condition(
+                &mut pod["status"],
+                "DisruptionTarget",
+                "True",
+                "EvictionByEvictionAPI",
+                "Eviction API: evicting",
+                &now,
+            );
+            Ok(())
+        })?;
+        if pinned_version(&options).is_some() {
+            // The mark itself moved the version.
+            set_resource_version(&mut options, resource_version(&marked));
+        }
+    }
+    backend.delete_pod(request.namespace, request.name, &options)
+}
+
+fn check_preconditions(pod: &Value, options: &Value) -> Result<(), Status> {
+    let Some(wanted) = options.get("preconditions") else { return Ok(()) };
+    let metadata = pod.get("metadata").unwrap_or(&Value::Null);
+    let (uid, version) = (meta::text(wanted, "uid"), meta::text(wanted, "resourceVersion"));
+    let (actual_uid, actual_version) = (meta::text(metadata, "uid"), meta::text(metadata, "resourceVersion"));
+    let why = if !uid.is_empty() && uid != actual_uid {
+        format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({actual_uid}). The object might have been deleted and then recreated"
+        )
+    } else if !version.is_empty() && version != actual_version {
+        format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({actual_version}). The object might have been modified"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Status::conflict(GroupResource::new("", "Pod"), meta::name(pod), &why))
+}
+
+fn pinned_version(options: &Value) -> Option<&str> {
+    options.get("preconditions").and_then(|p| p.get("resourceVersion")).and_then(Value::as_str)
+}
+
+fn set_resource_version(options: &mut Value, version: &str) {
+    if let Some(preconditions) = meta::object_at(options, "preconditions") {
+        preconditions.insert("resourceVersion", version.into());
+    }
+}
+
+fn resource_version(object: &Value) -> &str {
+    object.get("metadata").map_or("", |m| meta::text(m, "resourceVersion"))
+}
+
+fn phase(pod: &Value) -> &str {
+    pod.get("status").map_or("", |s| meta::text(s, "phase"))
+}
+
+fn is_terminating(pod: &Value) -> bool {
+    pod.get("metadata").is_some_and(|m| !meta::is_empty(m.get("deletionTimestamp")))
+}
+
+fn needs_no_budget(pod: &Value) -> bool {
+    matches!(phase(pod), "Succeeded" | "Failed" | "Pending") || is_terminating(pod)
+}
+
+fn is_ready(pod: &Value) -> bool {
+    pod.get("status").is_some_and(|s| conditions::is_true(s, "Ready"))
+}
+
+#[cfg(test)]
+mod tests;

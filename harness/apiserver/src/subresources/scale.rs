@@ -1,0 +1,241 @@
+//! `/scale`: an `autoscaling/v1` Scale in front of a workload.
+
+use std::borrow::Cow;
+
+use crate::field::{ErrorList, Path};
+use crate::json::{Map, Value, json};
+use crate::kinds::{NameRule, meta, selector};
+use crate::status::Status;
+
+/// Where a custom resource keeps what a Scale shows: the `subresources.scale` of its definition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScalePaths {
+    /// JSON path of the wanted replicas, as `.spec.replicas`.
+    pub spec_replicas: String,
+    /// JSON path of the observed replicas.
+    pub status_replicas: String,
+    /// JSON path of the selector in string form, if there is one.
+    pub label_selector: Option<String>,
+}
+
+impl Default for ScalePaths {
+    fn default() -> Self {
+        Self {
+            spec_replicas: ".spec.replicas".to_owned(),
+            status_replicas: ".status.replicas".to_owned(),
+            label_selector: None,
+        }
+    }
+}
+
+/// The Scale of a built-in workload.
+pub fn of_builtin(object: &Value) -> Value {
+    let replicas = |part: &str| at(object, part, "replicas");
+    let selector = object.get("spec").and_then(|s| s.get("selector"));
+    build(object, replicas("spec"), replicas("status"), &selector_text(selector))
+}
+
+fn at(object: &Value, part: &str, field: &str) -> i64 {
+    object.get(part).and_then(|p| p.get(field)).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// The Scale of a custom resource.
+///
+/// # Errors
+/// 500 when the wanted replicas are missing or no number: kube-apiserver cannot make a Scale then either.
+pub fn of_custom(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
+    let number = |path: &str| -> Result<Option<i64>, Status> {
+        match lookup(object, path) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.as_i64() {
+                Some(number) => Ok(Some(number)),
+                None => Err(Status::internal(format!("{path} accessor error: {value} is not an int64"))),
+            },
+        }
+    };
+    let Some(wanted) = number(&paths.spec_replicas)? else {
+        let why = format!("the spec replicas field {:?} does not exist", paths.spec_replicas);
+        return Err(Status::internal(why));
+    };
+    let observed = number(&paths.status_replicas)?.unwrap_or(0);
+    let selector = paths
+        .label_selector
+        .as_deref()
+        .and_then(|path| lookup(object, path))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    Ok(build(object, wanted, observed, &selector))
+}
+
+fn build(object: &Value, wanted: i64, observed: i64, selector: &str) -> Value {
+    let mut metadata = Map::new();
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object.get("metadata").and_then(|m| m.get(field)) {
+            metadata.insert(field.to_owned(), value.clone());
+        }
+    }
+    let mut spec = Map::new();
+    if wanted != 0 {
+        spec.insert("replicas", wanted.into());
+    }
+    let mut status = Map::new();
+    status.insert("replicas", observed.into());
+    if !selector.is_empty() {
+        status.insert("selector", selector.into());
+    }
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+}
+
+/// Everything that is wrong with a Scale.
+pub fn validate(scale: &Value) -> ErrorList {
+    let mut errors = meta::validate(scale, true, NameRule::Subdomain, &Path::new("metadata"));
+    let spec = Path::new("spec");
+    let replicas = scale.get("spec").and_then(|s| s.get("replicas"));
+    meta::non_negative(replicas, &spec.child("replicas"), &mut errors);
+    errors
+}
+
+/// Writes what `scale` wants into `object` (a built-in workload: `paths` is `None`). The resourceVersion of the Scale
+/// becomes the object's, so that the store's check applies to it.
+///
+/// # Errors
+/// 422 for an invalid Scale.
+pub fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> Result<(), Status> {
+    let errors = validate(scale);
+    // A custom resource's own rules refuse bad replicas.
+    if paths.is_none() && !errors.is_empty() {
+        return Err(Status::invalid("autoscaling", "Scale", meta::name(object), &errors));
+    }
+    let metadata = scale.get("metadata").unwrap_or(&Value::Null);
+    let replicas = scale.get("spec").and_then(|s| s.get("replicas")).and_then(Value::as_i64).unwrap_or(0);
+    match paths {
+        None => {
+            if let Some(spec) = meta::object_at(object, "spec") {
+                spec.insert("replicas", replicas.into());
+            }
+        }
+        Some(paths) => store(object, &paths.spec_replicas, replicas.into()),
+    }
+    let version = meta::text(metadata, "resourceVersion");
+    if let Some(own) = meta::object_at(object, "metadata") {
+        if version.is_empty() {
+            own.remove("resourceVersion");
+        } else {
+            own.insert("resourceVersion", version.into());
+        }
+    }
+    Ok(())
+}
+
+/// Puts the wanted replicas where `paths` says.
+pub fn set_replicas(object: &mut Value, paths: &ScalePaths, replicas: Value) {
+    store(object, &paths.spec_replicas, replicas);
+}
+
+fn steps(path: &str) -> impl Iterator<Item = &str> {
+    path.split('.').filter(|s| !s.is_empty())
+}
+
+fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    steps(path).try_fold(object, |value, step| value.get(step))
+}
+
+fn store(object: &mut Value, path: &str, value: Value) {
+    let mut steps: Vec<&str> = steps(path).collect();
+    let Some(last) = steps.pop() else { return };
+    let mut place = object;
+    for step in steps {
+        let Some(map) = place.as_object_mut() else { return };
+        place = map.entry(step).or_insert_with(|| Value::Object(Map::new()));
+    }
+    if let Some(map) = place.as_object_mut() {
+        map.insert(last.to_owned(), value);
+    }
+}
+
+/// A selector in the form of query parameters: sorted requirements, as `labels.Selector` prints them.
+pub fn selector_text(selector: Option<&Value>) -> String {
+    let Some(selector) = selector else { return String::new() };
+    let mut requirements: Vec<(&str, Cow<'_, str>)> = Vec::new();
+    // ReplicationControllers have the bare map.
+    let bare = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
+    let labels = if bare { selector.as_object() } else { selector.get("matchLabels").and_then(Value::as_object) };
+    for (key, value) in labels.into_iter().flatten() {
+        requirements.push((key, format!("{key}={}", value.as_str().unwrap_or_default()).into()));
+    }
+    for expression in selector::array(selector, "matchExpressions") {
+        let key = meta::text(expression, "key");
+        let mut values: Vec<&str> = selector::array(expression, "values").iter().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let text = match meta::text(expression, "operator") {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        };
+        requirements.push((key, text.into()));
+    }
+    requirements.sort_by(|a, b| a.0.cmp(b.0));
+    requirements.iter().map(|r| r.1.as_ref()).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::labels(json!({"matchLabels": {"b": "2", "a": "1"}}), "a=1,b=2")]
+    #[case::expressions(
+        json!({"matchLabels": {"m": "1"}, "matchExpressions": [
+            {"key": "z", "operator": "NotIn", "values": ["v", "u"]},
+            {"key": "a", "operator": "DoesNotExist"},
+            {"key": "b", "operator": "Exists"},
+        ]}),
+        "!a,b,m=1,z notin (u,v)"
+    )]
+    #[case::bare_map(json!({"a": "b"}), "a=b")]
+    #[case::empty(json!({}), "")]
+    fn selectors_print_sorted(#[case] selector: Value, #[case] expected: &str) {
+        assert_eq!(selector_text(Some(&selector)), expected);
+    }
+
+    fn deployment() -> Value {
+        json!({"metadata": {"name": "d", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {"x": "y"}},
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}}, "status": {"replicas": 2}})
+    }
+
+    #[test]
+    fn a_scale_shows_replicas_and_selector() {
+        let expected = json!({"kind": "Scale", "apiVersion": "autoscaling/v1",
+            "metadata": {"name": "d", "namespace": "n", "uid": "u", "resourceVersion": "7"},
+            "spec": {"replicas": 3}, "status": {"replicas": 2, "selector": "a=b"}});
+        assert_eq!(of_builtin(&deployment()), expected);
+    }
+
+    #[test]
+    fn applying_a_scale_moves_replicas_and_version() {
+        let mut object = deployment();
+        let mut scale = of_builtin(&object);
+        scale["spec"]["replicas"] = 5.into();
+        scale["metadata"]["resourceVersion"] = "8".into();
+        apply(&mut object, &scale, None).expect("valid");
+        assert_eq!(object["spec"]["replicas"], 5);
+        assert_eq!(object["metadata"]["resourceVersion"], "8");
+        scale["spec"]["replicas"] = (-1).into();
+        assert_eq!(apply(&mut object, &scale, None).expect_err("negative").code, 422);
+    }
+
+    #[test]
+    fn custom_resources_are_scaled_by_their_paths() {
+        let paths = ScalePaths { label_selector: Some(".status.sel".to_owned()), ..ScalePaths::default() };
+        let object =
+            json!({"metadata": {"name": "c"}, "spec": {"replicas": 4}, "status": {"replicas": 4, "sel": "a=b"}});
+        let scale = of_custom(&object, &paths).expect("scale");
+        assert_eq!(scale["spec"]["replicas"], 4);
+        assert_eq!(scale["status"], json!({"replicas": 4, "selector": "a=b"}));
+        assert_eq!(of_custom(&json!({"spec": {}}), &paths).expect_err("no replicas").code, 500);
+    }
+}

@@ -1,0 +1,112 @@
+//! Small readers of objects and writers of cells that all printers share. PURE.
+
+use crate::json::Value;
+
+/// What an empty cell shows.
+pub(super) const NONE: &str = "<none>";
+/// What the cell of a field shows that is not set.
+pub(super) const UNSET: &str = "<unset>";
+
+/// The string at a JSON pointer, or `""`.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The string at a JSON pointer, or `otherwise` when it is absent or empty.
+pub(super) fn text_or<'a>(object: &'a Value, pointer: &str, otherwise: &'a str) -> &'a str {
+    match text(object, pointer) {
+        "" => otherwise,
+        found => found,
+    }
+}
+
+/// The integer at a JSON pointer, or 0.
+pub(super) fn number(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// The boolean at a JSON pointer, or `false`.
+pub(super) fn flag(object: &Value, pointer: &str) -> bool {
+    object.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// The elements of the list at a JSON pointer; none when it is absent.
+pub(super) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The number of entries of the map or list at a JSON pointer.
+pub(super) fn count(object: &Value, pointer: &str) -> usize {
+    match object.pointer(pointer) {
+        Some(Value::Object(map)) => map.len(),
+        Some(Value::Array(list)) => list.len(),
+        _ => 0,
+    }
+}
+
+/// `true` when the condition of that type has status `True`; absent conditions are false.
+pub(super) fn condition_is_true(object: &Value, kind: &str) -> bool {
+    items(object, "/status/conditions")
+        .iter()
+        .find(|condition| text(condition, "/type") == kind)
+        .is_some_and(|condition| text(condition, "/status") == "True")
+}
+
+/// An int-or-string value, `otherwise` when it is absent.
+pub(super) fn int_or_string(object: &Value, pointer: &str, otherwise: &str) -> String {
+    match object.pointer(pointer) {
+        Some(Value::String(text)) => text.to_string(),
+        Some(Value::Number(number)) => number.to_string(),
+        _ => otherwise.to_owned(),
+    }
+}
+
+/// The names and the images of a list of containers, each joined with commas.
+pub(super) fn containers(object: &Value, pointer: &str) -> (String, String) {
+    let column = |field: &str| items(object, pointer).iter().map(|c| text(c, field)).collect::<Vec<_>>().join(",");
+    (column("/name"), column("/image"))
+}
+
+/// A map of labels as `a=b,c=d` in order of keys; `<none>` when empty.
+pub(super) fn labels(object: &Value, pointer: &str) -> String {
+    let Some(map) = object.pointer(pointer).and_then(Value::as_object).filter(|map| !map.is_empty()) else {
+        return NONE.to_owned();
+    };
+    let mut pairs: Vec<_> = map.iter().map(|(key, value)| (key, value.as_str().unwrap_or_default())).collect();
+    pairs.sort_unstable();
+    pairs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+}
+
+/// A label selector in its canonical text form (`a=b,c in (d,e),!f`), `""` when it selects by nothing.
+pub(super) fn selector(object: &Value, pointer: &str) -> String {
+    let Some(selector) = object.pointer(pointer) else { return String::new() };
+    let mut requirements: Vec<(String, String)> = Vec::new();
+    if let Some(map) = selector.get("matchLabels").and_then(Value::as_object) {
+        for (key, value) in map {
+            requirements.push((key.to_string(), format!("{key}={}", value.as_str().unwrap_or_default())));
+        }
+    }
+    for expression in items(selector, "/matchExpressions") {
+        let key = text(expression, "/key");
+        let mut values: Vec<&str> = items(expression, "/values").iter().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let shown = match text(expression, "/operator") {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        };
+        requirements.push((key.to_owned(), shown));
+    }
+    requirements.sort_by(|left, right| left.0.cmp(&right.0));
+    requirements.into_iter().map(|(_, shown)| shown).collect::<Vec<_>>().join(",")
+}
+
+/// The same, `<none>` instead of an empty text.
+pub(super) fn selector_or_none(object: &Value, pointer: &str) -> String {
+    match selector(object, pointer) {
+        shown if shown.is_empty() => NONE.to_owned(),
+        shown => shown,
+    }
+}

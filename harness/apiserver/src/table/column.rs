@@ -1,0 +1,177 @@
+//! What a column of a table is: its definition and how its cell is read off an object. PURE.
+
+use jiff::Timestamp;
+
+use super::{age, cell};
+use crate::json::{Value, json};
+
+/// Where the description of a column comes from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum About {
+    /// The description of a field of a type of the OpenAPI schema (type name without `io.k8s.`, field).
+    Field(&'static str, &'static str),
+    /// A text of its own.
+    Text(&'static str),
+}
+
+/// How a cell is read off an object.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cell {
+    /// The string at a pointer, the second when it is absent or empty.
+    Text(&'static str, &'static str),
+    /// The integer at a pointer, 0 when absent.
+    Number(&'static str),
+    /// The boolean at a pointer, `false` when absent.
+    Flag(&'static str),
+    /// The number of entries of the map or list at a pointer.
+    Count(&'static str),
+    /// The time since the timestamp at a pointer.
+    Since(&'static str),
+    /// `ready/desired` of two integers.
+    Ratio(&'static str, &'static str),
+    /// The names of a list of containers.
+    ContainerNames(&'static str),
+    /// The images of a list of containers.
+    ContainerImages(&'static str),
+    /// A label selector (`<none>` when empty).
+    Selector(&'static str),
+    /// A map of labels (`<none>` when empty).
+    Labels(&'static str),
+    /// Anything else.
+    Custom(fn(&Value, Timestamp) -> Value),
+}
+
+impl Cell {
+    /// The cell of `object` at `now`.
+    pub(super) fn of(self, object: &Value, now: Timestamp) -> Value {
+        match self {
+            Self::Text(pointer, otherwise) => json!(cell::text_or(object, pointer, otherwise)),
+            Self::Number(pointer) => json!(cell::number(object, pointer)),
+            Self::Flag(pointer) => json!(cell::flag(object, pointer)),
+            Self::Count(pointer) => json!(cell::count(object, pointer)),
+            Self::Since(pointer) => json!(age::since(object.pointer(pointer), now)),
+            Self::Ratio(part, whole) => {
+                json!(format!("{}/{}", cell::number(object, part), cell::number(object, whole)))
+            }
+            Self::ContainerNames(pointer) => json!(cell::containers(object, pointer).0),
+            Self::ContainerImages(pointer) => json!(cell::containers(object, pointer).1),
+            Self::Selector(pointer) => json!(cell::selector_or_none(object, pointer)),
+            Self::Labels(pointer) => json!(cell::labels(object, pointer)),
+            Self::Custom(read) => read(object, now),
+        }
+    }
+}
+
+/// One column of the table of a built-in kind.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    name: &'static str,
+    kind: &'static str,
+    format: &'static str,
+    priority: u8,
+    about: About,
+    cell: Cell,
+}
+
+impl Column {
+    const fn new(name: &'static str, kind: &'static str, about: About, cell: Cell) -> Self {
+        Self { name, kind, format: "", priority: 0, about, cell }
+    }
+
+    /// A column of type `string`.
+    pub(super) const fn string(name: &'static str, about: About, cell: Cell) -> Self {
+        Self::new(name, "string", about, cell)
+    }
+
+    /// A column of type `integer`.
+    pub(super) const fn integer(name: &'static str, about: About, cell: Cell) -> Self {
+        Self::new(name, "integer", about, cell)
+    }
+
+    /// A column of type `boolean`.
+    pub(super) const fn boolean(name: &'static str, about: About, cell: Cell) -> Self {
+        Self::new(name, "boolean", about, cell)
+    }
+
+    /// The same column with another way to read its cell.
+    pub(super) const fn reading(mut self, cell: Cell) -> Self {
+        self.cell = cell;
+        self
+    }
+
+    /// The cell of `object` at `now`.
+    pub(super) fn read(&self, object: &Value, now: Timestamp) -> Value {
+        self.cell.of(object, now)
+    }
+
+    /// Shown with `-o wide` only.
+    pub(super) const fn wide(mut self) -> Self {
+        self.priority = 1;
+        self
+    }
+
+    /// Format `name`: the column that identifies the row.
+    pub(super) const fn named(mut self) -> Self {
+        self.format = "name";
+        self
+    }
+
+    /// The `metav1.TableColumnDefinition`.
+    pub(super) fn definition(&self) -> Value {
+        let description = match self.about {
+            About::Text(text) => text.to_owned(),
+            About::Field(kind, field) => describe(kind, field),
+        };
+        definition(self.name, self.kind, self.format, &description, self.priority.into())
+    }
+}
+
+/// A `metav1.TableColumnDefinition`.
+pub(super) fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
+    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+}
+
+/// The description of a field, without the list of enum values that OpenAPI documents add to it.
+pub(super) fn describe(kind: &str, field: &str) -> String {
+    let full = super::field_description(kind, field);
+    let text = full.split("\n\nPossible enum values:").next().unwrap_or_default();
+    // The printers of bindings take the words of an older version, which do not say so.
+    let text = if field == "roleRef" { text.trim_end_matches(" This field is immutable.") } else { text };
+    text.to_owned()
+}
+
+const META: &str = "apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// What the column `Name` says of itself.
+pub(super) const NAME_ABOUT: About = About::Field(META, "name");
+
+/// `Name`, the first column of nearly every table.
+pub(super) const NAME: Column = Column::string("Name", NAME_ABOUT, Cell::Text("/metadata/name", "")).named();
+
+/// `Age`: the time since the creation.
+pub(super) const AGE: Column =
+    Column::string("Age", About::Field(META, "creationTimestamp"), Cell::Since("/metadata/creationTimestamp"));
+
+/// `Created At`: the creation's timestamp, in the table of kinds without a printer of their own.
+pub(super) const CREATED_AT: Column = Column::new(
+    "Created At",
+    "date",
+    About::Field(META, "creationTimestamp"),
+    Cell::Text("/metadata/creationTimestamp", ""),
+);
+
+/// `Containers` with `-o wide`.
+pub(super) const fn containers(pointer: &'static str) -> Column {
+    Column::string("Containers", About::Text("Names of each container in the template."), Cell::ContainerNames(pointer))
+        .wide()
+}
+
+/// `Images` with `-o wide`.
+pub(super) const fn images(pointer: &'static str) -> Column {
+    Column::string(
+        "Images",
+        About::Text("Images referenced by each container in the template."),
+        Cell::ContainerImages(pointer),
+    )
+    .wide()
+}

@@ -1,0 +1,47 @@
+//! The columns of resource quotas: what is used of what is allowed, in requests and in limits. PURE.
+
+use super::column::{AGE, About, Cell, Column, NAME};
+use crate::json::{Key, Value, json};
+
+/// The columns of `resourcequotas`.
+pub(super) const RESOURCE_QUOTAS: &[Column] = &[
+    NAME,
+    Column::string(
+        "Request",
+        About::Text("Request represents a minimum amount of cpu/memory that a container may consume."),
+        Cell::Custom(|quota, _| json!(uses(quota, false))),
+    ),
+    Column::string(
+        "Limit",
+        About::Text(
+            "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.",
+        ),
+        Cell::Custom(|quota, _| json!(uses(quota, true))),
+    ),
+    AGE,
+];
+
+/// `name: used/hard` of every resource whose name begins with `limits.`, or of the others, sorted by name.
+fn uses(quota: &Value, limits: bool) -> String {
+    let amount = |field: &str, name: &str| quota["status"][field][name].as_str().unwrap_or("0").to_owned();
+    let hard = quota["status"]["hard"].as_object();
+    let mut names: Vec<&Key> =
+        hard.into_iter().flatten().map(|(name, _)| name).filter(|name| name.starts_with("limits.") == limits).collect();
+    names.sort();
+    let shown: Vec<String> =
+        names.into_iter().map(|name| format!("{name}: {}/{}", amount("used", name), amount("hard", name))).collect();
+    shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_limits_are_apart() {
+        let quota = json!({"status": {"hard": {"pods": "2", "limits.cpu": "1", "cpu": "3"}, "used": {"pods": "1"}}});
+        assert_eq!(uses(&quota, false), "cpu: 0/3, pods: 1/2");
+        assert_eq!(uses(&quota, true), "limits.cpu: 0/1");
+        assert_eq!(uses(&json!({}), false), "");
+    }
+}

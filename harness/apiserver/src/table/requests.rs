@@ -1,0 +1,67 @@
+//! The columns of certificate signing requests: who asks whom, and how it stands. PURE.
+
+use super::age::human_duration;
+use super::cell::{NONE, items, text, text_or};
+use super::column::{AGE, About, Cell, Column, NAME};
+use crate::json::{Value, json};
+
+const SPEC: &str = "api.certificates.v1.CertificateSigningRequestSpec";
+
+/// The columns of `certificatesigningrequests`.
+pub(super) const CERTIFICATE_SIGNING_REQUESTS: &[Column] = &[
+    NAME,
+    AGE,
+    Column::string(
+        "SignerName",
+        About::Field(SPEC, "signerName"),
+        Cell::Custom(|request, _| json!(text_or(request, "/spec/signerName", NONE))),
+    ),
+    Column::string("Requestor", About::Field(SPEC, "request"), Cell::Text("/spec/username", "")),
+    Column::string(
+        "RequestedDuration",
+        About::Field(SPEC, "expirationSeconds"),
+        Cell::Custom(|request, _| {
+            let seconds = request.pointer("/spec/expirationSeconds").and_then(Value::as_i64);
+            json!(seconds.map_or_else(|| NONE.to_owned(), human_duration))
+        }),
+    ),
+    Column::string(
+        "Condition",
+        About::Field("api.certificates.v1.CertificateSigningRequestStatus", "conditions"),
+        Cell::Custom(|request, _| json!(condition(request))),
+    ),
+];
+
+/// Denied before approved before pending; then whether it failed, and whether there is a certificate.
+fn condition(request: &Value) -> String {
+    let has = |kind: &str| items(request, "/status/conditions").iter().any(|one| text(one, "/type") == kind);
+    let mut shown = match () {
+        () if has("Denied") => "Denied",
+        () if has("Approved") => "Approved",
+        () => "Pending",
+    }
+    .to_owned();
+    if has("Failed") {
+        shown.push_str(",Failed");
+    }
+    if !text(request, "/status/certificate").is_empty() {
+        shown.push_str(",Issued");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case(json!([]), "", "Pending")]
+    #[case(json!([{"type": "Approved"}]), "", "Approved")]
+    #[case(json!([{"type": "Approved"}]), "Yw==", "Approved,Issued")]
+    #[case(json!([{"type": "Approved"}, {"type": "Failed"}]), "", "Approved,Failed")]
+    #[case(json!([{"type": "Denied"}]), "", "Denied")]
+    fn a_request_stands(#[case] conditions: Value, #[case] certificate: &str, #[case] expected: &str) {
+        assert_eq!(condition(&json!({"status": {"conditions": conditions, "certificate": certificate}})), expected);
+    }
+}

@@ -1,0 +1,142 @@
+//! Who may do what, by the stored roles and bindings of `rbac.authorization.k8s.io`.
+//!
+//! Source: `plugin/pkg/auth/authorizer/rbac` of Kubernetes 1.36.
+
+use crate::json::{Value, json};
+use crate::kinds::meta;
+use crate::kinds::selector::array;
+use crate::server::ApiServer;
+use crate::store::ResourceId;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+/// Members may do everything, without a look at any role.
+pub(super) const MASTERS: &str = "system:masters";
+
+/// A binding that means a user.
+struct Bound<'s> {
+    /// `ClusterRoleBinding` or `RoleBinding`.
+    kind: &'static str,
+    /// The namespace that it is about; empty for all of them.
+    scope: &'s str,
+    binding: Value,
+    /// The user, as the binding names it.
+    subject: Value,
+    /// What the role allows.
+    rules: Vec<Value>,
+}
+
+/// The status of an access review with this spec.
+pub(super) fn decide(server: &ApiServer, spec: &Value) -> Value {
+    let groups: Vec<&str> = array(spec, "groups").iter().filter_map(Value::as_str).collect();
+    if groups.contains(&MASTERS) {
+        return json!({"allowed": true});
+    }
+    let namespace = spec.pointer("/resourceAttributes/namespace").and_then(Value::as_str).unwrap_or_default();
+    let mut all = bound(server, (meta::text(spec, "user"), &groups), namespace);
+    match all.find(|one| one.rules.iter().any(|rule| allows(rule, spec))) {
+        Some(one) => json!({"allowed": true, "reason": explain(one.kind, one.scope, &one.binding, &one.subject)}),
+        None => json!({"allowed": false}),
+    }
+}
+
+/// The rules that hold for a user in a namespace: those about resources, and those about paths.
+pub(super) fn rules_of(server: &ApiServer, user: (&str, &[&str]), namespace: &str) -> (Vec<Value>, Vec<Value>) {
+    let part = |rule: &Value, fields: &[&str]| {
+        let given = |field: &&&str| !array(rule, field).is_empty();
+        fields.iter().filter(given).map(|field| ((*field).to_owned(), rule[*field].clone())).collect::<Value>()
+    };
+    let (mut resources, mut paths) = (Vec::new(), Vec::new());
+    for one in bound(server, user, namespace) {
+        for rule in &one.rules {
+            if !array(rule, "resources").is_empty() {
+                resources.push(part(rule, &["verbs", "apiGroups", "resources", "resourceNames"]));
+            }
+            if !array(rule, "nonResourceURLs").is_empty() {
+                paths.push(part(rule, &["verbs", "nonResourceURLs"]));
+            }
+        }
+    }
+    (resources, paths)
+}
+
+/// The bindings that mean a user (its name and groups) in a namespace, those of the whole cluster first.
+fn bound<'s>(
+    server: &'s ApiServer,
+    (user, groups): (&'s str, &'s [&'s str]),
+    namespace: &'s str,
+) -> impl Iterator<Item = Bound<'s>> + 's {
+    let own = Some(("rolebindings", "RoleBinding", namespace)).filter(|_| !namespace.is_empty());
+    let scopes = std::iter::once(("clusterrolebindings", "ClusterRoleBinding", "")).chain(own);
+    scopes.flat_map(move |(resource, kind, scope)| {
+        let within = Some(scope).filter(|scope| !scope.is_empty());
+        let bindings = server.list(&ResourceId::new(GROUP, resource), within).into_iter();
+        bindings.filter_map(move |binding| {
+            let binding = binding.value();
+            let subject = array(&binding, "subjects").iter().find(|one| is_meant(one, user, groups, scope))?.clone();
+            let rules = rules(server, &binding["roleRef"], scope);
+            Some(Bound { kind, scope, binding, subject, rules })
+        })
+    })
+}
+
+/// Whether a subject of a binding in `scope` is the user. Accounts without a namespace are of the binding's.
+fn is_meant(subject: &Value, user: &str, groups: &[&str], scope: &str) -> bool {
+    let name = meta::text(subject, "name");
+    match meta::text(subject, "kind") {
+        "User" => name == user,
+        "Group" => groups.contains(&name),
+        "ServiceAccount" => match account_namespace(subject, scope) {
+            "" => false,
+            namespace => user == format!("system:serviceaccount:{namespace}:{name}"),
+        },
+        _ => false,
+    }
+}
+
+fn account_namespace<'a>(subject: &'a Value, scope: &'a str) -> &'a str {
+    match meta::text(subject, "namespace") {
+        "" => scope,
+        namespace => namespace,
+    }
+}
+
+fn rules(server: &ApiServer, role: &Value, namespace: &str) -> Vec<Value> {
+    let (resource, namespace) = match meta::text(role, "kind") {
+        "Role" => ("roles", namespace),
+        _ => ("clusterroles", ""),
+    };
+    let found = server.get(&ResourceId::new(GROUP, resource), namespace, meta::text(role, "name"));
+    found.map_or_else(Vec::new, |role| array(&role.value(), "rules").to_vec())
+}
+
+fn allows(rule: &Value, spec: &Value) -> bool {
+    let holds = |field: &str, wanted: &str| array(rule, field).iter().any(|one| one == "*" || one == wanted);
+    if let Some(path) = spec.get("nonResourceAttributes").filter(|part| !part.is_null()) {
+        let wanted = meta::text(path, "path");
+        let fits = |url: &str| url == wanted || url.strip_suffix('*').is_some_and(|start| wanted.starts_with(start));
+        let urls = array(rule, "nonResourceURLs");
+        return holds("verbs", meta::text(path, "verb")) && urls.iter().filter_map(Value::as_str).any(fits);
+    }
+    let part = &spec["resourceAttributes"];
+    let (resource, sub) = (meta::text(part, "resource"), meta::text(part, "subresource"));
+    let whole = if sub.is_empty() { resource.to_owned() } else { format!("{resource}/{sub}") };
+    let names = array(rule, "resourceNames");
+    holds("verbs", meta::text(part, "verb"))
+        && holds("apiGroups", meta::text(part, "group"))
+        && (holds("resources", &whole) || (!sub.is_empty() && holds("resources", &format!("*/{sub}"))))
+        && (names.is_empty() || names.iter().any(|name| name == meta::text(part, "name")))
+}
+
+fn explain(kind: &str, namespace: &str, binding: &Value, subject: &Value) -> String {
+    let name = meta::name(binding);
+    let place = if namespace.is_empty() { name.to_owned() } else { format!("{name}/{namespace}") };
+    let role = &binding["roleRef"];
+    let who = match meta::text(subject, "kind") {
+        "ServiceAccount" => {
+            format!("ServiceAccount \"{}/{}\"", meta::text(subject, "name"), account_namespace(subject, namespace))
+        }
+        kind => format!("{kind} {:?}", meta::text(subject, "name")),
+    };
+    let (role_kind, role) = (meta::text(role, "kind"), meta::text(role, "name"));
+    format!("RBAC: allowed by {kind} {place:?} of {role_kind} {role:?} to {who}")
+}

@@ -1,0 +1,69 @@
+//! `componentstatuses`: how the other parts of a control plane are, as a kube-apiserver tells that runs alone.
+
+use http::Method;
+
+use super::body::Shown;
+use super::options::ListOptions;
+use super::scope::Scope;
+use crate::json::{Value, json};
+use crate::kinds::meta;
+use crate::request::Reply;
+use crate::status::{GroupResource, Status};
+
+/// Names of the parts, and the ports at which upstream asks them.
+const PARTS: [(&str, Option<u16>); 3] =
+    [("scheduler", Some(10259)), ("controller-manager", Some(10257)), ("etcd-0", None)];
+
+fn component(name: &str, port: Option<u16>) -> Value {
+    let (status, message) = match port {
+        None => ("True", "ok".to_owned()),
+        Some(port) => {
+            // Nobody is there: what is tested beside this server brings no health endpoint at these ports.
+            let why = format!(
+                "Get \"https://127.0.0.1:{port}/healthz\": dial tcp 127.0.0.1:{port}: connect: connection refused"
+            );
+            ("False", why)
+        }
+    };
+    json!({
+        "kind": "ComponentStatus", "apiVersion": "v1", "metadata": {"name": name},
+        "conditions": [{"type": "Healthy", "status": status, "message": message}],
+    })
+}
+
+impl Scope<'_> {
+    /// Answers for a kind that is made up at each question.
+    pub(crate) fn components(&self) -> Result<Reply, Status> {
+        if self.request.method != Method::GET {
+            return Err(Status::method_not_allowed());
+        }
+        if self.path.watch {
+            return Err(Status::unknown_resource());
+        }
+        let name = &self.path.name;
+        if name.is_empty() {
+            return self.component_list();
+        }
+        let negotiated = self.negotiate()?;
+        let (name, port) = PARTS
+            .into_iter()
+            .find(|(part, _)| part == name)
+            .ok_or_else(|| Status::not_found(GroupResource::new("", "componentstatus"), name))?;
+        self.show(200, Shown::Value(&component(name, port)), negotiated)
+    }
+
+    fn component_list(&self) -> Result<Reply, Status> {
+        let options = ListOptions::parse(&self.query, &self.kind, "", false)?;
+        if options.watch {
+            return Err(Status::method_not_supported(self.group_resource(), "watch"));
+        }
+        let negotiated = self.negotiate()?;
+        let selection = &options.selection;
+        let mut items: Vec<Value> = PARTS.into_iter().map(|(name, port)| component(name, port)).collect();
+        items.retain(|item| {
+            let value = |field: &str| if field == "metadata.name" { meta::name(item).into() } else { "".into() };
+            selection.labels.matches(|_| None) && selection.fields.matches(value)
+        });
+        self.show_values(json!({}), items, negotiated)
+    }
+}

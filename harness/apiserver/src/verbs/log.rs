@@ -1,0 +1,85 @@
+//! Logs of containers: there is no kubelet to ask, and nothing that ran.
+
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+
+use super::scope::Scope;
+use crate::json::Value;
+use crate::kinds::{ErrorList, NOWHERE, Path, meta};
+use crate::request::{Query, Reply};
+use crate::status::Status;
+use crate::store::ResourceId;
+
+impl Scope<'_> {
+    /// The log of a container that never runs: empty.
+    pub(crate) fn log(&self) -> Result<Reply, Status> {
+        let errors = log_errors(&self.query)?;
+        if !errors.is_empty() {
+            return Err(Status::invalid("", "PodLogOptions", &self.path.name, &errors));
+        }
+        let pod = self.value(&*self.stored()?);
+        self.check_container(&pod)?;
+        if node_of(&pod).is_empty() {
+            let mut reply = Reply::text(204, "");
+            reply.headers.remove(CONTENT_TYPE);
+            return Ok(reply);
+        }
+        self.check_node(&pod)?;
+        let mut reply = Reply::text(200, "");
+        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        Ok(reply)
+    }
+
+    /// The pod's node must be known: its address would be needed.
+    fn check_node(&self, pod: &Value) -> Result<(), Status> {
+        let node = node_of(pod);
+        match self.server.get(&ResourceId::new("", "nodes"), "", node) {
+            Some(_) => Ok(()),
+            None => Err(Status::not_found(self.group_resource(), node)),
+        }
+    }
+}
+
+fn node_of(pod: &Value) -> &str {
+    pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What is wrong with the options of a log.
+fn log_errors(query: &Query) -> Result<ErrorList, Status> {
+    let mut errors = ErrorList::new();
+    if let Some(lines) = query.number("tailLines")?.filter(|lines| *lines < 0) {
+        errors.invalid(&Path::new("tailLines"), lines, meta::NOT_NEGATIVE);
+    }
+    if let Some(bytes) = query.number("limitBytes")?.filter(|bytes| *bytes < 1) {
+        errors.invalid(&Path::new("limitBytes"), bytes, meta::POSITIVE);
+    }
+    let seconds = query.number("sinceSeconds")?;
+    if seconds.is_some() && query.get("sinceTime").is_some_and(|time| !time.is_empty()) {
+        errors.forbidden(&Path::new(NOWHERE), "at most one of `sinceTime` or `sinceSeconds` may be specified");
+    } else if let Some(seconds) = seconds.filter(|seconds| *seconds < 1) {
+        errors.invalid(&Path::new("sinceSeconds"), seconds, meta::POSITIVE);
+    }
+    if query.get("stream").is_some_and(|stream| !stream.is_empty()) {
+        errors.forbidden(&Path::new("stream"), "may not be specified");
+    }
+    Ok(errors)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("tailLines=5&limitBytes=1&sinceSeconds=1", &[])]
+    #[case("tailLines=-1&limitBytes=0", &["tailLines", "limitBytes"])]
+    #[case("sinceSeconds=0", &["sinceSeconds"])]
+    #[case("sinceSeconds=0&sinceTime=2024-01-01T00:00:00Z", &["[]"])]
+    #[case("stream=Stdout", &["stream"])]
+    fn options(#[case] query: &str, #[case] fields: &[&str]) {
+        let errors = log_errors(&Query::parse(query)).unwrap();
+        let found: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
+        assert_eq!(found, fields);
+    }
+}

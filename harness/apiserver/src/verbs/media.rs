@@ -1,0 +1,53 @@
+//! What bodies are written in.
+
+use super::body::{MEDIA_TYPES, unrecognized};
+use crate::status::Status;
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Json,
+    Yaml,
+}
+
+/// The format of a body by its content type.
+pub(crate) fn format_of(content_type: &str, body: &[u8], kind: &str) -> Result<Format, Status> {
+    if content_type.is_empty() {
+        return Ok(Format::Json);
+    }
+    if !has_parameters(content_type) {
+        return Err(Status::unsupported_media_type(&MEDIA_TYPES));
+    }
+    match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+        "application/json" => Ok(Format::Json),
+        "application/yaml" => Ok(Format::Yaml),
+        "application/vnd.kubernetes.protobuf" => {
+            let prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+            // What could be read is JSON by now.
+            let why = if body.starts_with(b"k8s\0") { "unexpected EOF" } else { prefix };
+            Err(unrecognized(kind, why, body))
+        }
+        _ => Err(Status::unsupported_media_type(&MEDIA_TYPES)),
+    }
+}
+
+/// Whether all behind a media type's name are parameters.
+fn has_parameters(content_type: &str) -> bool {
+    let mut rest = content_type.split(';').skip(1).map(str::trim).collect::<Vec<_>>();
+    // One semicolon may stand at the end.
+    rest.pop_if(|last| last.is_empty());
+    rest.iter().all(|part| part.split_once('=').is_some_and(|(name, value)| !name.is_empty() && !value.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_types_end_with_parameters() {
+        for fine in ["application/json", "application/json; charset=utf-8", "application/json;"] {
+            assert!(has_parameters(fine), "{fine}");
+        }
+        assert!(!has_parameters("application/json;;"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Roads into pods, nodes and services. Nothing runs behind this server: every one ends in the refusal that a real
+//! server gives when there is nobody to talk to.
+//!
+//! Source: `pkg/registry/core/{pod,node,service}` of Kubernetes 1.36.
+
+use super::scope::Scope;
+use crate::json::Value;
+use crate::kinds::meta;
+use crate::kinds::selector::array;
+use crate::request::Reply;
+use crate::status::Status;
+use crate::store::ResourceId;
+
+impl Scope<'_> {
+    /// `proxy` of a pod, a node or a service; its name may carry a scheme and a port (`https:name:80`).
+    pub(crate) fn proxy(&self) -> Result<Reply, Status> {
+        let (name, port) = endpoint(&self.path.name);
+        let target = self.server.get(&self.resource, &self.path.namespace, name);
+        let target = self.value(&*target.ok_or_else(|| self.not_found(name))?);
+        let unreachable = |address: &str| {
+            let why = format!("error trying to reach service: dial tcp {address}: connect: connection refused");
+            Status::failure(503, "ServiceUnavailable", why)
+        };
+        let refused = || Status::bad_request("address not allowed");
+        Err(match &*self.kind.plural {
+            "services" => {
+                let why = format!("no endpoints available for service {:?}", self.path.name);
+                Status::failure(503, "ServiceUnavailable", why)
+            }
+            "nodes" => match array(&target["status"], "addresses").iter().map(|a| meta::text(a, "address")).next() {
+                None => Status::raw_error("no preferred addresses found; known addresses: []"),
+                Some(address) if is_public(address) => unreachable(&format!("{address}:10250")),
+                Some(_) => refused(),
+            },
+            _ => match target.pointer("/status/podIP").and_then(Value::as_str) {
+                Some(address) if is_public(address) => unreachable(&format!("{address}:{port}")),
+                _ => refused(),
+            },
+        })
+    }
+
+    /// `exec`, `attach` and `portforward` of a pod.
+    pub(crate) fn stream(&self) -> Result<Reply, Status> {
+        let pod = self.value(&*self.stored()?);
+        if self.path.subresource != "portforward" {
+            self.check_container(&pod)?;
+        }
+        let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
+        if node.is_empty() {
+            return Err(Status::bad_request(format!("pod {} does not have a host assigned", self.path.name)));
+        }
+        if self.server.get(&ResourceId::new("", "nodes"), "", node).is_none() {
+            return Err(Status::not_found(self.group_resource(), node));
+        }
+        Err(Status::bad_request("Upgrade request required"))
+    }
+
+    /// Whether the request says which container it means, where it must, and means one that there is.
+    pub(crate) fn check_container(&self, pod: &Value) -> Result<(), Status> {
+        let names = |list: &str| -> Vec<String> {
+            let containers = pod.pointer(list).and_then(Value::as_array).into_iter().flatten();
+            containers.filter_map(|c| c.get("name").and_then(Value::as_str).map(str::to_owned)).collect()
+        };
+        let [containers, init, ephemeral] =
+            ["/spec/containers", "/spec/initContainers", "/spec/ephemeralContainers"].map(names);
+        let wanted = self.query.get("container").unwrap_or_default();
+        if wanted.is_empty() && containers.len() > 1 {
+            let mut choices = format!("choose one of: [{}]", containers.join(" "));
+            if !init.is_empty() {
+                choices = format!("{choices} or one of the init containers: [{}]", init.join(" "));
+            }
+            let message = format!("a container name must be specified for pod {}, {choices}", self.path.name);
+            return Err(Status::bad_request(message));
+        }
+        if !wanted.is_empty() && ![containers, init, ephemeral].concat().iter().any(|name| name == wanted) {
+            return Err(Status::bad_request(format!("container {wanted} is not valid for pod {}", self.path.name)));
+        }
+        Ok(())
+    }
+}
+
+/// The name and the port of `[scheme:]name[:port]`.
+fn endpoint(text: &str) -> (&str, &str) {
+    match text.split(':').collect::<Vec<_>>().as_slice() {
+        [name, port] | [_, name, port] => (name, if port.is_empty() { "80" } else { port }),
+        _ => (text, "80"),
+    }
+}
+
+/// Whether proxies may go there: not to the server's own host and its neighbours.
+fn is_public(address: &str) -> bool {
+    address.parse::<std::net::IpAddr>().map_or(true, |ip| match ip {
+        std::net::IpAddr::V4(ip) => {
+            !(ip.is_loopback() || ip.is_link_local() || ip.is_multicast() || ip.is_unspecified())
+        }
+        std::net::IpAddr::V6(ip) => !(ip.is_loopback() || ip.is_multicast() || ip.is_unspecified()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("p", ("p", "80"))]
+    #[case("p:8080", ("p", "8080"))]
+    #[case("https:p:", ("p", "80"))]
+    fn names_with_ports(#[case] text: &str, #[case] expected: (&str, &str)) {
+        assert_eq!(endpoint(text), expected);
+    }
+
+    #[test]
+    fn proxies_do_not_lead_to_the_servers_host() {
+        assert!(!is_public("127.0.0.1") && !is_public("169.254.1.1") && is_public("10.1.2.3"));
+    }
+}

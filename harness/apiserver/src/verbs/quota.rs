@@ -1,0 +1,68 @@
+//! The resource quotas of a namespace: asked before a write, charged with it.
+
+use super::scope::Scope;
+use super::write::{Part, UpdateRules};
+use crate::json::Value;
+use crate::kinds::{meta, quota};
+use crate::lifecycle;
+use crate::status::Status;
+use crate::store::ResourceId;
+
+/// Who writes quotas' statuses when something is charged.
+const MANAGER: &str = "kube-apiserver";
+
+/// How often a charge is tried again when a quota changed in between.
+const RETRIES: usize = 3;
+
+impl Scope<'_> {
+    /// Refuses what is beyond the quotas of the namespace, and charges them with the rest. As upstream, a write that fails
+    /// afterwards has been charged: the quota controller counts again.
+    pub(crate) fn charge_quotas(&self, object: &Value, old: Option<&Value>, dry_run: bool) -> Result<(), Status> {
+        if !self.kind.namespaced {
+            return Ok(());
+        }
+        let resource = ResourceId::new("", "resourcequotas");
+        let stored = self.server.list(&resource, Some(&self.path.namespace));
+        let request = quota::Request {
+            group: &self.kind.storage.group,
+            plural: &self.kind.storage.resource,
+            subresource: &self.path.subresource,
+            object,
+            old,
+            now: self.server.clock().now(),
+        };
+        if stored.is_empty() || !request.counts() {
+            return Ok(());
+        }
+        let mut quotas: Vec<Value> = stored.iter().map(|quota| quota.value()).collect();
+        let refuse = |why: String| Status::forbidden(self.group_resource(), meta::name(object), &why);
+        let mut last = None;
+        for _ in 0..=RETRIES {
+            let charged = quota::charge(&quotas, &request).map_err(refuse)?;
+            if dry_run {
+                return Ok(());
+            }
+            let mut again = Vec::new();
+            for quota in charged {
+                if let Err(conflict) = self.write_quota(&quota) {
+                    last = Some(conflict);
+                    again.push(meta::name(&quota).to_owned());
+                }
+            }
+            if again.is_empty() {
+                return Ok(());
+            }
+            let fresh = again.iter().filter_map(|name| self.server.get(&resource, &self.path.namespace, name));
+            quotas = fresh.map(|quota| quota.value()).collect();
+        }
+        last.map_or(Ok(()), Err)
+    }
+
+    fn write_quota(&self, quota: &Value) -> Result<(), Status> {
+        let name = lifecycle::metadata_text(quota, "name");
+        let mut quotas = self.on("", "v1", "resourcequotas", &self.path.namespace, name)?;
+        "status".clone_into(&mut quotas.path.subresource);
+        let update = &mut |old: Option<&Value>| Ok(quotas.manage(old, quota.clone(), MANAGER));
+        quotas.guaranteed_update(Part::Status, &UpdateRules::default(), update).map(|_| ())
+    }
+}

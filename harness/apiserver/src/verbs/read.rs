@@ -1,0 +1,332 @@
+//! GET of one object, lists in pages and at older moments, and the opening of watches.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::body::{STREAM_TYPES, Shown};
+use super::options::{ListOptions, VersionMatch};
+use super::scope::Scope;
+use crate::json::{Map, Value, json};
+use crate::kinds::{Path, field};
+use crate::lifecycle::parse_version;
+use crate::request::{Reply, ReplyBody};
+use crate::status::{Status, StatusMeta};
+use crate::store::{Range, Stored};
+use crate::table::accept::{MediaType, Transform};
+use crate::table::{IncludeObject, Rendering};
+use crate::watch::{self, Opening, View, Watch};
+
+/// Shortest life of a watch that names no timeout; the longest is twice that.
+const WATCH_TIMEOUT_MIN: u64 = 1800;
+
+const EXPIRED_LIST: &str = "The resourceVersion for the provided list is too old.";
+const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.";
+const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+/// What a list found.
+pub(crate) struct Listed {
+    pub(crate) items: Vec<Arc<Stored>>,
+    metadata: Value,
+}
+
+impl Scope<'_> {
+    /// GET of one object.
+    pub(crate) fn get(&self) -> Result<Reply, Status> {
+        let negotiated = self.negotiate()?;
+        if self.query.flag("export") == Some(true) {
+            return Err(Status::bad_request("the export parameter, deprecated since v1.14, is no longer supported"));
+        }
+        let version = self.query.get("resourceVersion").unwrap_or_default();
+        if !version.is_empty() {
+            let wanted = parse_version(version).map_err(|why| Status::raw_error(bad_version(version, &why)))?;
+            let current = self.server.store().revision();
+            if wanted > current {
+                return Err(Status::too_large_resource_version(wanted, current));
+            }
+        }
+        let stored = self.stored()?;
+        self.show(200, Shown::Stored(&stored), negotiated)
+    }
+
+    /// GET of a collection.
+    pub(crate) fn list(&self, options: &ListOptions) -> Result<Reply, Status> {
+        let negotiated = self.negotiate()?;
+        let listed = self.find(options)?;
+        self.show_list(listed.metadata, &listed.items, negotiated)
+    }
+
+    /// The objects a list is about, and the list's metadata.
+    pub(crate) fn find(&self, options: &ListOptions) -> Result<Listed, Status> {
+        let page = self.page(options)?;
+        let mut range = self.range(options);
+        range.after = page.after.as_deref();
+        let stale = self.server.faults().stale_at(&self.resource);
+        let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && !page.unlimited);
+        let everything = options.selection.is_everything();
+        let matches = |stored: &Stored| options.selection.matches(&self.kind, stored);
+        let select: Option<&dyn Fn(&Stored) -> bool> = if everything { None } else { Some(&matches) };
+        let revision = page.revision.or(stale);
+        let found = self.server.store().page(&self.resource, range, revision, limit.unwrap_or(usize::MAX), select);
+        let found = found.map_err(|_| self.expired(options, &page))?;
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion", found.revision.to_string().into());
+        if let Some(last) = found.objects.last().filter(|_| found.left > 0) {
+            metadata.insert("continue", self.continue_token(last.key(), found.revision).into());
+            if everything {
+                metadata.insert("remainingItemCount", found.left.into());
+            }
+        }
+        Ok(Listed { items: found.objects, metadata: Value::Object(metadata) })
+    }
+
+    /// The metadata of a deleted collection's list.
+    pub(crate) fn list_metadata(listed: &Listed) -> Value {
+        listed.metadata.clone()
+    }
+
+    /// The part of the store that can hold what is selected.
+    fn range<'o>(&'o self, options: &'o ListOptions) -> Range<'o> {
+        let fields = &options.selection.fields;
+        let path = Some(self.path.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let namespace = if self.kind.namespaced { path.or(fields.exact("metadata.namespace")) } else { Some("") };
+        let name = fields.exact("metadata.name");
+        Range {
+            namespace: if self.kind.namespaced { namespace } else { name.map(|_| "") },
+            name,
+            node: fields.exact("spec.nodeName").filter(|_| &*self.kind.plural == "pods"),
+            after: None,
+        }
+    }
+
+    /// At which moment and from which key on a list is wanted.
+    fn page(&self, options: &ListOptions) -> Result<Page, Status> {
+        let version = options.resource_version.as_str();
+        if !options.continue_token.is_empty() {
+            let page = self.read_token(&options.continue_token)?;
+            if version == "0" {
+                return Ok(Page { unlimited: true, ..page });
+            }
+            if !version.is_empty() {
+                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+            }
+            return Ok(page);
+        }
+        if version.is_empty() {
+            return Ok(Page::default());
+        }
+        let wanted = parse_version(version)
+            .map_err(|why| Status::bad_request(format!("invalid resource version: {}", bad_version(version, &why))))?;
+        let current = self.server.store().revision();
+        // A limited list from an old resourceVersion without a match is served at exactly that one.
+        let exact = options.version_match == Some(VersionMatch::Exact)
+            || (options.limit > 0 && options.version_match.is_none() && wanted > 0);
+        if wanted > current {
+            return Err(Status::too_large_resource_version(wanted, current));
+        }
+        if exact {
+            return Ok(Page { revision: Some(wanted), ..Page::default() });
+        }
+        // `resourceVersion=0` is answered from a cache that knows no limit.
+        Ok(Page { unlimited: wanted == 0, ..Page::default() })
+    }
+
+    fn continue_token(&self, last: &str, revision: u64) -> String {
+        // The key is told relative to where the list began, with a NUL: the smallest key behind it.
+        let prefix = if self.path.namespace.is_empty() { String::new() } else { format!("{}/", self.path.namespace) };
+        let start = last.strip_prefix(prefix.as_str()).unwrap_or(last);
+        let start = Value::from(format!("{start}\0"));
+        base64_url(format!("{{\"v\":\"meta.k8s.io/v1\",\"rv\":{revision},\"start\":{start}}}").as_bytes())
+    }
+
+    fn read_token(&self, token: &str) -> Result<Page, Status> {
+        let invalid =
+            |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let bytes = from_base64_url(token).map_err(|at| invalid(&format!("illegal base64 data at input byte {at}")))?;
+        let decoded = crate::schema::decode_untyped(&bytes).map_err(|error| invalid(&error.message))?.value;
+        let start = decoded.get("start").and_then(Value::as_str).unwrap_or_default();
+        let found = decoded.get("v").and_then(Value::as_str).unwrap_or_default();
+        if found != "meta.k8s.io/v1" {
+            return Err(invalid(&format!("server does not recognize this encoded version {found}")));
+        }
+        let revision = decoded.get("rv").and_then(Value::as_i64).unwrap_or(0);
+        if revision == 0 {
+            return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+        }
+        if start.is_empty() {
+            return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
+        }
+        if start.split('/').any(|part| part == "." || part == "..") {
+            return Err(invalid(start));
+        }
+        let prefix = if self.path.namespace.is_empty() { String::new() } else { format!("{}/", self.path.namespace) };
+        Ok(Page {
+            revision: u64::try_from(revision).ok(),
+            after: Some(format!("{prefix}{}", start.trim_end_matches('\0'))),
+            unlimited: false,
+        })
+    }
+
+    fn expired(&self, options: &ListOptions, page: &Page) -> Status {
+        let Some(after) = page.after.as_deref().filter(|_| !options.continue_token.is_empty()) else {
+            return Status::expired(EXPIRED_LIST);
+        };
+        let prefix = if self.path.namespace.is_empty() { String::new() } else { format!("{}/", self.path.namespace) };
+        let start = after.strip_prefix(prefix.as_str()).unwrap_or(after);
+        if start.is_empty() {
+            return Status::expired(EXPIRED_CONTINUE);
+        }
+        let token = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": format!("{start}\0")});
+        let mut status = Status::expired(INCONSISTENT_CONTINUE);
+        status.metadata = StatusMeta { continue_token: base64_url(token.to_string().as_bytes()) };
+        status
+    }
+
+    /// Opens a watch. `break_after` comes from a fault.
+    pub(crate) fn watch(&self, options: &ListOptions, break_after: Option<Duration>) -> Result<Reply, Status> {
+        let negotiated = self.negotiate()?;
+        if negotiated.media == MediaType::Yaml {
+            return Err(Status::not_acceptable(&STREAM_TYPES));
+        }
+        let transform = match negotiated.transform {
+            None => None,
+            Some((Transform::Table, version)) => Some((Transform::Table, self.rendering(version)?)),
+            // Only tables know of objects that they include.
+            Some((how, version)) => {
+                Some((how, Rendering { include: IncludeObject::None, version, now: self.server.clock().now() }))
+            }
+        };
+        let view = View {
+            kind: self.kind.clone(),
+            resource: self.resource.clone(),
+            namespace: Some(self.path.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+            selection: options.selection.clone(),
+            transform,
+            bookmarks: options.bookmarks,
+        };
+        let stream = match self.opening(options)? {
+            Ok(opening) => {
+                let timeout = self.watch_timeout(options);
+                Watch::open(self.server, view, opening, timeout, break_after)
+            }
+            Err(refused) => Watch::failed(&refused),
+        };
+        let mut reply = Reply::json(200, Bytes::new());
+        reply.body = ReplyBody::Stream(stream);
+        Ok(reply)
+    }
+
+    /// Where the watch begins; the inner error is told as the first event.
+    fn opening(&self, options: &ListOptions) -> Result<Result<Opening, Status>, Status> {
+        let version = options.resource_version.as_str();
+        let wanted = match version {
+            "" => 0,
+            text => parse_version(text).map_err(|why| Status::raw_error(bad_version(text, &why)))?,
+        };
+        let store = self.server.store();
+        let any = wanted == 0;
+        let initial = options.send_initial_events.unwrap_or(any);
+        if initial || any {
+            let (mut items, mut revision, mut cursor) = store.list_and_watch(&self.resource, self.range(options));
+            if wanted > revision {
+                return Ok(Err(Status::too_large_resource_version(wanted, revision)));
+            }
+            // A list as a stream is as stale as any other.
+            if let Some(stale) = self.server.faults().stale_at(&self.resource) {
+                let page = store.page(&self.resource, self.range(options), Some(stale), usize::MAX, None);
+                if let (Ok(page), Ok(from)) = (page, store.watch_from(&self.resource, stale)) {
+                    (items, revision, cursor) = (page.objects, stale, from);
+                }
+            }
+            // A watch from no or any version is taken for one that asked for the objects there are (`SetListOptionsDefaults`), but
+            // for one that only its path makes a watch.
+            let asked = options.send_initial_events == Some(true) || self.query.flag("watch") == Some(true);
+            let told = initial && asked && options.bookmarks;
+            return Ok(Ok(Opening {
+                initial: if initial { items } else { Vec::new() },
+                cursor,
+                after: revision,
+                initial_end: told.then_some(revision),
+            }));
+        }
+        Ok(match store.watch_from(&self.resource, wanted) {
+            Ok(cursor) => Ok(Opening { initial: Vec::new(), cursor, after: wanted, initial_end: None }),
+            Err(compacted) => Err(watch::too_old(wanted, compacted.oldest)),
+        })
+    }
+
+    fn watch_timeout(&self, options: &ListOptions) -> Duration {
+        match options.timeout_seconds.filter(|seconds| *seconds != 0) {
+            // A negative one is over at once.
+            Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+            None => Duration::from_secs(WATCH_TIMEOUT_MIN + self.server.ids().number() % WATCH_TIMEOUT_MIN),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Page {
+    revision: Option<u64>,
+    after: Option<String>,
+    unlimited: bool,
+}
+
+fn bad_version(text: &str, why: &str) -> String {
+    field::Error::invalid(&Path::new("resourceVersion"), text, why).to_string()
+}
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Base 64 for URLs, without padding.
+fn base64_url(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let group = chunk.iter().fold(0_u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for index in 0..=chunk.len() {
+            text.push(char::from(BASE64[(group >> (18 - 6 * index) & 63) as usize]));
+        }
+    }
+    text
+}
+
+/// The bytes of [`base64_url`]; the error is the position of the first wrong character.
+fn from_base64_url(text: &str) -> Result<Vec<u8>, usize> {
+    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut group, mut bits) = (0_u32, 0);
+    for (at, byte) in text.bytes().enumerate() {
+        let digit = BASE64.iter().position(|digit| *digit == byte).ok_or(at)?;
+        group = group << 6 | digit as u32;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((group >> bits & 0xff) as u8);
+            group &= (1 << bits) - 1;
+        }
+    }
+    if text.len() % 4 == 1 { Err(text.len() - 1) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn tokens_are_upstreams() {
+        let token = r#"{"v":"meta.k8s.io/v1","rv":748,"start":"gen-pzlrc\u0000"}"#;
+        let text = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NzQ4LCJzdGFydCI6Imdlbi1wemxyY1x1MDAwMCJ9";
+        assert_eq!(base64_url(token.as_bytes()), text);
+        assert_eq!(from_base64_url(text).unwrap(), token.as_bytes());
+        assert_eq!(from_base64_url("a*"), Err(1));
+        assert_eq!(from_base64_url("abcde"), Err(4));
+    }
+
+    proptest! {
+        #[test]
+        fn base64_is_reversible(bytes in proptest::collection::vec(any::<u8>(), 0..50)) {
+            prop_assert_eq!(from_base64_url(&base64_url(&bytes)).unwrap(), bytes);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Kinds that answer a question and are not kept: access reviews, token reviews, bindings.
+//!
+//! The administrator may do everything. Questions about others, and of others (service accounts; `kubectl auth can-i --as`), are
+//! answered by the roles and bindings that are stored.
+
+use super::authorization;
+use super::body::Shown;
+use super::impersonation::{self, User};
+use super::options::WriteOptions;
+use super::scope::Scope;
+use crate::encoding;
+use crate::identity::ISSUER;
+use crate::json::{Value, json};
+use crate::kinds::field::BadValue;
+use crate::kinds::selector::array;
+use crate::kinds::{ErrorList, Path, meta};
+use crate::lifecycle;
+use crate::request::Reply;
+use crate::server::ApiServer;
+use crate::status::Status;
+
+impl Scope<'_> {
+    /// POST of a kind that is not stored.
+    pub(crate) fn review(&self) -> Result<Reply, Status> {
+        if self.kind.kind == "Binding" {
+            return self.bind(None);
+        }
+        let negotiated = self.negotiate_answer()?;
+        let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
+        let mut review = self.decode(&options)?;
+        if self.kind.kind == "LocalSubjectAccessReview" {
+            lifecycle::ensure_namespace(&mut review, &self.path.namespace)?;
+        }
+        if !matches!(&*self.kind.kind, "SelfSubjectReview" | "SelfSubjectRulesReview") {
+            review = self.manage(None, review, &self.manager(&options.field_manager));
+        }
+        if self.kind.kind.ends_with("AccessReview") {
+            check_access(&review, self)?;
+        }
+        let other = User::of(self.request)?.or_else(|| User::limited(&self.caller.user));
+        let status = match &*self.kind.kind {
+            "SelfSubjectAccessReview" => match &other {
+                None => json!({"allowed": true}),
+                Some(user) => self.access_of(user, &review["spec"]),
+            },
+            "SubjectAccessReview" | "LocalSubjectAccessReview" => authorization::decide(self.server, &review["spec"]),
+            "SelfSubjectRulesReview" => {
+                let namespace = meta::text(&review["spec"], "namespace");
+                if namespace.is_empty() {
+                    return Err(Status::bad_request("no namespace on request"));
+                }
+                let rules = rules(self.server, other.as_ref(), namespace);
+                review["spec"] = json!({});
+                rules
+            }
+            "SelfSubjectReview" => {
+                let now = lifecycle::rfc3339(self.server.clock().now());
+                review["metadata"] = json!({"creationTimestamp": now});
+                json!({"userInfo": other.map_or_else(|| self.caller.user.info(), |user| user.info())})
+            }
+            "TokenReview" => self.review_token(&review["spec"])?,
+            _ => return Err(Status::method_not_allowed()),
+        };
+        let metadata = lifecycle::metadata_mut(&mut review);
+        if self.kind.kind != "LocalSubjectAccessReview" {
+            metadata.remove("namespace");
+        }
+        review["status"] = status;
+        self.show(201, Shown::Value(&review), negotiated)
+    }
+}
+
+impl Scope<'_> {
+    /// Whether somebody else may do what the review asks.
+    fn access_of(&self, user: &User, asked: &Value) -> Value {
+        let mut spec = user.spec();
+        for field in ["resourceAttributes", "nonResourceAttributes"] {
+            if let Some(part) = asked.get(field) {
+                spec[field] = part.clone();
+            }
+        }
+        let told = authorization::decide(self.server, &spec);
+        if told["allowed"] == json!(true) {
+            told
+        } else {
+            json!({"allowed": impersonation::allowed(self.server, user, &spec)})
+        }
+    }
+
+    /// Whose token it is: this server knows that of its caller and those that it gave to service accounts.
+    fn review_token(&self, spec: &Value) -> Result<Value, Status> {
+        let token = meta::text(spec, "token");
+        if token.is_empty() {
+            return Err(Status::bad_request("token is required for TokenReview in authentication"));
+        }
+        let own =
+            self.request.header(http::header::AUTHORIZATION).split_once(' ').map_or("", |(_, token)| token.trim());
+        let wanted: Vec<&str> = array(spec, "audiences").iter().filter_map(Value::as_str).collect();
+        let wanted = if wanted.is_empty() { vec![ISSUER] } else { wanted };
+        let (user, audiences) = match self.server.valid_token(token) {
+            Some(claims) => (claims.user(), claims.audiences),
+            None if token == own => (self.caller.user.clone(), vec![ISSUER.to_owned()]),
+            None => return Ok(json!({"user": {}, "error": "invalid bearer token"})),
+        };
+        let common: Vec<&str> = wanted.into_iter().filter(|one| audiences.iter().any(|own| own == one)).collect();
+        if common.is_empty() {
+            return Ok(json!({"user": {}, "error": "invalid bearer token"}));
+        }
+        Ok(json!({"authenticated": true, "user": user.info(), "audiences": common}))
+    }
+}
+
+/// A selector is text or requirements.
+fn check_selector(attributes: &Value, name: &str, errors: &mut ErrorList) {
+    let Some(selector) = attributes.get(name).filter(|selector| !selector.is_null()) else { return };
+    let shown = format!("spec.resourceAttributes.{name}");
+    let path = Path::new(&shown);
+    let (raw, requirements) = (meta::text(selector, "rawSelector"), array(selector, "requirements"));
+    match (raw.is_empty(), requirements.is_empty()) {
+        (false, false) => {
+            let why = "may not specified at the same time as requirements";
+            errors.invalid(&path.child("rawSelector"), raw, why);
+        }
+        (true, true) => {
+            let why = format!("when {shown} is specified, requirements or rawSelector is required");
+            errors.required(&path.child("requirements"), why);
+        }
+        _ => {}
+    }
+}
+
+fn check_access(review: &Value, scope: &Scope<'_>) -> Result<(), Status> {
+    let spec = review.get("spec").unwrap_or(&Value::Null);
+    let given = |field: &str| spec.get(field).filter(|part| !part.is_null());
+    let (resource, other) = (given("resourceAttributes"), given("nonResourceAttributes"));
+    let local = scope.kind.kind == "LocalSubjectAccessReview";
+    let mut errors = ErrorList::new();
+    let path = Path::new("spec");
+    let own_names = |part: &Value| {
+        let text = |field: &str| Value::from(meta::text(part, field));
+        BadValue::Raw(format!("{{\"Path\":{},\"Verb\":{}}}", text("path"), text("verb")))
+    };
+    match (resource, other) {
+        (Some(_), Some(part)) => errors.invalid(
+            &path.child("nonResourceAttributes"),
+            own_names(part),
+            "cannot be specified in combination with resourceAttributes",
+        ),
+        (None, None) => errors.invalid(
+            &path.child("resourceAttributes"),
+            None::<&Value>,
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        ),
+        _ => {}
+    }
+    if scope.kind.kind != "SelfSubjectAccessReview"
+        && meta::text(spec, "user").is_empty()
+        && array(spec, "groups").is_empty()
+    {
+        errors.invalid(&path.child("user"), "", "at least one of user or group must be specified");
+    }
+    if let Some(attributes) = resource {
+        for selector in ["fieldSelector", "labelSelector"] {
+            check_selector(attributes, selector, &mut errors);
+        }
+    }
+    let metadata = review.get("metadata").and_then(Value::as_object);
+    let said = |field: &str| !matches!(field, "namespace" | "managedFields" | "creationTimestamp");
+    if metadata.is_some_and(|fields| fields.keys().any(|field| said(field))) {
+        let why = if local { "must be empty except for namespace" } else { "must be empty" };
+        errors.invalid(&Path::new("metadata"), BadValue::Raw(encoding::metadata_json(review)), why);
+    }
+    if local {
+        let attributes = path.child("resourceAttributes");
+        let namespace = resource.map_or("", |part| meta::text(part, "namespace"));
+        if resource.is_some() && namespace != scope.path.namespace {
+            errors.invalid(&attributes.child("namespace"), namespace, "must match metadata.namespace");
+        }
+        if let Some(part) = other {
+            let why = "disallowed on this kind of request";
+            errors.invalid(&path.child("nonResourceAttributes"), own_names(part), why);
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&scope.kind.group, "", "", &errors)) }
+}
+
+/// What may be done in a namespace: by the administrator everything; by others what everybody may, and what their roles say.
+fn rules(server: &ApiServer, other: Option<&User>, namespace: &str) -> Value {
+    let create =
+        |group: &str, resources: &[&str]| json!({"verbs": ["create"], "apiGroups": [group], "resources": resources});
+    let get = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
+    let mut resources = vec![
+        create("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
+        create("authentication.k8s.io", &["selfsubjectreviews"]),
+    ];
+    let mut paths =
+        vec![get(&impersonation::PUBLIC), get(&impersonation::SERVICE_ACCOUNT_ISSUER), get(&impersonation::DISCOVERY)];
+    match other.filter(|user| !user.groups.iter().any(|group| group == authorization::MASTERS)) {
+        None => {
+            resources.insert(0, json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+            paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+        }
+        Some(user) => {
+            let groups: Vec<&str> = user.groups.iter().map(String::as_str).collect();
+            let (own, own_paths) = authorization::rules_of(server, (&user.name, &groups), namespace);
+            // What everybody may stands in stored roles, too, where there are some.
+            for (all, own) in [(&mut resources, own), (&mut paths, own_paths)] {
+                for rule in own {
+                    if !all.contains(&rule) {
+                        all.push(rule);
+                    }
+                }
+            }
+        }
+    }
+    json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
+}

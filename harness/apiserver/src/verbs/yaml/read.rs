@@ -1,0 +1,254 @@
+//! YAML as Go's library reads it, with its complaints. PURE.
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+use serde_saphyr::options::DuplicateKeyPolicy;
+
+use crate::json::{Map, Value};
+
+/// What a YAML document says.
+pub(crate) struct Read {
+    /// The same as JSON text.
+    pub(crate) json: Vec<u8>,
+    /// Keys that stand in a mapping again, as Go's parser complains about them; the last one counts.
+    pub(crate) again: Vec<String>,
+}
+
+/// A YAML document as JSON text; the error is worded as Go's parser words it. Of several documents the first counts.
+pub(crate) fn to_json(text: &[u8]) -> Result<Read, String> {
+    let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    if text.contains(is_control) {
+        return Err("yaml: control characters are not allowed".to_owned());
+    }
+    if text.trim_start_matches('\n').starts_with('\t') {
+        return Err("yaml: found character that cannot start any token".to_owned());
+    }
+    let read = match read_yaml(text, DEPTH_USUAL) {
+        Err(complaint) if complaint == TOO_DEEP => on_a_large_stack(|| read_yaml(text, DEPTH))?,
+        read => read,
+    };
+    let (value, again) = read.map_err(|complaint| format!("yaml: {complaint}"))?;
+    let json = serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))?;
+    Ok(Read { json, again })
+}
+
+/// Several complaints of Go's YAML parser as one.
+pub(crate) fn complaints(again: &[String]) -> String {
+    format!("yaml: unmarshal errors:\n  {}", again.join("\n  "))
+}
+
+/// Deepest nesting of YAML: what is stored is not deeper either.
+const DEPTH: usize = 120;
+/// Depth up to which a usual stack suffices for the parser.
+const DEPTH_USUAL: usize = 48;
+/// Upstream's complaint about what nests deeper than it reads.
+const TOO_DEEP: &str = "exceeded max depth of 10000";
+
+/// The first document of a text, with the keys that stand again in it; the error is worded as Go's parser words it.
+fn read_yaml(text: &str, depth: usize) -> Result<(Value, Vec<String>), String> {
+    // Nothing that is written out has more nodes than bytes: the rest comes from aliases, which upstream limits, too.
+    let nodes = text.len().max(10_000);
+    let options = |duplicates| {
+        serde_saphyr::options! {
+            duplicate_keys: duplicates,
+            budget: serde_saphyr::budget! {
+                max_depth: depth,
+                flow_nesting_limit: depth,
+                max_nodes: nodes,
+                max_events: nodes.saturating_mul(3),
+            },
+        }
+    };
+    let once = || options(DuplicateKeyPolicy::Error);
+    let read = match serde_saphyr::from_str_with_options::<Value>(text, once()) {
+        Err(error) if error.to_string().contains("multiple YAML documents") => {
+            let mut bytes = text.as_bytes();
+            serde_saphyr::read_with_options(&mut bytes, once()).next().unwrap_or(Ok(Value::Null))
+        }
+        read => read,
+    };
+    let complain = |error: String| go_complaint(text, &error);
+    match read.map_err(|error| error.to_string()) {
+        Ok(value) => Ok((value, Vec::new())),
+        Err(error) if error.contains("duplicate mapping key") => {
+            last_wins(text, options(DuplicateKeyPolicy::LastWins)).map_err(complain)
+        }
+        Err(error) => Err(complain(error)),
+    }
+}
+
+/// Runs `read` where its depth does no harm.
+fn on_a_large_stack<T: Send>(read: impl FnOnce() -> T + Send) -> Result<T, String> {
+    const STACK: usize = 16 * 1024 * 1024;
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, read);
+        thread.ok()?.join().ok()
+    })
+    .ok_or_else(|| format!("yaml: {TOO_DEEP}"))
+}
+
+/// Characters that Go's YAML reader refuses wherever they stand.
+fn is_control(letter: char) -> bool {
+    !matches!(letter, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+}
+
+/// The first alias in a text whose anchor does not stand before it.
+fn unknown_anchor(text: &str) -> &str {
+    let name_at = |at: usize| {
+        let rest = text.get(at + 1..).unwrap_or_default();
+        &rest[..rest.find(|letter: char| letter.is_whitespace() || "[]{},".contains(letter)).unwrap_or(rest.len())]
+    };
+    let aliases = text.match_indices('*').map(|(at, _)| (at, name_at(at))).filter(|(_, name)| !name.is_empty());
+    let mut unknown = aliases.filter(|(at, name)| !text[..*at].contains(&format!("&{name}")));
+    unknown.next().map_or("", |(_, name)| name)
+}
+
+/// What Go's YAML parser says where ours says `error`: it tells lines from the second on.
+fn go_complaint(text: &str, error: &str) -> String {
+    let first = error.lines().next().unwrap_or_default();
+    if first.contains("recursion limit") || first.contains("Depth {") {
+        return TOO_DEEP.to_owned();
+    }
+    if first.contains("unknown anchor") {
+        return format!("unknown anchor '{}' referenced", unknown_anchor(text));
+    }
+    if first.contains("alias") || first.contains("budget breached") {
+        return "document contains excessive aliasing".to_owned();
+    }
+    let rest = first.strip_prefix("error: ").unwrap_or(first);
+    let line = rest.strip_prefix("line ").and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok()).unwrap_or(1);
+    let message = rest.split_once(": ").map_or(rest, |(_, message)| message);
+    let (line, message) = if message.contains("unclosed bracket") {
+        let opened = text.trim_end().ends_with(['[', '{', ',']);
+        let brace = text.rfind('{') > text.rfind('[');
+        let what = match (opened, brace) {
+            (true, _) => "node content",
+            (false, true) => "',' or '}'",
+            (false, false) => "',' or ']'",
+        };
+        (text.lines().count() + 1, format!("did not find expected {what}"))
+    } else if message.contains("unclosed quote") || message.contains("indentation in multiline quoted") {
+        (line, "found unexpected end of stream".to_owned())
+    } else if message.contains("tabs disallowed") || message.starts_with("unexpected character") {
+        (line, "found character that cannot start any token".to_owned())
+    } else if message.contains("invalid !!binary base64") {
+        (line, "!!binary value contains invalid base64 data".to_owned())
+    } else if message.contains("mismatched bracket") {
+        (line, "did not find expected node content".to_owned())
+    } else {
+        // What was being parsed is not told.
+        let found = message.split_once(", did not find").map(|(_, rest)| format!("did not find{rest}"));
+        (line, found.unwrap_or_else(|| message.to_owned()))
+    };
+    match line {
+        0 | 1 => message,
+        // The parser's own marks begin at zero, the scanner's at one.
+        line if message.starts_with("did not") => format!("line {}: {message}", line - 1),
+        line => format!("line {line}: {message}"),
+    }
+}
+
+/// A document in which keys stand again: the last one counts, and every repetition is told with its line.
+fn last_wins(text: &str, options: serde_saphyr::Options) -> Result<(Value, Vec<String>), String> {
+    let read: Node = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+    Ok((read.value, read.again.into_iter().map(|(_, complaint)| complaint).collect()))
+}
+
+/// A value with the repetitions in it, by their lines.
+struct Node {
+    value: Value,
+    again: Vec<(u64, String)>,
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl NodeVisitor {
+    fn plain(value: impl Into<Value>) -> Node {
+        Node { value: value.into(), again: Vec::new() }
+    }
+}
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Self::plain(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Self::plain(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(Self::plain(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+        Ok(Self::plain(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Self::plain(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Self::plain(Value::Null))
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Self::plain(Value::Null))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Node::deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
+        let (mut items, mut again) = (Vec::new(), Vec::new());
+        while let Some(item) = list.next_element::<Node>()? {
+            items.push(item.value);
+            again.extend(item.again);
+        }
+        Ok(Node { value: items.into(), again })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+        let (mut map, mut again) = (Map::new(), Vec::new());
+        while let Some(key) = entries.next_key::<Spanned<String>>()? {
+            let line = key.referenced.line();
+            if map.contains_key(&key.value) {
+                again.push((line, format!("line {line}: key {:?} already set in map", key.value)));
+            }
+            let item: Node = entries.next_value()?;
+            again.extend(item.again);
+            map.insert(key.value, item.value);
+        }
+        again.sort_by_key(|(line, _)| *line);
+        Ok(Node { value: map.into(), again })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+
+    #[test]
+    fn the_last_of_equal_keys_counts() {
+        let text = "metadata:\n  name: a\n  name: b\ndata: {a: b, a: c}\nlist:\n- {x: 1}\n";
+        let last = DuplicateKeyPolicy::LastWins;
+        let (value, again) = last_wins(text, serde_saphyr::options! { duplicate_keys: last }).unwrap();
+        assert_eq!(value, json!({"metadata": {"name": "b"}, "data": {"a": "c"}, "list": [{"x": 1}]}));
+        assert_eq!(again, ["line 3: key \"name\" already set in map", "line 4: key \"a\" already set in map"]);
+    }
+}

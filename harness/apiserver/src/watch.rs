@@ -1,0 +1,386 @@
+//! A watch: the log of a resource as a stream of events for one client.
+//!
+//! The stream reads the log when it is polled and keeps nothing but its place in it, so a slow client costs no memory.
+//! Objects that come into the selection arrive as `ADDED`, those that go out of it as `DELETED`. No task is spawned:
+//! dropping the stream ends the watch. On wall time events that follow each other closely are sent together.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::Stream;
+
+use super::encoding;
+use super::faults::{GateState, WatchEnd, WatchPass};
+use super::kinds::Kind;
+use super::request::BodyStream;
+use super::schema;
+use super::selectors::Selection;
+use super::server::ApiServer;
+use super::status::Status;
+use super::store::{Compacted, Cursor, EventType, LogEntry, ResourceId, Stored, Waited};
+use super::table::{self, accept::Transform};
+use crate::json::{Map, Value, json};
+
+/// Server time between two bookmarks.
+const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
+/// A last bookmark is sent this long before a watch times out.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// Events taken from the log at once.
+const BATCH: usize = 256;
+/// After it has sent something a watch looks for more this much later, on wall time: under many writes many watchers
+/// would do nothing else than wake up and make calls into the kernel, for one event each. A first event is sent at once.
+const GATHERING: Duration = Duration::from_millis(1);
+
+/// The state of an object before the first of several events, and the last event.
+type Merged = (Option<Arc<Stored>>, Arc<LogEntry>);
+
+type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// How a watch begins.
+pub(crate) struct Opening {
+    /// Objects that are sent as `ADDED` before anything else.
+    pub(crate) initial: Vec<Arc<Stored>>,
+    /// Where the log is read from.
+    pub(crate) cursor: Cursor,
+    /// Events up to this resourceVersion are not sent.
+    pub(crate) after: u64,
+    /// After the initial objects comes a bookmark that says so, with this resourceVersion.
+    pub(crate) initial_end: Option<u64>,
+}
+
+/// What a watch shows.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) resource: ResourceId,
+    pub(crate) namespace: Option<String>,
+    pub(crate) selection: Selection,
+    pub(crate) transform: Option<(Transform, table::Rendering)>,
+    pub(crate) bookmarks: bool,
+}
+
+/// The body of a watch that reports one error and ends.
+pub fn error_stream(status: &Status) -> BodyStream {
+    Watch::failed(status)
+}
+
+/// An open watch.
+pub(crate) struct Watch {
+    server: ApiServer,
+    view: View,
+    cursor: Cursor,
+    pass: WatchPass,
+    after: u64,
+    ready: VecDeque<Bytes>,
+    /// How many of them, from the first on, are the initial list: faults that hold events back do not hold it.
+    listed: usize,
+    end: Timer,
+    next_bookmark: Option<Timer>,
+    last_bookmark: Option<Timer>,
+    broken: Option<Timer>,
+    /// Runs while events gather.
+    gathering: Option<Timer>,
+    headers_sent: bool,
+    over: bool,
+}
+
+impl Watch {
+    /// Opens a watch that ends by itself after `timeout` (at once, without an event, if that is zero), and breaks after
+    /// `broken_after`.
+    pub(crate) fn open(
+        server: &ApiServer,
+        view: View,
+        opening: Opening,
+        timeout: Duration,
+        broken_after: Option<Duration>,
+    ) -> BodyStream {
+        if timeout.is_zero() {
+            return Box::pin(futures::stream::empty());
+        }
+        let timer = |after: Duration| -> Timer {
+            let clock = server.clock().clone();
+            Box::pin(async move { clock.sleep(after).await })
+        };
+        let mut watch = Self {
+            pass: server.faults().enter(&view.resource),
+            server: server.clone(),
+            cursor: opening.cursor,
+            after: opening.after,
+            ready: VecDeque::new(),
+            listed: 0,
+            end: timer(timeout),
+            next_bookmark: view.bookmarks.then(|| timer(BOOKMARK_PERIOD)),
+            last_bookmark: (view.bookmarks && timeout > BOOKMARK_BEFORE_END)
+                .then(|| timer(timeout.saturating_sub(BOOKMARK_BEFORE_END))),
+            broken: broken_after.map(timer),
+            gathering: None,
+            headers_sent: false,
+            over: false,
+            view,
+        };
+        for stored in opening.initial {
+            if watch.view.selects(&stored) {
+                watch.push(EventType::Added, &stored, stored.revision(), None);
+            }
+        }
+        if let Some(revision) = opening.initial_end {
+            let bookmark = watch.bookmark(revision, true);
+            watch.ready.push_back(bookmark);
+        }
+        watch.listed = watch.ready.len();
+        Box::pin(watch)
+    }
+
+    /// A stream that says one error and ends.
+    pub(crate) fn failed(status: &Status) -> BodyStream {
+        let event = error_event(status);
+        Box::pin(futures::stream::once(async move { Ok(event) }))
+    }
+
+    /// Makes an event ready; `of` is the change that it tells of.
+    fn push(&mut self, event_type: EventType, stored: &Arc<Stored>, revision: u64, of: Option<&LogEntry>) {
+        let encoded = of.filter(|entry| entry.event_type == event_type && Arc::ptr_eq(&entry.current, stored));
+        let chunk = match self.view.transform {
+            None if self.view.kind.conversion.is_none() => {
+                encoded.map_or_else(|| stored.event_as(event_type, revision), |entry| entry.event().clone())
+            }
+            transform => {
+                let mut object = self.view.kind.from_storage(stored.value());
+                if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                    metadata.insert("resourceVersion", revision.to_string().into());
+                }
+                let shown = match transform {
+                    None => object,
+                    Some((how, render)) => self.transformed(how, &render, &object),
+                };
+                event(event_type.as_str(), &shown)
+            }
+        };
+        self.ready.push_back(chunk);
+    }
+
+    fn transformed(&mut self, how: Transform, render: &table::Rendering, object: &Value) -> Value {
+        match how {
+            Transform::Table => {
+                let printer = table::printer_of(&self.view.kind);
+                let render = table::Rendering { now: self.server.clock().now(), ..*render };
+                let headers = !std::mem::replace(&mut self.headers_sent, true);
+                table::table_of_object(&printer, object, &render, headers)
+            }
+            Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
+                table::partial_metadata(object, render.version)
+            }
+        }
+    }
+
+    /// An event that carries nothing but a resourceVersion.
+    fn bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion", revision.to_string().into());
+        if initial_end {
+            metadata.insert("annotations", json!({"k8s.io/initial-events-end": "true"}));
+        }
+        let mut object = schema::builtin(&self.view.kind.schema)
+            .and_then(|schema| schema.empty().as_object().cloned())
+            .unwrap_or_default();
+        object.insert("kind", self.view.kind.kind.as_ref().into());
+        object.insert("apiVersion", self.view.kind.api_version().into());
+        object.insert("metadata", Value::Object(metadata));
+        let object = Value::Object(object);
+        match self.view.transform {
+            None => event("BOOKMARK", &object),
+            Some((how, render)) => {
+                let shown = self.transformed(how, &render, &object);
+                event("BOOKMARK", &shown)
+            }
+        }
+    }
+
+    fn take(&mut self, entries: &[Arc<LogEntry>]) {
+        let after_revision = self.after;
+        for entry in entries.iter().filter(|entry| entry.current.revision() > after_revision) {
+            let before = entry.previous.as_ref().filter(|previous| self.view.selects(previous));
+            let after = entry.event_type != EventType::Deleted && self.view.selects(&entry.current);
+            let revision = entry.current.revision();
+            match (before, after) {
+                (None, true) => self.push(EventType::Added, &entry.current, revision, Some(entry)),
+                (Some(_), true) => self.push(EventType::Modified, &entry.current, revision, Some(entry)),
+                (Some(previous), false) => {
+                    let last = if entry.event_type == EventType::Deleted { &entry.current } else { previous };
+                    self.push(EventType::Deleted, last, revision, Some(entry));
+                }
+                (None, false) => {}
+            }
+        }
+    }
+
+    /// Reads everything up to `revision` and keeps only the last state of each object.
+    fn coalesce(&mut self, revision: u64, context: &Context<'_>) {
+        let mut first: BTreeMap<Arc<str>, Merged> = BTreeMap::new();
+        while let Waited::Events(entries) = self.server.store().poll_events(&mut self.cursor, BATCH, context) {
+            for entry in entries {
+                let key = entry.current.key().clone();
+                let before = first.remove(&key).map_or_else(|| entry.previous.clone(), |(before, _)| before);
+                first.insert(key, (before, entry));
+            }
+        }
+        let mut merged: Vec<_> = first
+            .into_values()
+            .filter_map(|(before, last)| {
+                let gone = last.event_type == EventType::Deleted;
+                let event_type = match (&before, gone) {
+                    (None, true) => return None,
+                    (None, false) => EventType::Added,
+                    (Some(_), false) => EventType::Modified,
+                    (Some(_), true) => EventType::Deleted,
+                };
+                Some(Arc::new(LogEntry::new(event_type, last.current.clone(), before)))
+            })
+            .collect();
+        merged.sort_by_key(|entry| entry.current.revision());
+        tracing::debug!(revision, objects = merged.len(), "delivering held watch events as their last states");
+        self.take(&merged);
+    }
+
+    /// Moves on by one step: `None` means that there is nothing to do until something wakes the watch.
+    fn step(&mut self, context: &mut Context<'_>) -> Option<Step> {
+        match self.server.faults().pass(&mut self.pass, context) {
+            GateState::End(end) => return Some(Step::End(end)),
+            GateState::Coalesce(revision) => {
+                self.coalesce(revision, context);
+                return Some(Step::Again);
+            }
+            GateState::Held if self.listed == 0 => return self.timers(context, None),
+            GateState::Held | GateState::Open => {}
+        }
+        if let Some(chunk) = self.ready.pop_front() {
+            self.listed = self.listed.saturating_sub(1);
+            return Some(Step::Send(chunk));
+        }
+        if self.gathering.is_some() && !is_due(&mut self.gathering, context) {
+            return self.timers(context, None);
+        }
+        match self.server.store().poll_events(&mut self.cursor, BATCH, context) {
+            Waited::Events(entries) => {
+                self.take(&entries);
+                self.gathering = self.gather(entries.len());
+                Some(Step::Again)
+            }
+            Waited::Compacted(Compacted { oldest }) => {
+                self.ready.push_back(error_event(&too_old(self.after, oldest)));
+                self.over = true;
+                Some(Step::Again)
+            }
+            Waited::Idle { revision } => self.timers(context, Some(revision)),
+        }
+    }
+
+    /// How long to wait after `taken` events before looking for more; not at all while there are more.
+    fn gather(&self, taken: usize) -> Option<Timer> {
+        let clock = self.server.clock();
+        if clock.is_virtual() || taken == BATCH {
+            return None;
+        }
+        let clock = clock.clone();
+        Some(Box::pin(async move { clock.sleep(GATHERING).await }))
+    }
+
+    fn timers(&mut self, context: &mut Context<'_>, revision: Option<u64>) -> Option<Step> {
+        if is_due(&mut self.broken, context) {
+            return Some(Step::End(WatchEnd::Broken));
+        }
+        if let Some(revision) = revision {
+            let last = is_due(&mut self.last_bookmark, context);
+            let next = is_due(&mut self.next_bookmark, context);
+            if next {
+                let clock = self.server.clock().clone();
+                self.next_bookmark = Some(Box::pin(async move { clock.sleep(BOOKMARK_PERIOD).await }));
+            }
+            if last || next {
+                return Some(Step::Send(self.bookmark(revision, false)));
+            }
+        }
+        self.end.as_mut().poll(context).is_ready().then_some(Step::End(WatchEnd::Closed))
+    }
+}
+
+enum Step {
+    Send(Bytes),
+    Again,
+    End(WatchEnd),
+}
+
+fn is_due(timer: &mut Option<Timer>, context: &mut Context<'_>) -> bool {
+    let due = timer.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready());
+    if due {
+        *timer = None;
+    }
+    due
+}
+
+impl Stream for Watch {
+    type Item = Result<Bytes, std::io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let watch = &mut *self;
+        loop {
+            if watch.over {
+                return Poll::Ready(watch.ready.pop_front().map(Ok));
+            }
+            match watch.step(context) {
+                Some(Step::Send(chunk)) => return Poll::Ready(Some(Ok(chunk))),
+                Some(Step::Again) => {}
+                Some(Step::End(WatchEnd::Closed)) => {
+                    watch.over = true;
+                    watch.ready.clear();
+                }
+                Some(Step::End(WatchEnd::Broken)) => {
+                    watch.over = true;
+                    watch.ready.clear();
+                    return Poll::Ready(Some(Err(std::io::ErrorKind::ConnectionReset.into())));
+                }
+                None => {
+                    // The log was found empty, or events gather, and the timers were polled after that: all will wake us.
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.server.store().unwatch(&self.cursor);
+        self.server.faults().leave(&self.pass);
+    }
+}
+
+impl View {
+    fn selects(&self, stored: &Stored) -> bool {
+        self.namespace.as_deref().is_none_or(|namespace| stored.namespace() == namespace)
+            && self.selection.matches(&self.kind, stored)
+    }
+}
+
+/// The refusal of a resourceVersion that the log does not reach back to.
+pub(crate) fn too_old(wanted: u64, oldest: u64) -> Status {
+    Status::expired(format!("too old resource version: {wanted} ({oldest})"))
+}
+
+fn event(event_type: &str, object: &Value) -> Bytes {
+    let mut line = format!("{{\"type\":\"{event_type}\",\"object\":").into_bytes();
+    encoding::write_object(&mut line, object);
+    line.extend_from_slice(b"}\n");
+    line.into()
+}
+
+fn error_event(status: &Status) -> Bytes {
+    event("ERROR", &status.to_value())
+}
+
+#[cfg(test)]
+mod tests;

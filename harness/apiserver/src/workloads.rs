@@ -1,0 +1,205 @@
+//! Stand-in for the workload controllers: an optional loop that keeps the pods of deployments, replica sets, replication
+//! controllers, stateful sets and daemon sets, and their status, so that `kubectl rollout status`, `scale` and `drain`
+//! have something to work on. It is a simulation for tools, not a copy: no history limits, no progress deadline.
+
+mod daemon;
+mod deployment;
+mod replicas;
+mod stateful;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::kinds::{Kind, selector};
+use super::loops::{Agent, Change, Feed, Follow, MERGE_PATCH, path_of};
+use super::server::{ApiServer, storage_id};
+use super::store::ResourceId;
+use crate::json::{Map, Value, json};
+
+/// A kind that owns pods, or sets that do.
+const WORKLOADS: &[(&str, &str)] = &[
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("", "replicationcontrollers"),
+    ("apps", "statefulsets"),
+    ("apps", "daemonsets"),
+];
+
+/// Counts of a status that are written even when they are zero.
+const POINTERS: [&str; 2] = ["terminatingReplicas", "collisionCount"];
+
+/// Keeps the pods of workloads. Never returns.
+pub async fn keep_workloads(server: ApiServer) {
+    let mut resources: Vec<ResourceId> =
+        WORKLOADS.iter().map(|(group, resource)| ResourceId::new(group, resource)).collect();
+    resources.push(ResourceId::new("", "pods"));
+    resources.push(ResourceId::new("", "nodes"));
+    let mut feed = Feed::new(&server, Follow::Only(resources));
+    loop {
+        let mut touched: BTreeSet<String> = BTreeSet::new();
+        for (_, change) in feed.next().await {
+            match change {
+                Change::All(objects) => touched.extend(objects.iter().map(|object| object.namespace().to_owned())),
+                Change::Event(event) => {
+                    touched.insert(event.current.namespace().to_owned());
+                }
+            }
+        }
+        // Nodes are everybody's: daemon sets live in all namespaces.
+        if touched.remove("") {
+            let sets = server.list(&ResourceId::new("apps", "daemonsets"), None);
+            touched.extend(sets.iter().map(|set| set.namespace().to_owned()));
+        }
+        for namespace in touched {
+            keep_namespace(&server, &namespace).await;
+        }
+    }
+}
+
+async fn keep_namespace(server: &ApiServer, namespace: &str) {
+    let registry = server.registry();
+    for (group, plural) in WORKLOADS {
+        let Some(kind) = registry.lookup(group, "v1", plural).cloned() else { continue };
+        let names: Vec<String> =
+            server.list(&storage_id(&kind), Some(namespace)).iter().map(|stored| stored.name().to_owned()).collect();
+        for name in names {
+            let desk = Desk::new(server, &kind, namespace);
+            match *plural {
+                "deployments" => deployment::keep(&desk, &name).await,
+                "statefulsets" => stateful::keep(&desk, &name).await,
+                "daemonsets" => daemon::keep(&desk, &name).await,
+                _ => replicas::keep(&desk, &name).await,
+            }
+        }
+    }
+}
+
+/// One controller's view of a namespace.
+struct Desk {
+    agent: Agent,
+    kind: Arc<Kind>,
+    namespace: String,
+}
+
+impl Desk {
+    fn new(server: &ApiServer, kind: &Arc<Kind>, namespace: &str) -> Self {
+        let name = match kind.plural.as_ref() {
+            "deployments" => "plumbline/deployment-controller",
+            "statefulsets" => "plumbline/statefulset-controller",
+            "replicasets" => "plumbline/replicaset-controller",
+            "daemonsets" => "plumbline/daemonset-controller",
+            _ => "plumbline/replication-controller",
+        };
+        Self { agent: Agent::new(server, name), kind: kind.clone(), namespace: namespace.to_owned() }
+    }
+
+    /// The workload, as it is now.
+    fn workload(&self, name: &str) -> Option<Value> {
+        self.agent.server().get(&storage_id(&self.kind), &self.namespace, name).map(|stored| stored.value())
+    }
+
+    /// The objects of a resource that the workload controls.
+    fn controlled(&self, group: &str, resource: &str, owner: &Value) -> Vec<Value> {
+        let uid = &owner["metadata"]["uid"];
+        let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
+        all.iter().map(|stored| stored.value()).filter(|object| controller_uid(object) == Some(uid)).collect()
+    }
+
+    /// Takes the objects that the workload's selector matches and nobody controls.
+    async fn adopt(&self, group: &str, resource: &str, owner: &Value) {
+        let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
+        for object in all.iter().map(|stored| stored.value()) {
+            let free = controller_uid(&object).is_none() && !super::loops::is_deleted(&object);
+            if !free || !selects(&owner["spec"]["selector"], &object["metadata"]["labels"]) {
+                continue;
+            }
+            let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let path = format!("{root}/namespaces/{}/{resource}/{name}", self.namespace);
+            let mut owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+            owners.extend(self.reference(owner).as_array().cloned().unwrap_or_default());
+            let patch = json!({"metadata": {"uid": object["metadata"]["uid"],
+                "resourceVersion": object["metadata"]["resourceVersion"], "ownerReferences": owners}});
+            self.agent.patch(&path, MERGE_PATCH, &patch).await;
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        path_of(&self.kind, &self.namespace, name)
+    }
+
+    fn pods(&self, name: &str) -> String {
+        let slash = if name.is_empty() { "" } else { "/" };
+        format!("/api/v1/namespaces/{}/pods{slash}{name}", self.namespace)
+    }
+
+    fn reference(&self, owner: &Value) -> Value {
+        json!([{"apiVersion": self.kind.api_version(), "kind": self.kind.kind, "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true}])
+    }
+
+    /// A pod of the workload's template.
+    fn pod(&self, owner: &Value) -> Value {
+        let template = &owner["spec"]["template"];
+        json!({"apiVersion": "v1", "kind": "Pod", "spec": template["spec"], "metadata": {
+            "labels": template["metadata"]["labels"], "annotations": template["metadata"]["annotations"],
+            "namespace": self.namespace, "ownerReferences": self.reference(owner)}})
+    }
+
+    async fn delete_pod(&self, pod: &Value) {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        self.agent.delete(&self.pods(name), Some(&json!({"preconditions": {"uid": pod["metadata"]["uid"]}}))).await;
+    }
+
+    /// Writes the fields of a status that differ.
+    async fn write_status(&self, workload: &Value, status: &Value) {
+        let known = &workload["status"];
+        let fields = status.as_object().into_iter().flatten();
+        // Zero counts are not encoded, unless the field is a pointer: an absent field equals 0.
+        let same = |name: &str, value: &Value| {
+            known.get(name).map_or_else(|| *value == json!(0) && !POINTERS.contains(&name), |known| known == value)
+        };
+        let changed: Map = fields
+            .filter(|(name, value)| !same(name, value))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if !changed.is_empty() {
+            let name = workload["metadata"]["name"].as_str().unwrap_or_default();
+            let patch = json!({"metadata": {"uid": workload["metadata"]["uid"]}, "status": changed});
+            self.agent.patch(&format!("{}/status", self.path(name)), MERGE_PATCH, &patch).await;
+        }
+    }
+}
+
+fn controller_uid(object: &Value) -> Option<&Value> {
+    let owners = object["metadata"]["ownerReferences"].as_array()?;
+    owners.iter().find(|owner| owner["controller"] == json!(true)).map(|owner| &owner["uid"])
+}
+
+/// Whether a workload's selector (plain labels for replication controllers) matches an object's labels.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let labels_only = json!({"matchLabels": selector});
+    let plain = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
+    let empty = selector.as_object().is_none_or(Map::is_empty);
+    let selector = if plain { &labels_only } else { selector };
+    !empty && selector::matches(Some(selector), Some(labels)) == Some(true)
+}
+
+fn count(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// The wanted replicas; one when the field is absent.
+fn wanted(workload: &Value) -> i64 {
+    workload.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1)
+}
+
+fn is_active(pod: &Value) -> bool {
+    !super::loops::is_deleted(pod) && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    is_active(pod)
+        && conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}

@@ -1,0 +1,286 @@
+//! Deployments: a replica set for each template, and a measured change from the old ones to the new one.
+
+use super::{Desk, count, wanted};
+use crate::json::{Map, Value, json};
+use crate::lifecycle::rfc3339;
+use crate::loops::{MERGE_PATCH, is_deleted};
+
+const HASH_LABEL: &str = "pod-template-hash";
+const REVISION: &str = "deployment.kubernetes.io/revision";
+const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+const MOST: &str = "deployment.kubernetes.io/max-replicas";
+
+/// Annotations of a deployment that its replica sets do not get.
+const NOT_COPIED: [&str; 6] = [
+    REVISION,
+    DESIRED,
+    MOST,
+    "deployment.kubernetes.io/revision-history",
+    "deprecated.deployment.rollback.to",
+    "kubectl.kubernetes.io/last-applied-configuration",
+];
+
+/// Brings the replica sets of one deployment, and its status, in line.
+pub(super) async fn keep(desk: &Desk, name: &str) {
+    let Some(deployment) = desk.workload(name) else { return };
+    if is_deleted(&deployment) {
+        return;
+    }
+    desk.adopt("apps", "replicasets", &deployment).await;
+    let sets = desk.controlled("apps", "replicasets", &deployment);
+    if deployment["spec"]["paused"] != json!(true) {
+        match sets.iter().find(|set| same_template(set, &deployment)) {
+            None => create_set(desk, &deployment, &sets).await,
+            Some(new) => {
+                mark_revision(desk, &deployment, new, &sets).await;
+                for (set, replicas) in next_sizes(&deployment, new, &sets) {
+                    scale(desk, set, replicas).await;
+                }
+            }
+        }
+    }
+    let Some(deployment) = desk.workload(name) else { return };
+    let sets = desk.controlled("apps", "replicasets", &deployment);
+    let now = rfc3339(desk.agent.server().clock().now());
+    desk.write_status(&deployment, &status(&deployment, &sets, &now)).await;
+}
+
+/// A short text that differs with the template, of the letters that generated names are made of.
+pub(super) fn template_hash(template: &Value) -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let text = template.to_string();
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    hash.to_string().bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
+}
+
+fn same_template(set: &Value, deployment: &Value) -> bool {
+    let mut own = set["spec"]["template"].clone();
+    if let Some(labels) = own.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.remove(HASH_LABEL);
+    }
+    own == deployment["spec"]["template"]
+}
+
+fn revision(object: &Value) -> i64 {
+    object["metadata"]["annotations"][REVISION].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+async fn create_set(desk: &Desk, deployment: &Value, sets: &[Value]) {
+    let hash = template_hash(&deployment["spec"]["template"]);
+    let name = deployment["metadata"]["name"].as_str().unwrap_or_default();
+    let mut template = deployment["spec"]["template"].clone();
+    template["metadata"]["labels"][HASH_LABEL] = json!(hash);
+    let mut selector = deployment["spec"]["selector"].clone();
+    selector["matchLabels"][HASH_LABEL] = json!(hash);
+    let next = sets.iter().map(revision).max().unwrap_or(0) + 1;
+    let recreate = deployment["spec"]["strategy"]["type"] == "Recreate";
+    let existing: i64 = sets.iter().map(|set| count(set, "/spec/replicas")).sum();
+    let (surge, _) = limits(deployment);
+    let room = (wanted(deployment) + surge - existing).clamp(0, wanted(deployment));
+    let replicas = if recreate && existing > 0 { 0 } else { room };
+    let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": format!("{name}-{hash}"), "namespace": desk.namespace, "labels": template["metadata"]["labels"],
+            "annotations": set_annotations(deployment, next), "ownerReferences": desk.reference(deployment)},
+        "spec": {"replicas": replicas, "minReadySeconds": count(deployment, "/spec/minReadySeconds"), "selector": selector,
+            "template": template}});
+    let path = format!("/apis/apps/v1/namespaces/{}/replicasets", desk.namespace);
+    desk.agent.create(&path, &set).await;
+}
+
+/// The deployment's own annotations (a change cause, above all), with the revision and the sizes.
+fn set_annotations(deployment: &Value, revision: i64) -> Value {
+    let (surge, _) = limits(deployment);
+    let own = deployment["metadata"]["annotations"].as_object().into_iter().flatten();
+    let kept = own.filter(|(name, _)| !NOT_COPIED.contains(&name.as_str()));
+    let mut all: Map = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    all.insert(REVISION, json!(revision.to_string()));
+    all.insert(DESIRED, json!(wanted(deployment).to_string()));
+    all.insert(MOST, json!((wanted(deployment) + surge).to_string()));
+    Value::Object(all)
+}
+
+/// The newest set has the highest revision, and the deployment has its set's.
+async fn mark_revision(desk: &Desk, deployment: &Value, new: &Value, sets: &[Value]) {
+    let newest =
+        sets.iter().filter(|set| set["metadata"]["uid"] != new["metadata"]["uid"]).map(revision).max().unwrap_or(0);
+    let wanted = revision(new).max(newest + 1);
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    if set_annotations(deployment, wanted)
+        .as_object()
+        .into_iter()
+        .flatten()
+        .any(|(k, v)| new["metadata"]["annotations"][k] != *v)
+    {
+        let patch = json!({"metadata": {"annotations": set_annotations(deployment, wanted)}});
+        let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", desk.namespace, name(new));
+        desk.agent.patch(&path, MERGE_PATCH, &patch).await;
+    }
+    if revision(deployment) != wanted {
+        let patch = json!({"metadata": {"annotations": {REVISION: wanted.to_string()}}});
+        // Through the status, like upstream: elsewhere a new annotation makes a new generation of a deployment.
+        desk.agent.patch(&format!("{}/status", desk.path(&name(deployment))), MERGE_PATCH, &patch).await;
+    }
+}
+
+async fn scale(desk: &Desk, set: &Value, replicas: i64) {
+    let name = set["metadata"]["name"].as_str().unwrap_or_default();
+    let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{name}", desk.namespace);
+    desk.agent.patch(&path, MERGE_PATCH, &json!({"spec": {"replicas": replicas}})).await;
+}
+
+/// `maxSurge` and `maxUnavailable` in pods; one of them is at least 1.
+fn limits(deployment: &Value) -> (i64, i64) {
+    let rolling = &deployment["spec"]["strategy"]["rollingUpdate"];
+    if deployment["spec"]["strategy"]["type"] == "Recreate" {
+        return (0, 0);
+    }
+    let wanted = wanted(deployment);
+    let resolve = |value: &Value, round_up: bool| match value {
+        Value::String(text) => {
+            let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(25);
+            if round_up { (wanted * percent + 99) / 100 } else { wanted * percent / 100 }
+        }
+        other => other.as_i64().unwrap_or(0),
+    };
+    let (surge, unavailable) = (resolve(&rolling["maxSurge"], true), resolve(&rolling["maxUnavailable"], false));
+    if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
+}
+
+/// The sizes that change now.
+fn next_sizes<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> Vec<(&'a Value, i64)> {
+    let wanted = wanted(deployment);
+    let size = |set: &Value| count(set, "/spec/replicas");
+    let old: Vec<&Value> =
+        sets.iter().filter(|set| set["metadata"]["uid"] != new["metadata"]["uid"] && size(set) > 0).collect();
+    let old_size: i64 = old.iter().map(|set| size(set)).sum();
+    let new_size = size(new);
+    if deployment["spec"]["strategy"]["type"] == "Recreate" {
+        let left = sets.iter().filter(|set| set["metadata"]["uid"] != new["metadata"]["uid"]);
+        let running: i64 = left.map(|set| count(set, "/status/replicas")).sum();
+        let mut changes: Vec<(&Value, i64)> = old.into_iter().map(|set| (set, 0)).collect();
+        if changes.is_empty() && running == 0 && new_size != wanted {
+            changes.push((new, wanted));
+        }
+        return changes;
+    }
+    let (surge, unavailable) = limits(deployment);
+    if new_size > wanted {
+        return vec![(new, wanted)];
+    }
+    let grown = (new_size + (wanted + surge - new_size - old_size).max(0)).min(wanted);
+    if grown > new_size {
+        return vec![(new, grown)];
+    }
+    let new_unavailable = new_size - count(new, "/status/availableReplicas");
+    let mut give_up = new_size + old_size - (wanted - unavailable) - new_unavailable;
+    let mut changes = Vec::new();
+    let mut oldest_first = old;
+    oldest_first.sort_by_key(|set| revision(set));
+    for set in oldest_first {
+        // Pods that are not available anyway cost nothing.
+        let broken = size(set) - count(set, "/status/availableReplicas");
+        let fewer = size(set).min(give_up.max(0).max(broken.min(give_up.max(0))));
+        if fewer > 0 {
+            changes.push((set, size(set) - fewer));
+            give_up -= fewer;
+        }
+    }
+    changes
+}
+
+fn status(deployment: &Value, sets: &[Value], now: &str) -> Value {
+    let sum = |field: &str| sets.iter().map(|set| count(set, field)).sum::<i64>();
+    let new = sets.iter().find(|set| same_template(set, deployment));
+    let wanted = wanted(deployment);
+    let (replicas, available) = (sum("/status/replicas"), sum("/status/availableReplicas"));
+    let updated = new.map_or(0, |set| count(set, "/status/replicas"));
+    let (_, unavailable) = limits(deployment);
+    let enough = available >= wanted - unavailable;
+    let done = updated == wanted && replicas == wanted && available == wanted;
+    let available_condition = if enough {
+        ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.".to_owned())
+    } else {
+        (
+            "Available",
+            "False",
+            "MinimumReplicasUnavailable",
+            "Deployment does not have minimum availability.".to_owned(),
+        )
+    };
+    let set_name = new.and_then(|set| set["metadata"]["name"].as_str()).unwrap_or_default();
+    let progressing = match (done, new.is_some()) {
+        (true, _) => (
+            "Progressing",
+            "True",
+            "NewReplicaSetAvailable",
+            format!("ReplicaSet {set_name:?} has successfully progressed."),
+        ),
+        (false, true) => {
+            ("Progressing", "True", "ReplicaSetUpdated", format!("ReplicaSet {set_name:?} is progressing."))
+        }
+        (false, false) => ("Progressing", "True", "NewReplicaSetCreated", "Created new replica set".to_owned()),
+    };
+    let known = deployment["status"]["conditions"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    let conditions: Vec<Value> =
+        [available_condition, progressing].into_iter().map(|c| condition(known, c, now)).collect();
+    let mut status = Map::new();
+    let fields = [
+        ("observedGeneration", count(deployment, "/metadata/generation")),
+        ("replicas", replicas),
+        ("updatedReplicas", updated),
+        ("readyReplicas", sum("/status/readyReplicas")),
+        ("availableReplicas", available),
+        ("terminatingReplicas", sum("/status/terminatingReplicas")),
+        ("unavailableReplicas", (wanted.max(replicas) - available).max(0)),
+    ];
+    status.extend(fields.map(|(name, value)| (name.to_owned(), json!(value))));
+    status.insert("conditions", Value::Array(conditions));
+    Value::Object(status)
+}
+
+fn condition(known: &[Value], (kind, status, reason, message): (&str, &str, &str, String), now: &str) -> Value {
+    let old = known.iter().find(|condition| condition["type"] == kind);
+    if let Some(old) =
+        old.filter(|old| old["status"] == status && old["reason"] == reason && old["message"] == message.as_str())
+    {
+        return old.clone();
+    }
+    let since = old.filter(|old| old["status"] == status).map_or(json!(now), |old| old["lastTransitionTime"].clone());
+    json!({"type": kind, "status": status, "lastUpdateTime": now, "lastTransitionTime": since, "reason": reason, "message": message})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn deployment(replicas: i64, surge: &Value, unavailable: &Value) -> Value {
+        json!({"spec": {"replicas": replicas, "strategy": {"type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}}})
+    }
+
+    fn set(uid: &str, size: i64, available: i64) -> Value {
+        json!({"metadata": {"uid": uid}, "spec": {"replicas": size}, "status": {"replicas": size, "availableReplicas": available}})
+    }
+
+    #[rstest]
+    #[case(json!("25%"), json!("25%"), (1, 1))]
+    #[case(json!("30%"), json!(0), (2, 0))]
+    #[case(json!(0), json!(0), (0, 1))]
+    fn limits_are_resolved(#[case] surge: Value, #[case] unavailable: Value, #[case] expected: (i64, i64)) {
+        assert_eq!(limits(&deployment(4, &surge, &unavailable)), expected);
+    }
+
+    #[rstest]
+    #[case::surge_first(set("new", 0, 0), set("old", 4, 4), vec![("new", 1)])]
+    #[case::then_shrink(set("new", 1, 1), set("old", 4, 4), vec![("old", 2)])]
+    #[case::wait_for_availability(set("new", 2, 0), set("old", 3, 3), vec![])]
+    #[case::done(set("new", 4, 4), set("old", 0, 0), vec![])]
+    fn a_rollout_in_steps(#[case] new: Value, #[case] old: Value, #[case] expected: Vec<(&str, i64)>) {
+        let sets = [new.clone(), old];
+        let changes = next_sizes(&deployment(4, &json!(1), &json!(1)), &new, &sets);
+        let shown: Vec<(&str, i64)> =
+            changes.iter().map(|(set, size)| (set["metadata"]["uid"].as_str().unwrap(), *size)).collect();
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,82 @@
+//! Replica sets and replication controllers: so many pods of one template.
+
+use super::{Desk, count, is_active, is_ready, wanted};
+use crate::json::{Value, json};
+use crate::loops::is_deleted;
+
+/// Brings the pods of one set, and its status, in line.
+pub(super) async fn keep(desk: &Desk, name: &str) {
+    let Some(set) = desk.workload(name) else { return };
+    if !is_deleted(&set) {
+        desk.adopt("", "pods", &set).await;
+    }
+    let pods = desk.controlled("", "pods", &set);
+    let active: Vec<&Value> = pods.iter().filter(|pod| is_active(pod)).collect();
+    if !is_deleted(&set) {
+        let missing = wanted(&set) - i64::try_from(active.len()).unwrap_or(i64::MAX);
+        for _ in 0..missing {
+            let mut pod = desk.pod(&set);
+            pod["metadata"]["generateName"] = json!(format!("{name}-"));
+            if !desk.agent.create(&desk.pods(""), &pod).await.is_ok() {
+                break;
+            }
+        }
+        let surplus = usize::try_from(-missing).unwrap_or(0);
+        for pod in first_to_go(active).into_iter().take(surplus) {
+            desk.delete_pod(pod).await;
+        }
+    }
+    let Some(set) = desk.workload(name) else { return };
+    let pods = desk.controlled("", "pods", &set);
+    desk.write_status(&set, &status(&set, &pods, &*desk.kind.kind == "ReplicaSet")).await;
+}
+
+/// The pods in the order in which they are given up: without a node, not running, not ready, youngest.
+fn first_to_go(mut pods: Vec<&Value>) -> Vec<&Value> {
+    pods.sort_by_key(|pod| {
+        let created = pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        (
+            pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty()),
+            pod["status"]["phase"] == "Running",
+            is_ready(pod),
+            std::cmp::Reverse(created),
+            name,
+        )
+    });
+    pods
+}
+
+/// With `terminating`, counts the pods that are on their way out: replica sets do, replication controllers do not.
+fn status(set: &Value, pods: &[Value], terminating: bool) -> Value {
+    let replicas = pods.iter().filter(|pod| is_active(pod)).count();
+    let ready = pods.iter().filter(|pod| is_ready(pod)).count();
+    let mut status = json!({"replicas": replicas, "fullyLabeledReplicas": replicas, "readyReplicas": ready,
+        "availableReplicas": ready, "observedGeneration": count(set, "/metadata/generation")});
+    if terminating {
+        status["terminatingReplicas"] = json!(pods.iter().filter(|pod| is_deleted(pod)).count());
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_without_a_node_go_first_and_old_ready_ones_last() {
+        let pod = |name: &str, node: &str, ready: bool, created: &str| {
+            json!({"metadata": {"name": name, "creationTimestamp": created}, "spec": {"nodeName": node},
+                "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]}})
+        };
+        let pods = [
+            pod("old", "n", true, "2026-01-01"),
+            pod("young", "n", true, "2026-01-02"),
+            pod("unready", "n", false, "2026-01-01"),
+            pod("unbound", "", false, "2026-01-01"),
+        ];
+        let order: Vec<&str> =
+            first_to_go(pods.iter().collect()).iter().filter_map(|p| p["metadata"]["name"].as_str()).collect();
+        assert_eq!(order, ["unbound", "unready", "young", "old"]);
+    }
+}

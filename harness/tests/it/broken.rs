@@ -1,0 +1,159 @@
+//! Subjects that are wrong on purpose: each must fail exactly the fixtures that are about what it does wrong, and the report
+//! must name them. Their sound twins pass the same fixtures, so that it is the flaw that fails and nothing else.
+//!
+//! They run through the whole profile of their controller in virtual time: our own controllers behind a connection that lies
+//! (`broken/lies.rs`), or small controllers that were written wrong (`broken/small.rs`). One goes through `conform --command`, too: see
+//! `subjects.rs`.
+
+mod expected;
+mod lies;
+mod small;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use expected::{CONDITION, FLOOR, HYSTERESIS, QUARANTINE, TOLERATION};
+use lies::{Lie, Lied};
+use plumbline::cluster::Embedded;
+use plumbline::conformance::begin::{Scope, blank};
+use plumbline::conformance::claim::Implementation;
+use plumbline::conformance::digest;
+use plumbline::conformance::profile::Profiles;
+use plumbline::conformance::record::Record;
+use plumbline::conformance::report::{ConformanceReport, Outcome, Suite};
+use plumbline::conformance::verify::{Bench, verify};
+use plumbline::fixture::Controller;
+use plumbline::fixture::parse;
+use plumbline::plan::{Filter, Plan};
+use plumbline::runner::suite::{self, Arena, Options};
+use plumbline::subject::Subject;
+use rstest::rstest;
+use small::{Small, What};
+
+/// The profiles of the controllers, whole.
+const DISRUPTION: &str = "disruption/*";
+const PODGC: &str = "podgc/*";
+const TAINT_EVICTION: &str = "taint-eviction/*";
+const TTL: &str = "ttl/*";
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("harness/ lies in the repository").join("fixtures")
+}
+
+/// The report about `subject` on the fixtures that `glob` names.
+fn conform(name: &str, subject: impl Subject + 'static, glob: &str) -> ConformanceReport {
+    let all = parse::load(&fixtures()).expect("well-formed fixtures");
+    let text = format!("profiles: [{{ name: part, about: A part of the suite., fixtures: [\"{glob}\"] }}]");
+    let profiles = Profiles::parse(Path::new("profiles.yaml"), &text, &all).expect("a profile");
+    let chosen: Vec<_> = all.into_iter().filter(|fixture| profiles.selects("part", &fixture.id)).collect();
+    let implementation = Implementation {
+        organization: "Nobody".to_owned(),
+        project: name.to_owned(),
+        url: "https://example.com".to_owned(),
+        version: "v0".to_owned(),
+        contacts: vec!["nobody@example.com".to_owned()],
+        features: vec!["*".to_owned()],
+    };
+    let suite = Suite { version: "test".to_owned(), digest: digest::suite(&fixtures()).expect("a digest") };
+    let arena = Arena { cluster: Arc::new(Embedded::default()), subject: Arc::new(subject) };
+    let scope = Scope {
+        implementation: &implementation,
+        profile: "part",
+        profiles: &profiles,
+        fixtures: &chosen,
+        deviations: &[],
+        suite: &suite,
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken").join(name);
+    let mut record = Record::begin(blank(scope, &arena).expect("a blank report"), &folder).expect("a writable folder");
+    let mut place = arena.place();
+    place.features = ["*".to_owned()].into();
+    let plan = Plan::new(&chosen, &place, &Filter::default());
+    let options = Options { jobs: 2, ..Options::one_by_one() };
+    suite::run(&plan, &arena, options, &mut record).expect("a report");
+    let report = record.report().clone();
+    let findings = verify(&report, Bench { fixtures: &chosen, profiles: &profiles, digest: &suite.digest });
+    assert!(findings.is_empty(), "the report holds: {findings:?}");
+    assert!(report.fixtures.iter().all(|fixture| fixture.outcome != Outcome::NotRun), "it is complete");
+    report
+}
+
+fn failed(report: &ConformanceReport) -> Vec<&str> {
+    report.with(Outcome::Fail).map(|fixture| fixture.id.as_str()).collect()
+}
+
+#[rstest]
+#[case::disruption("sound-disruption", DISRUPTION)]
+#[case::taint_eviction("sound-taint-eviction", TAINT_EVICTION)]
+fn the_truth_passes(#[case] name: &str, #[case] profile: &str) {
+    let report = conform(name, Lied(Lie::None), profile);
+    assert_eq!(failed(&report), <[&str; 0]>::default());
+    assert!(report.with(Outcome::Pass).count() > 50);
+}
+
+fn must_fail(report: &ConformanceReport, expected: &[&str]) {
+    assert_eq!(failed(report), expected);
+    // Named in the document, with the verdict that follows.
+    let yaml = report.to_yaml().expect("YAML");
+    for id in expected {
+        assert!(yaml.contains(id), "{id}: {yaml}");
+    }
+    assert!(!report.is_success());
+    let core = report.with(Outcome::Fail).any(|fixture| fixture.level == "core");
+    assert_eq!(report.profiles[0].conformant, !core);
+}
+
+/// A small controller does less than the whole: its flaw is what it fails beyond its sound twin.
+fn must_fail_beyond(sound: &ConformanceReport, report: &ConformanceReport, expected: &[&str]) {
+    let (small, both) = (failed(sound), failed(report));
+    let flaw: Vec<&str> = both.iter().filter(|id| !small.contains(id)).copied().collect();
+    assert_eq!(flaw, expected);
+    let mended: Vec<&&str> = small.iter().filter(|id| !both.contains(id)).collect();
+    assert!(mended.is_empty(), "a flaw mends nothing: {mended:?}");
+    assert!(sound.with(Outcome::Pass).count() > 5 && !report.is_success());
+    let yaml = report.to_yaml().expect("YAML");
+    assert!(expected.iter().all(|id| yaml.contains(id)), "named in the document");
+}
+
+/// Rounds a percentage in maxUnavailable down.
+#[test]
+fn floor_instead_of_ceil() {
+    let report = conform("floor", Lied(Lie::RoundsDown), DISRUPTION);
+    must_fail(&report, FLOOR);
+}
+
+/// Sees every pod without its first toleration.
+#[test]
+fn first_toleration_ignored() {
+    let report = conform("toleration", Lied(Lie::FirstTolerationHidden), TAINT_EVICTION);
+    must_fail(&report, TOLERATION);
+}
+
+/// Deletes without having set the condition: its patches of pods' statuses never arrive.
+#[test]
+fn no_condition_before_the_delete() {
+    let report = conform("condition", Lied(Lie::MarksLost), TAINT_EVICTION);
+    must_fail(&report, CONDITION);
+}
+
+/// Acts 39 s after it first missed a node.
+#[test]
+fn quarantine_of_39_seconds() {
+    let sound = conform("sound-orphans", Small(What::Orphans { quarantine: 40 }), PODGC);
+    let report = conform("quarantine", Small(What::Orphans { quarantine: 39 }), PODGC);
+    must_fail_beyond(&sound, &report, QUARANTINE);
+}
+
+/// Looks at the number of nodes only, not at where it came from.
+#[test]
+fn no_hysteresis() {
+    let sound = conform("sound-nodes", Small(What::Ttl { remembers: true }), TTL);
+    let report = conform("hysteresis", Small(What::Ttl { remembers: false }), TTL);
+    must_fail_beyond(&sound, &report, HYSTERESIS);
+}
+
+#[test]
+fn they_have_the_controllers_they_say() {
+    assert_eq!(Small(What::Ttl { remembers: true }).controllers(), [Controller::Ttl].into());
+    assert_eq!(Small(What::Orphans { quarantine: 40 }).controllers(), [Controller::PodGc].into());
+}

@@ -1,0 +1,281 @@
+//! The program as its users meet it: exit codes, data on standard output, talk on standard error.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use plumbline::report::{Outcome, RunReport};
+
+const GOOD: &str = include_str!("../samples/good.yaml");
+
+/// A folder of fixtures of its own for the test of this name.
+fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&root);
+    for (name, text) in files {
+        let path = root.join("fixtures").join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
+        std::fs::write(path, text).expect("a writable file");
+    }
+    root
+}
+
+fn plumbline(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().expect("the program starts")
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    command.current_dir(folder).env_remove("PLUMBLINE_FIXTURES").args(arguments);
+    command
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("killed: {output:?}"))
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+fn two() -> Vec<(&'static str, &'static str)> {
+    vec![("podgc/good.yaml", GOOD), ("podgc/bad.yaml", BAD)]
+}
+
+/// As [`GOOD`], but it wants the impossible.
+const BAD: &str = "\
+promise: A pod of a missing node lives for ever.
+rule: BR-24-03
+level: core
+feature: podgc.orphaned
+given: { nodes: [n1], pods: [a on n1] }
+steps:
+- { at: 5s, delete: nodes/n1 }
+- { until: 300s, consistently: { exists: pods/a } }
+allow: [WRITE pods/a, WRITE pods/a/status]
+";
+
+#[test]
+fn without_a_verb_it_runs_everything() {
+    let root = folder("no-verb", &[("podgc/good.yaml", GOOD)]);
+    let output = plumbline(&root, &[]);
+    assert_eq!((code(&output), err(&output).as_str()), (0, ""), "{}", out(&output));
+    let text = out(&output);
+    assert!(text.starts_with("1 fixture, 1 suite, "), "{text}");
+    assert!(text.contains("\n1 passed of 1 · 80 s of virtual time in "), "{text}");
+    assert!(!text.contains('\x1b'), "no colours into a pipe: {text:?}");
+}
+
+#[test]
+fn a_failure_shows_expected_observed_and_transcript() {
+    let output = plumbline(&folder("failure", &two()), &["run", "--jobs", "1"]);
+    assert_eq!(code(&output), 100);
+    let text = out(&output);
+    for part in [
+        "FAIL podgc/bad  (fixtures/podgc/bad.yaml:8)",
+        "✗ exists: pods/a at t=+60s (line 8)",
+        "expected: pods/a exists",
+        "t=+60s      podgc          DELETE pods/a 200  grace=0  uid=[uid-a]",
+        "1 passed, 1 failed of 2 ·",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
+    }
+}
+
+#[test]
+fn filters_that_select_nothing_are_an_error() {
+    let root = folder("nothing", &two());
+    for arguments in [["run", "nonsense"], ["list", "nonsense"], ["run", "--suite=ttl"], ["explain", "nonsense"]] {
+        let output = plumbline(&root, &arguments);
+        assert_eq!((code(&output), out(&output).as_str()), (4, ""), "{arguments:?}");
+        assert!(err(&output).contains("selects none of 2 fixtures"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn filters_select_by_name_rule_suite_and_level() {
+    let root = folder("filters", &two());
+    for arguments in [&["run", "good"][..], &["podgc/go*"], &["run", "--suite", "podgc", "--level=core", "good"]] {
+        let output = plumbline(&root, arguments);
+        assert_eq!(code(&output), 0, "{arguments:?}: {}{}", out(&output), err(&output));
+        assert!(out(&output).contains("1 passed of 1 "), "{}", out(&output));
+    }
+    assert_eq!(code(&plumbline(&root, &["BR-24-03"])), 100);
+}
+
+#[test]
+fn bad_fixtures_stop_everything() {
+    let misspelt = GOOD.replace("delete: nodes/n1", "delte: nodes/n1");
+    let root = folder("bad-fixtures", &[("podgc/good.yaml", GOOD), ("podgc/worse.yaml", &misspelt)]);
+    for verb in ["run", "list", "lint", "explain"] {
+        let arguments = if verb == "explain" { vec![verb, "podgc/good"] } else { vec![verb] };
+        let output = plumbline(&root, &arguments);
+        assert_eq!((code(&output), out(&output).as_str()), (3, ""), "{verb}");
+        let text = err(&output);
+        assert!(text.contains("fixtures/podgc/worse.yaml:7:") && text.contains("did you mean `delete`?"), "{text}");
+    }
+}
+
+#[test]
+fn wrong_flags_are_claps_business() {
+    let root = folder("usage", &two());
+    for arguments in [["run", "--format=xml"], ["run", "--jobs=0"], ["run", "--level=high"], ["lint", "--nonsense"]] {
+        let output = plumbline(&root, &arguments);
+        assert_eq!((code(&output), out(&output).as_str()), (2, ""), "{arguments:?}");
+        assert!(err(&output).contains("error: "), "{}", err(&output));
+    }
+}
+
+#[test]
+fn what_is_missing_around_us_is_named() {
+    let root = folder("environment", &two());
+    let output = plumbline(&root, &["run", "--fixtures", "elsewhere"]);
+    assert_eq!(code(&output), 96);
+    assert!(err(&output).contains("no folder elsewhere"), "{}", err(&output));
+    let output = plumbline(&root, &["run", "--output", "no/such/folder/report"]);
+    assert_eq!(code(&output), 96);
+    assert!(err(&output).contains("unable to write no/such/folder/report"), "{}", err(&output));
+}
+
+#[test]
+fn json_is_data_and_talk_goes_elsewhere() {
+    let output = plumbline(&folder("json", &two()), &["run", "--format", "json", "--jobs", "2"]);
+    assert_eq!(code(&output), 100);
+    let report: RunReport = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!((report.api_version.as_str(), report.kind.as_str()), ("plumbline/v1", "RunReport"));
+    assert_eq!((report.count(Outcome::Pass), report.count(Outcome::Fail), report.fixtures.len()), (1, 1, 2));
+    assert_eq!(report.fixtures[0].id, "podgc/bad");
+    assert!(report.fixtures[0].transcript.contains("DELETE pods/a"));
+    assert!(err(&output).contains("1 passed, 1 failed of 2"), "{}", err(&output));
+}
+
+#[test]
+fn junit_goes_to_a_file() {
+    let root = folder("junit", &two());
+    let output = plumbline(&root, &["run", "--format=junit", "--output=report.xml"]);
+    assert_eq!((code(&output), out(&output).as_str()), (100, ""));
+    let text = std::fs::read_to_string(root.join("report.xml")).expect("the report");
+    assert!(text.contains("tests=\"2\" skipped=\"0\" failures=\"1\""), "{text}");
+}
+
+#[test]
+fn fail_fast_says_what_did_not_run() {
+    let files: Vec<(String, &str)> = (0..9).map(|index| (format!("podgc/bad-{index}.yaml"), BAD)).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    let output = plumbline(&folder("fail-fast", &files), &["run", "--fail-fast", "--jobs=1", "--format=json"]);
+    assert_eq!(code(&output), 100);
+    let report: RunReport = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let (failed, not_run) = (report.count(Outcome::Fail), report.count(Outcome::NotRun));
+    assert!((1..=3).contains(&failed) && failed + not_run == 9, "{failed} failed, {not_run} not run");
+    assert!(report.fixtures.iter().any(|fixture| fixture.reason == "--fail-fast after podgc/bad-0"));
+}
+
+#[test]
+fn what_is_repeated_stays_the_same() {
+    let root = folder("repeat", &two());
+    let output = plumbline(&root, &["repeat", "--runs=4", "--jobs=1..3", "--seed=7"]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    assert!(
+        out(&output).starts_with("2 fixtures, 4 runs of each, shuffled (seed 7), 1 to 3 jobs, "),
+        "{}",
+        out(&output)
+    );
+    assert_eq!(code(&plumbline(&root, &["repeat", "--jobs=3..1"])), 2);
+}
+
+#[test]
+fn what_was_repeated_until_a_signal_is_told() {
+    let root = folder("repeat-until", &two());
+    let mut child = command(&root, &["repeat", "--runs=4000000000"]);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("plumbline starts");
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    // Told after the first fifty runs.
+    said.read_line(&mut line).expect("text");
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
+    let output = child.wait_with_output().expect("an end");
+    said.read_to_string(&mut line).expect("text");
+    assert_eq!(code(&output), 96, "{line}");
+    assert!(line.contains("broken off by SIGTERM after "), "{line}");
+    assert!(
+        out(&output).starts_with("2 fixtures, ") && out(&output).ends_with(": no difference\n"),
+        "{}",
+        out(&output)
+    );
+}
+
+#[test]
+fn a_fault_that_hits_nothing_fails_its_fixture() {
+    let idle = "given: { nodes: [n1], pods: [a on n1], faults: [{ on: WATCH pods, drop: before }] }";
+    let text = GOOD.replace("given: { nodes: [n1], pods: [a on n1] }", idle);
+    let output = plumbline(&folder("idle-fault", &[("podgc/idle.yaml", text.as_str())]), &["run"]);
+    assert_eq!(code(&output), 100);
+    let told = "the fault on `WATCH pods` hit nothing: no such request was made (objects of all namespaces are written `*:pods`)";
+    assert!(out(&output).contains(told), "{}", out(&output));
+}
+
+#[test]
+fn list_shows_ids_and_promises() {
+    let root = folder("list", &two());
+    let output = plumbline(&root, &["list"]);
+    assert_eq!(code(&output), 0);
+    assert!(out(&output).starts_with("podgc/bad   core         A pod of a missing node lives for ever.  [BR-24-03]\n"));
+    let output = plumbline(&root, &["list", "--json", "good"]);
+    let line: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one line of JSON");
+    assert_eq!(line["id"], "podgc/good");
+}
+
+#[test]
+fn lint_counts_what_is_fine() {
+    let root = folder("lint", &two());
+    assert_eq!(out(&plumbline(&root, &["lint"])), "2 fixtures are well formed\n");
+    assert_eq!(out(&plumbline(&root, &["lint", "fixtures/podgc/good.yaml"])), "1 fixture is well formed\n");
+    assert_eq!(code(&plumbline(&root, &["lint", "fixtures/podgc/missing.yaml"])), 96);
+}
+
+#[test]
+fn explain_shows_promise_steps_and_transcript() {
+    let root = folder("explain", &two());
+    let output = plumbline(&root, &["explain", "podgc/good"]);
+    assert_eq!(code(&output), 0);
+    let text = out(&output);
+    for part in [
+        "promise   A pod of",
+        "rules     BR-24-03",
+        "by: 80s, eventually",
+        "PATCH  pods/a/status 200",
+        "outcome   passed",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
+    }
+    assert_eq!(code(&plumbline(&root, &["explain", "podgc/bad"])), 100);
+}
+
+#[test]
+fn help_documents_the_exit_codes() {
+    let output = plumbline(Path::new("."), &["--help"]);
+    assert_eq!(code(&output), 0);
+    for exit in ["0  ", "1  ", "2  ", "3  ", "4  ", "5  ", "96 ", "100", "101"] {
+        assert!(out(&output).contains(&format!("\n  {exit}")), "{}", out(&output));
+    }
+}
+
+#[test]
+fn the_server_is_measured_with_what_was_asked_for() {
+    let arguments = "bench server --pods 40 --nodes 7 --budgets 3 --connections 4 --watchers 3 --rate 50 --seconds 1";
+    let arguments: Vec<&str> = arguments.split(' ').chain(["--output", "json"]).collect();
+    let output = plumbline(&folder("bench", &[("podgc/good.yaml", GOOD)]), &arguments);
+    assert_eq!(code(&output), 0, "missed targets are no failure without --enforce: {}", err(&output));
+    let report: plumbline::bench::report::Report = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!((report.api_version.as_str(), report.kind.as_str()), ("plumbline/v1", "ServerBenchmark"));
+    assert_eq!((report.shape.pods, report.shape.watchers), (40, 3));
+    for wanted in ["pods created", "one piece", "p99", "process ready", "in process"] {
+        let row = report.rows.iter().find(|row| row.name.contains(wanted));
+        assert!(row.is_some_and(|row| row.measured > 0.0), "{wanted}: {row:?}");
+    }
+}

@@ -1,0 +1,257 @@
+//! Real client libraries over HTTPS against `plumbline serve`: the Python client and kube-rs list in pages, watch, resume when
+//! the server closes or breaks the watch, list anew after 410, and end with the server's objects, while others change them.
+//!
+//! Python is looked for in `PLUMBLINE_PYTHON` and on `PATH`; where it cannot `import kubernetes` its test is skipped with
+//! that reason, unless `PLUMBLINE_PYTHON` promised that it can (as `.ci/run` does).
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher::{Event, InitialListStrategy};
+use kube::runtime::{WatchStreamExt as _, reflector, watcher};
+use kube::{Client, ResourceExt as _};
+use plumbline::time::Clock;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::serving::{PATIENCE, Server};
+
+/// Breaks the first watches of a client shortly after they opened.
+fn breaking(folder: &str, user_agent: &str, count: u32) -> String {
+    let rules = format!(
+        "- name: break\n  on: {{ verbs: [watch], resource: configmaps, userAgent: '{user_agent}' }}\n  count: {count}\n  \
+         verdict: {{ closeWatch: {{ afterMilliseconds: 300 }} }}\n"
+    );
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("faults-{folder}.yaml"));
+    std::fs::write(&path, rules).expect("a writable folder");
+    path.display().to_string()
+}
+
+/// A Python that has the client; `None` says why not.
+fn python() -> Option<String> {
+    let promised = std::env::var("PLUMBLINE_PYTHON").ok();
+    let program = promised.clone().unwrap_or_else(|| "python3".to_owned());
+    let import = Command::new(&program).args(["-c", "import kubernetes"]).output();
+    let missing = match import {
+        Ok(output) if output.status.success() => return Some(program),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    assert!(promised.is_none(), "PLUMBLINE_PYTHON={program} cannot import kubernetes: {missing}");
+    let why = format!("skipped: {program} cannot import kubernetes ({missing}); pip install kubernetes");
+    let _ = writeln!(std::io::stdout(), "{why}");
+    None
+}
+
+#[test]
+fn the_python_client_lists_watches_resumes_and_lists_anew() {
+    let Some(python) = python() else { return };
+    let faults = breaking("python", "OpenAPI-Generator", 2);
+    let server = Server::start(&["--faults", &faults]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/clients/list_watch.py");
+    let output = Command::new(python).arg(script).arg(server.kubeconfig()).output().expect("Python starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let counts: Value = serde_json::from_slice(&output.stdout).expect("counts");
+    let at_least =
+        [("lists", 2), ("pages", 10), ("closed", 3), ("broken", 2), ("expired", 1), ("bookmarks", 1), ("events", 50)];
+    for (what, least) in at_least {
+        assert!(counts[what].as_u64().is_some_and(|count| count >= least), "{what} of {counts}");
+    }
+}
+
+async fn client(server: &Server, user_agent: &str) -> Client {
+    let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).expect("a kubeconfig");
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    let mut config = config.expect("a configuration");
+    config.headers.push((http::header::USER_AGENT, user_agent.parse().expect("a header")));
+    Client::try_from(config).expect("a client")
+}
+
+/// Creates, changes and deletes config maps until told to stop; every now and then the server forgets its past.
+async fn write(server_client: Client, clock: Clock, stop: CancellationToken) -> u32 {
+    let maps: Api<ConfigMap> = Api::default_namespaced(server_client.clone());
+    let mut number = 0;
+    while !stop.is_cancelled() {
+        let name = format!("written-{}", number % 40);
+        let written = match number % 12 {
+            11 => maps.delete(&name, &DeleteParams::default()).await.map(drop),
+            2 | 5 | 8 => {
+                let patch = Patch::Merge(json!({"data": {"value": number.to_string()}}));
+                maps.patch(&name, &PatchParams::default(), &patch).await.map(drop)
+            }
+            _ => {
+                let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a map");
+                maps.create(&PostParams::default(), &map).await.map(drop)
+            }
+        };
+        match written {
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            other => other.expect("a write"),
+        }
+        if number % 40 == 39 {
+            let compact = http::Request::post("/plumbline/compact").body(Vec::new()).expect("a request");
+            server_client.request::<Value>(compact).await.expect("a compaction");
+        }
+        number += 1;
+        clock.sleep(Duration::from_millis(3)).await;
+    }
+    number
+}
+
+/// What the events say, checked as they come.
+#[derive(Debug, Default)]
+struct Seen {
+    begun: u32,
+    events: u32,
+    errors: u32,
+    expired: u32,
+    versions: BTreeMap<String, u64>,
+}
+
+impl Seen {
+    fn take(&mut self, event: Result<Event<ConfigMap>, watcher::Error>) {
+        let version = |map: &ConfigMap| map.resource_version().expect("a version").parse::<u64>().expect("a number");
+        match event {
+            Ok(Event::Init) => {
+                self.begun += 1;
+                self.versions.clear();
+            }
+            Ok(Event::InitApply(map)) => {
+                let again = self.versions.insert(map.name_any(), version(&map));
+                assert_eq!(again, None, "{} is listed twice", map.name_any());
+            }
+            Ok(Event::InitDone) => {}
+            Ok(Event::Apply(map)) => {
+                self.events += 1;
+                let before = self.versions.insert(map.name_any(), version(&map));
+                assert!(before.is_none_or(|before| before < version(&map)), "{} goes back", map.name_any());
+            }
+            Ok(Event::Delete(map)) => {
+                self.events += 1;
+                assert!(self.versions.remove(&map.name_any()).is_some(), "{} was not known", map.name_any());
+            }
+            Err(error) => {
+                self.errors += 1;
+                self.expired += u32::from(format!("{error:?}").contains("410"));
+            }
+        }
+    }
+}
+
+/// Follows the maps with kube-rs while they change; the reflector ends with what the server lists.
+async fn follow(name: &str, strategy: InitialListStrategy) -> Seen {
+    let agent = format!("follower-{name}");
+    let faults = breaking(name, &agent, 3);
+    let server = Server::start(&["--faults", &faults]);
+    let (clock, stop) = (Clock::wall(), CancellationToken::new());
+    let writing = tokio::spawn(write(client(&server, "writer").await, clock.clone(), stop.clone()));
+
+    let maps: Api<ConfigMap> = Api::default_namespaced(client(&server, &agent).await);
+    let config = watcher::Config {
+        initial_list_strategy: strategy,
+        page_size: Some(7),
+        timeout: Some(3),
+        ..watcher::Config::default()
+    };
+    let store = Writer::<ConfigMap>::default();
+    let cache = store.as_reader();
+    let mut events = reflector(store, watcher(maps.clone(), config).default_backoff()).boxed();
+    let mut seen = Seen::default();
+    let mut listed: Option<BTreeMap<String, u64>> = None;
+    let mut last_check = Duration::ZERO;
+    loop {
+        if let Some(event) = clock.timeout(Duration::from_millis(200), events.next()).await {
+            seen.take(event.expect("watchers do not end"));
+        }
+        assert!(clock.elapsed() < PATIENCE * 2, "{name}: not there yet: {seen:?}");
+        // Enough has happened: broken watches, ones that the server closed, and lists from the start.
+        if !stop.is_cancelled() && seen.errors >= 2 && seen.begun >= 2 && clock.elapsed() > Duration::from_secs(5) {
+            stop.cancel();
+        }
+        if stop.is_cancelled() && clock.elapsed() > last_check + Duration::from_millis(200) {
+            last_check = clock.elapsed();
+            if listed.is_none() && writing.is_finished() {
+                let list = maps.list(&ListParams::default()).await.expect("a list");
+                let version = |map: &ConfigMap| map.resource_version().and_then(|text| text.parse().ok()).unwrap_or(0);
+                listed = Some(list.iter().map(|map| (map.name_any(), version(map))).collect());
+            }
+            if listed.as_ref() == Some(&seen.versions) {
+                break;
+            }
+        }
+    }
+    let cached: BTreeMap<String, u64> = cache
+        .state()
+        .iter()
+        .map(|map| (map.name_any(), map.resource_version().and_then(|v| v.parse().ok()).unwrap_or(0)))
+        .collect();
+    assert_eq!(Some(cached), listed, "{name}: the reflector's store");
+    assert!(writing.await.expect("the writer lives") > 100);
+    assert!(seen.events > 50, "{seen:?}");
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kube_rs_follows_with_lists_and_watches() {
+    let seen = follow("list-watch", InitialListStrategy::ListWatch).await;
+    assert!(seen.expired > 0, "no 410 was met: {seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kube_rs_follows_with_streaming_lists() {
+    let seen = follow("streaming-list", InitialListStrategy::StreamingList).await;
+    assert!(seen.expired > 0, "no 410 was met: {seen:?}");
+}
+
+/// A watch that is closed in time and resumed at once, seen from the API: no event is lost or comes twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn resumed_watches_continue_where_they_ended() {
+    let server = Server::start(&[]);
+    let clock = Clock::wall();
+    let maps: Api<ConfigMap> = Api::default_namespaced(client(&server, "resumer").await);
+    // Before the first write: what a list shows comes in no watch from it.
+    let mut version =
+        maps.list(&ListParams::default()).await.expect("a list").metadata.resource_version.expect("a version");
+    let writer = client(&server, "writer").await;
+    let writing = tokio::spawn(async move {
+        let maps: Api<ConfigMap> = Api::default_namespaced(writer);
+        let wall = Clock::wall();
+        for number in 0..150 {
+            let map: ConfigMap =
+                serde_json::from_value(json!({"metadata": {"name": format!("m-{number}")}})).expect("a map");
+            maps.create(&PostParams::default(), &map).await.expect("a map");
+            wall.sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let mut names = Vec::new();
+    let mut watches = 0;
+    while names.len() < 150 {
+        assert!(clock.elapsed() < PATIENCE, "{} of 150 after {watches} watches", names.len());
+        watches += 1;
+        let params = kube::api::WatchParams::default().timeout(1);
+        let events = maps.watch(&params, &version).await.expect("a watch");
+        let events: Vec<_> = events.try_collect().await.expect("events");
+        for event in events {
+            match event {
+                kube::api::WatchEvent::Added(map) => {
+                    version = map.resource_version().expect("a version");
+                    names.push(map.name_any());
+                }
+                kube::api::WatchEvent::Bookmark(bookmark) => version = bookmark.metadata.resource_version,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    writing.await.expect("the writer lives");
+    assert!(watches >= 2, "{watches}");
+    assert_eq!(names, (0..150).map(|number| format!("m-{number}")).collect::<Vec<_>>());
+}

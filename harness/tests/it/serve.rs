@@ -1,0 +1,239 @@
+//! `plumbline serve` as its users meet it: one line when ready, tokens, addresses, files that are wrong, and the end.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use plumbline::time::Clock;
+use serde_json::Value;
+
+use crate::serving::{PATIENCE, Server, TOKEN, read_all, request};
+
+/// What kube-apiserver 1.36 answers where a token is wrong.
+const UNAUTHORIZED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
+
+/// Runs a server that must not start; returns its exit code and what it says.
+fn refused(flags: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut child =
+        command.arg("serve").args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start");
+    let clock = Clock::wall();
+    while child.try_wait().expect("a child").is_none() {
+        if clock.elapsed() > PATIENCE {
+            let _ = child.kill();
+            panic!("serve {flags:?} runs");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = child.wait_with_output().expect("output");
+    assert!(output.stdout.is_empty(), "standard output is for the ready line");
+    (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
+}
+
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
+    std::fs::write(&path, text).expect("a writable folder");
+    path
+}
+
+#[test]
+fn tokens_are_asked_for() {
+    let server = Server::start(&["--http"]);
+    let with = |header: &str| {
+        let answer =
+            server.talk(format!("GET /api HTTP/1.1\r\nhost: x\r\n{header}connection: close\r\n\r\n").as_bytes());
+        (answer.status, answer.body.trim_end().to_owned())
+    };
+    for header in [
+        "",
+        "authorization: Bearer wrong\r\n",
+        "authorization: Bearer \r\n",
+        "authorization: Bearer t0ke\r\n",
+        "authorization: Basic dDBrZW4=\r\n",
+        "authorization: t0ken\r\n",
+    ] {
+        assert_eq!(with(header), (401, UNAUTHORIZED.to_owned()), "{header:?}");
+    }
+    assert_eq!(with("authorization: bearer t0ken\r\n").0, 200);
+    let open = server.talk(b"GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    assert_eq!(open.json()["major"], "1");
+}
+
+/// Tokens of service accounts let in, too, and say who holds them, until the account is gone. What they may do is in roles;
+/// the cluster's own may do everything: kube-controller-manager with `--use-service-account-credentials` lives on them.
+#[test]
+fn tokens_of_service_accounts_let_in() {
+    let server = Server::start(&["--http"]);
+    let send = |method: &str, path: &str, token: &str, body: &str| {
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n");
+        let rest =
+            format!("content-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+        server.talk(format!("{head}{rest}").as_bytes())
+    };
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"}}"#;
+    assert_eq!(send("POST", accounts, TOKEN, account).status, 201);
+    let wanted = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}"#;
+    let given = send("POST", &format!("{accounts}/robot/token"), TOKEN, wanted).json();
+    let token = given["status"]["token"].as_str().expect("a token").to_owned();
+    assert_eq!(send("GET", "/api", &token, "").status, 200);
+    let who = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
+    let review = send("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", &token, who).json();
+    let user = &review["status"]["userInfo"];
+    assert_eq!(user["username"], "system:serviceaccount:default:robot");
+    let groups =
+        serde_json::json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
+    assert_eq!(user["groups"], groups);
+    let refused = send("GET", "/api/v1/nodes", &token, "");
+    assert_eq!(refused.status, 403);
+    let why = r#"nodes is forbidden: User "system:serviceaccount:default:robot" cannot list resource "nodes" in API group "" at the cluster scope"#;
+    assert_eq!(refused.json()["message"], why);
+    // Nor may it become somebody who may.
+    let disguised = format!("{token}\r\nimpersonate-user: x\r\nimpersonate-group: system:masters");
+    let refused = send("GET", "/api/v1/nodes", &disguised, "");
+    assert_eq!(refused.status, 403);
+    let why = r#"users "x" is forbidden: User "system:serviceaccount:default:robot" cannot impersonate resource "users" in API group "" at the cluster scope"#;
+    assert_eq!(refused.json()["message"], why);
+    assert_eq!(send("GET", "/metrics", &token, "").status, 403);
+    let role = r#"{"metadata":{"name":"r"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["list"]}]}"#;
+    let binding = r#"{"metadata":{"name":"b"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},"subjects":[{"kind":"ServiceAccount","name":"robot"}]}"#;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    assert_eq!(send("POST", &format!("{rbac}/roles"), TOKEN, role).status, 201);
+    assert_eq!(send("POST", &format!("{rbac}/rolebindings"), TOKEN, binding).status, 201);
+    assert_eq!(send("GET", "/api/v1/namespaces/default/pods", &token, "").status, 200);
+    assert_eq!(send("DELETE", &format!("{accounts}/robot"), TOKEN, "").status, 200);
+    assert_eq!(send("GET", "/api", &token, "").status, 401);
+    let own = "/api/v1/namespaces/kube-system/serviceaccounts";
+    assert_eq!(send("POST", own, TOKEN, account).status, 201);
+    let given = send("POST", &format!("{own}/robot/token"), TOKEN, wanted).json();
+    let token = given["status"]["token"].as_str().expect("a token").to_owned();
+    assert_eq!(send("GET", "/api/v1/nodes", &token, "").status, 200);
+}
+
+#[test]
+fn a_server_says_one_line_and_ends_its_watches_cleanly() {
+    let mut server = Server::start(&["--http"]);
+    let kubeconfig = server.folder.join("kubeconfig");
+    assert_eq!(server.ready, format!("ready http://{} kubeconfig={}\n", server.address, kubeconfig.display()));
+    let mut watches: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    for watch in &mut watches {
+        watch.write_all(&request("GET", "/api/v1/namespaces?watch=true", "", b"")).expect("the server reads");
+        // The head has come: the watch is open.
+        let mut first = [0; 64];
+        watch.read_exact(&mut first).expect("an answer");
+    }
+    assert_eq!(server.stop(), Some(0), "{}", server.log());
+    for watch in watches {
+        // The rest after 64 bytes of the head; `Answer` refuses a body whose last chunk is missing.
+        let rest = read_all(watch);
+        assert!(rest.head.contains("transfer-encoding: chunked"), "{rest:?}");
+        let events: Vec<Value> =
+            rest.body.lines().map(|line| serde_json::from_str(line).expect("a whole event")).collect();
+        assert_eq!(events.len(), 4, "the four namespaces of every cluster");
+    }
+    let mut more = String::new();
+    server.out.read_to_string(&mut more).expect("text");
+    assert_eq!(more, "", "one line only");
+}
+
+#[test]
+fn addresses_beyond_loopback_need_a_word() {
+    let (code, said) = refused(&["--listen", "0.0.0.0:0"]);
+    assert!(code == Some(96) || code == Some(2), "{code:?}: {said}");
+    assert!(said.contains("0.0.0.0:0 can be reached by others: allow it explicitly or listen on loopback"), "{said}");
+    let (_, said) = refused(&["--listen", "0.0.0.0:0", "--allow-remote", "--http"]);
+    assert!(said.contains("plain HTTP is for loopback only, not for 0.0.0.0:0"), "{said}");
+    let server = Server::start(&["--listen", "0.0.0.0:0", "--allow-remote"]);
+    assert!(server.log().contains("whoever has the token may do anything"), "{}", server.log());
+    assert_eq!(refused(&["--listen", "nowhere"]).0, Some(2));
+    assert!(refused(&["--token", "a b"]).1.contains("visible ASCII"));
+}
+
+#[test]
+fn seeds_that_are_wrong_are_named() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: b}]}\n";
+    let cases = [
+        ("syntax.yaml", format!("{pod}---\nkind: [Pod\n"), "syntax.yaml: ", "line "),
+        ("kind.yaml", format!("{pod}---\napiVersion: v1\nkind: Pid\nmetadata: {{name: a}}\n"), "kind.yaml: document 2: ", "kind \"Pid\" in apiVersion \"v1\" is not served"),
+        ("name.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {}\n".to_owned(), "name.yaml: document 1: ", "Pod without metadata.name"),
+        ("type.yaml", pod.replace("image: b", "image: 7"), "type.yaml: document 1: Pod: ", "Container.spec.containers.image of type string"),
+        ("field.yaml", pod.replace("containers:", "contaners:"), "field.yaml: document 1: Pod: ", "unknown field \"spec.contaners\""),
+        ("item.json", r#"{"kind":"List","apiVersion":"v1","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}},7]}"#.to_owned(), "item.json: document 1: items[1]: ", "not an object"),
+    ];
+    for (name, text, place, why) in &cases {
+        let path = file(&format!("bad-seeds/{name}"), text);
+        let (code, said) = refused(&["--seed-from", &path.display().to_string()]);
+        assert!(code != Some(0) && said.contains(place) && said.contains(why), "{name}: {code:?} {said}");
+    }
+    let (code, said) = refused(&["--seed-from", "/no/such/file.yaml"]);
+    assert!(code != Some(0) && said.contains("unable to read /no/such/file.yaml"), "{said}");
+    let good = file("good-seeds/pod.yaml", pod);
+    let server = Server::start(&["--http", "--seed-from", &good.display().to_string()]);
+    assert_eq!(server.get("/api/v1/namespaces/default/pods/a").json()["spec"]["containers"][0]["image"], "b");
+}
+
+#[test]
+fn fault_rules_that_are_wrong_are_named() {
+    let cases = [
+        ("syntax", "- verdict: [", "line 1"),
+        ("no list", "verdict: pass", "line 1"),
+        ("field", "- { on: { verb: [get] }, verdict: pass }", "unknown field `verb`"),
+        ("verdict", "- { verdict: pas }", "unknown variant `pas`"),
+        ("nothing", "- { on: { verbs: [get] } }", "missing field `verdict`"),
+        (
+            "verb",
+            "- { verdict: pass }\n- { name: x, on: { verbs: [gett] }, verdict: pass }",
+            "rule 2 (x): on.verbs: \"gett\" is no verb",
+        ),
+        ("nth", "- { nth: 0, verdict: pass }", "rule 1 (without a name): nth: counts from 1"),
+        ("count", "- { count: 0, verdict: gone }", "count: a rule that hits 0 requests"),
+        ("percent", "- { percent: 150, verdict: gone }", "percent: 150 is more than 100"),
+        ("code", "- { verdict: { reply: { code: 42 } } }", "verdict.reply.code: 42 is no status"),
+    ];
+    for (name, text, why) in cases {
+        let path = file(&format!("bad-faults/{name}.yaml"), text).display().to_string();
+        let (code, said) = refused(&["--faults", &path]);
+        assert!(code != Some(0) && said.contains(&path) && said.contains(why), "{name}: {code:?} {said}");
+    }
+    let (code, said) = refused(&["--faults", "/no/such/file"]);
+    assert!(code != Some(0) && said.contains("unable to read /no/such/file"), "{said}");
+}
+
+#[test]
+fn latency_and_faults_reach_the_client() {
+    let rules = "- { on: { resource: nodes }, verdict: { reply: { code: 429, retryAfter: 7 } } }\n";
+    let rules = file("good-faults.yaml", rules).display().to_string();
+    let server = Server::start(&["--http", "--latency", "300ms", "--faults", &rules]);
+    let clock = Clock::wall();
+    assert_eq!(server.get("/api/v1/pods").status, 200);
+    assert!(clock.elapsed() >= Duration::from_millis(300), "{:?}", clock.elapsed());
+    let refused_by_rule = server.get("/api/v1/nodes");
+    assert_eq!(refused_by_rule.status, 429);
+    assert!(refused_by_rule.head.contains("retry-after: 7"), "{}", refused_by_rule.head);
+    for bad in ["5", "-5s", "soon"] {
+        let (code, said) = refused(&[&format!("--latency={bad}")]);
+        assert!(code == Some(2) && said.contains("--latency"), "{bad}: {said}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_404_and_the_log_says_what_is() {
+    let server = Server::start(&["--http"]);
+    for (path, status, logged) in [
+        ("/nope", "404 page not found\n", "/api, /apis, /openapi"),
+        ("/apis/no.such/v1/things", "404 page not found\n", "apps/v1"),
+        ("/plumbline/nope", "404 page not found\n", "/plumbline/compact"),
+        ("/api/v1/things", "the server could not find the requested resource", "configmaps, "),
+        ("/apis/apps/v9/deployments", "the server could not find the requested resource", "policy/v1"),
+    ] {
+        let before = server.log().len();
+        let answer = server.get(path);
+        assert!(answer.status == 404 && answer.body.contains(status), "{path}: {answer:?}");
+        let log = server.log();
+        assert!(log[before..].contains(path) && log[before..].contains(logged), "{path}: {}", &log[before..]);
+        assert_eq!(log[before..].lines().count(), 1, "{path}: {}", &log[before..]);
+    }
+}

@@ -1,0 +1,250 @@
+//! The repository's own rules. What clippy can say stays in clippy.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plumbline::fixture::parse;
+use plumbline::snapshot;
+
+const FILE_LINES: usize = 800;
+const FUNCTION_LINES: usize = 70;
+
+/// Functions that are longer, and how long they may be. The list only gets shorter.
+const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
+    ("harness/apiserver/src/kinds/builtin.rs", "core_group", 81),
+    ("harness/apiserver/src/kinds/builtin.rs", "admissionregistration_group", 102),
+];
+
+/// Files that are longer, and how long they may be. The list only gets shorter.
+const LONG_FILES: &[(&str, usize)] = &[];
+
+/// What nobody may write, and what to write instead.
+const BANNED: [(&str, &str); 7] = [
+    ("#[ignore", "a test that cannot run says so with a reason and a skip"),
+    ("#[should_panic", "catch the panic and look at its message"),
+    ("#[allow(", "#[expect(…, reason = \"…\")]"),
+    ("#![allow(", "#![expect(…, reason = \"…\")]"),
+    ("todo!(", "finish it"),
+    ("unimplemented!(", "finish it"),
+    ("dbg!(", "tracing"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("")
+}
+
+/// A source file: path from the root, text.
+struct Source {
+    path: String,
+    text: String,
+}
+
+/// All Rust files of the workspace, in order.
+fn sources() -> Vec<Source> {
+    let root = root();
+    let mut folders: Vec<PathBuf> = ["controllers", "harness", "snapshots"].map(|name| root.join(name)).into();
+    let mut sources = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).expect("a readable file");
+                let path = path.strip_prefix(&root).expect("below the root").display().to_string();
+                sources.push(Source { path, text });
+            }
+        }
+    }
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(sources.len() > 50, "the search is broken");
+    sources
+}
+
+/// Fails with all `offences`.
+fn none(rule: &str, offences: &[String]) {
+    assert!(offences.is_empty(), "{rule}:\n  {}", offences.join("\n  "));
+}
+
+#[test]
+fn files_say_what_they_are() {
+    // The tests of a module stand beside it and need no introduction.
+    let is_part = |path: &str| path.ends_with("/tests.rs") || path.matches('/').count() > 2 && path.contains("/tests/");
+    let sources = sources().into_iter().filter(|source| !is_part(&source.path));
+    let bare = sources.filter(|source| !source.text.starts_with("//!") && !source.text.starts_with("#!"));
+    none("a file begins with `//!` and says what it is for", &bare.map(|source| source.path).collect::<Vec<_>>());
+}
+
+/// `{{ARGS}}` in a recipe is pasted into the shell's line: a quoted command line falls to pieces there.
+#[test]
+fn recipes_hand_their_arguments_on_word_by_word() {
+    let recipes = fs::read_to_string(root().join("Justfile")).expect("a Justfile");
+    assert!(recipes.lines().any(|line| line == "set positional-arguments"));
+    let pasted = recipes.lines().filter(|line| line.contains("{{")).map(str::to_owned).collect::<Vec<_>>();
+    none("a recipe says \"$@\"", &pasted);
+}
+
+#[test]
+fn banned_words_are_not_used() {
+    let mut offences = Vec::new();
+    for source in sources().iter().filter(|source| source.path != "harness/tests/tidy.rs") {
+        for (index, line) in source.text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for (word, instead) in BANNED.iter().filter(|(word, _)| code.contains(word)) {
+                offences.push(format!("{}:{}: {word} → {instead}", source.path, index + 1));
+            }
+        }
+    }
+    none("banned", &offences);
+}
+
+#[test]
+fn pure_files_stay_pure() {
+    let banned = ["kube::", "tokio::", "tracing::", "std::fs", "std::net", "std::time::SystemTime", "runtime::clock"];
+    let (mut offences, mut pure) = (Vec::new(), 0);
+    for source in sources() {
+        // The first paragraph of the module's documentation decides.
+        let docs: Vec<&str> = source.text.lines().take_while(|line| line.starts_with("//! ")).collect();
+        if !docs.iter().any(|line| line.contains("PURE") || line.contains("Pure:") || line.contains("Pure.")) {
+            continue;
+        }
+        pure += 1;
+        for (index, line) in source.text.lines().enumerate() {
+            let imports = line.trim_start().strip_prefix("use ").or_else(|| line.trim_start().strip_prefix("pub use "));
+            let code = imports.unwrap_or_default();
+            if let Some(word) =
+                banned.iter().find(|word| code.starts_with(**word) || code.contains(&format!("::{word}")))
+            {
+                offences.push(format!("{}:{}: {word}", source.path, index + 1));
+            }
+        }
+    }
+    assert!(pure >= 8, "only {pure} files call themselves PURE: the search is broken");
+    none("files that call themselves PURE import no I/O, no runtime, no clock", &offences);
+}
+
+#[test]
+fn the_judge_shares_no_code_with_the_judged() {
+    let sources = sources();
+    let offences = sources.iter().filter(|source| {
+        source.path.starts_with("harness/src/")
+            && source.path != "harness/src/subject/in_process.rs"
+            && source
+                .text
+                .lines()
+                .any(|line| !line.trim_start().starts_with("//") && line.contains("plumbline_controllers"))
+    });
+    let offences: Vec<String> = offences.map(|source| source.path.clone()).collect();
+    none("only subject/in_process.rs imports the controllers", &offences);
+}
+
+#[test]
+fn files_are_not_too_long() {
+    let mut offences = Vec::new();
+    let mut listed: BTreeSet<String> = LONG_FILES.iter().map(|(path, _)| (*path).to_owned()).collect();
+    for source in sources() {
+        let lines = source.text.lines().count();
+        let limit = LONG_FILES.iter().find(|(path, _)| *path == source.path).map(|(_, limit)| *limit);
+        if lines > limit.unwrap_or(FILE_LINES) {
+            offences.push(format!("{}: {lines} lines", source.path));
+        }
+        if lines > FILE_LINES {
+            listed.remove(&source.path);
+        }
+    }
+    offences.extend(listed.into_iter().map(|path| format!("{path} is short enough now: strike it from LONG_FILES")));
+    none(&format!("files have at most {FILE_LINES} lines"), &offences);
+}
+
+#[test]
+fn functions_are_not_too_long() {
+    let mut offences = Vec::new();
+    let mut listed: BTreeSet<String> = LONG_FUNCTIONS.iter().map(|(path, name, _)| format!("{path}: {name}")).collect();
+    for source in sources() {
+        for (name, line, length) in
+            functions(&source.text).into_iter().filter(|(_, _, length)| *length > FUNCTION_LINES)
+        {
+            let same = LONG_FUNCTIONS.iter().find(|(path, listed, _)| *path == source.path && *listed == name);
+            if same.is_none_or(|(_, _, limit)| length > *limit) {
+                offences.push(format!("{}:{line}: {name} has {length} lines", source.path));
+            }
+            listed.remove(&format!("{}: {name}", source.path));
+        }
+    }
+    offences.extend(listed.into_iter().map(|item| format!("{item} is short enough now: strike it")));
+    none(&format!("functions have at most {FUNCTION_LINES} lines"), &offences);
+}
+
+/// Name, first line and number of lines of each function. The code is formatted: a function ends with a brace below its
+/// first letter.
+fn functions(text: &str) -> Vec<(String, usize, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut functions = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let Some(name) = function_name(line.trim_start()) else { continue };
+        if line.ends_with('}') || line.ends_with(';') {
+            continue;
+        }
+        let end = format!("{}}}", " ".repeat(indent));
+        if let Some(length) = lines[index..].iter().position(|line| *line == end) {
+            functions.push((name, index + 1, length + 1));
+        }
+    }
+    functions
+}
+
+fn function_name(line: &str) -> Option<String> {
+    let mut words = line.split_whitespace();
+    for word in words.by_ref() {
+        match word {
+            "fn" => break,
+            "const" | "async" => {}
+            word if word.starts_with("pub") => {}
+            _ => return None,
+        }
+    }
+    let name: String = words.next()?.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    (!name.is_empty()).then_some(name)
+}
+
+#[test]
+fn the_search_for_functions_works() {
+    let text = "impl A {\n    pub(crate) async fn b(\n    ) {\n        x();\n    }\n}\nfn c() {}\nlet fn_d = 1;\n";
+    assert_eq!(functions(text), [("b".to_owned(), 2, 4)]);
+}
+
+#[test]
+fn fixtures_and_snapshots_come_in_pairs() {
+    let root = root();
+    let fixtures = parse::load(&root.join("fixtures")).unwrap_or_else(|problems| panic!("{problems}"));
+    let (groups, folder) = (snapshot::groups(fixtures), root.join("snapshots"));
+    let orphans = snapshot::orphans(&folder, &groups).expect("a readable folder");
+    let orphans = orphans.iter().map(|path| format!("{} has no fixture: delete it", path.display()));
+    let missing = groups.iter().filter(|group| !snapshot::file(&folder, &group.stem).is_file());
+    let missing =
+        missing.map(|group| format!("{} has no snapshot: INSTA_UPDATE=always cargo test --test snapshots", group.stem));
+    none("every fixture has a snapshot, every snapshot a fixture", &orphans.chain(missing).collect::<Vec<_>>());
+}
+
+#[test]
+fn documents_name_files_that_exist() {
+    let root = root();
+    let mut offences = Vec::new();
+    for document in ["README.md", "fixtures/README.md", "CHANGELOG.md"] {
+        let Ok(text) = fs::read_to_string(root.join(document)) else { continue };
+        for path in text.split('`').skip(1).step_by(2).filter(|word| is_path(word)) {
+            if !root.join(path.trim_end_matches('/')).exists() {
+                offences.push(format!("{document}: `{path}`"));
+            }
+        }
+    }
+    none("documents name files that exist", &offences);
+}
+
+/// Whether a quoted word means a file of this repository.
+fn is_path(word: &str) -> bool {
+    let tops = ["controllers/", "harness/", "fixtures/", "snapshots/", ".ci/", ".config/", ".github/"];
+    tops.iter().any(|top| word.starts_with(top)) && !word.contains([' ', '<', '*', '{', '\n', '…', '['])
+}
