@@ -1,11 +1,9 @@
 //! OpenAPI documents: v3 by group and version, v2 as a whole. PURE.
 //!
-//! Types and their descriptions come from `k8s-openapi`; list types, merge keys and defaults from [`super::schema`];
-//! paths from the [`Registry`]. What kubectl reads off them: explain, whether a resource takes `fieldValidation` and
-//! `dryRun`, and how lists merge.
+//! Types come from a table made of upstream's documents; paths from the [`Registry`]. What kubectl reads off them:
+//! explain, whether a resource takes `fieldValidation` and `dryRun`, and how lists merge.
 
 mod custom;
-mod enums;
 mod general;
 mod paths;
 mod protobuf;
@@ -24,6 +22,8 @@ use super::request::{ApiRequest, Reply};
 use crate::json::{Map, Value, json};
 
 pub use types::description;
+#[cfg(test)]
+pub(crate) use types::read as definitions;
 
 /// Answers requests under `/openapi`; `None` for other paths.
 pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {

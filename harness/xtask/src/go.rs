@@ -24,6 +24,14 @@ pub(crate) struct Declaration {
     pub(crate) markers: Vec<String>,
     /// The declared type.
     pub(crate) kind: Kind,
+    /// Values of the constants of this type, if it is an enumeration (`+enum`), sorted.
+    pub(crate) values: Vec<String>,
+}
+
+impl Declaration {
+    fn new(markers: Vec<String>, kind: Kind) -> Self {
+        Self { markers, kind, values: Vec::new() }
+    }
 }
 
 /// The right-hand side of a declaration.
@@ -147,20 +155,50 @@ pub(crate) fn declarations(text: &str, import: &str) -> BTreeMap<String, Declara
                 let Some((name, body)) = line.strip_prefix("type ").and_then(|rest| rest.split_once(' ')) else {
                     continue;
                 };
-                let kind = Kind::Struct(Vec::new());
+                let name = name.to_owned();
                 match body {
-                    "struct {" => open = Some((name.to_owned(), Declaration { markers, kind })),
-                    "struct{}" => found.extend([(name.to_owned(), Declaration { markers, kind })]),
+                    "struct {" => open = Some((name, Declaration::new(markers, Kind::Struct(Vec::new())))),
+                    "struct{}" => found.extend([(name, Declaration::new(markers, Kind::Struct(Vec::new())))]),
                     _ => {
                         let ty = imports.read(body.split(" //").next().unwrap_or_default());
-                        let kind = ty.map(Kind::Over);
-                        found.extend(kind.map(|kind| (name.to_owned(), Declaration { markers, kind })));
+                        found.extend(ty.map(|ty| (name, Declaration::new(markers, Kind::Over(ty)))));
                     }
                 }
             }
         }
     }
     found
+}
+
+/// The value of a constant.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Constant<'a> {
+    /// A string.
+    Text(&'a str),
+    /// The value of another constant.
+    Other(&'a str),
+}
+
+/// Reads the typed constants, `Name Type = "value"`, `Name = Type("value")` or `Name = Type(other)`, as pairs of type and
+/// value.
+pub(crate) fn constants(text: &str) -> Vec<(&str, Constant<'_>)> {
+    text.lines().filter_map(constant).collect()
+}
+
+fn value(source: &str) -> Constant<'_> {
+    let text = source.strip_prefix('"').and_then(|rest| rest.split('"').next());
+    text.map_or(Constant::Other(source), Constant::Text)
+}
+
+fn constant(line: &str) -> Option<(&str, Constant<'_>)> {
+    let line = line.trim();
+    let (left, right) = line.strip_prefix("const ").unwrap_or(line).split_once(" = ")?;
+    let left = left.trim();
+    if let Some((_, ty)) = left.split_once(' ') {
+        return Some((ty.trim(), value(right)));
+    }
+    let (ty, argument) = right.split_once('(')?;
+    Some((ty, value(argument.split(')').next()?)))
 }
 
 /// Reads a field; `None` for other lines and for types that JSON cannot hold.
@@ -203,6 +241,15 @@ import (
 // +enum
 type Phase string
 
+const First Phase = "First"
+
+const (
+	Second       Phase = "Second" // a remark
+	Third              = Phase("Third")
+	Fourth             = Phase(v1.Fourth)
+	Untyped            = "no"
+)
+
 // Extra is a list.
 type Extra []string
 
@@ -235,6 +282,10 @@ type Empty struct{}
         assert_eq!(found.keys().collect::<Vec<_>>(), ["Empty", "Extra", "Phase", "Thing"]);
         assert_eq!(found["Phase"].kind, Kind::Over(named("", "string")));
         assert_eq!(found["Phase"].markers, ["enum"]);
+        let values: Vec<_> =
+            constants(SOURCE).into_iter().filter(|(ty, _)| *ty == "Phase").map(|(_, value)| value).collect();
+        let text = Constant::Text;
+        assert_eq!(values, [text("First"), text("Second"), text("Third"), Constant::Other("v1.Fourth")]);
         assert_eq!(found["Extra"].kind, Kind::Over(Type::List(Box::new(named("", "string")))));
         assert_eq!(marker(&found["Thing"].markers, "structType"), Some("atomic"));
         let Kind::Struct(fields) = &found["Thing"].kind else { panic!("no struct") };

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::messages;
 use crate::source::{Checkout, Error};
 use crate::structs::{self, Module};
+use crate::{definitions, internal, messages, roles};
 
 /// The repository's root.
 pub(crate) fn root() -> PathBuf {
@@ -61,5 +61,11 @@ pub(crate) fn tables(checkout: &Checkout) -> Result<Vec<Table>, Error> {
     }
     let text = messages::table(checkout, &packages, &header)?;
     tables.push(Table { path: apiserver!("protobuf/fields.txt"), text });
+    let text = definitions::table(definitions::read(checkout)?, &packages, &header)?;
+    tables.push(Table { path: apiserver!("openapi/definitions.tsv"), text });
+    let text = internal::table(checkout, &packages, &header)?;
+    tables.push(Table { path: apiserver!("kinds/pod/internal_types.txt"), text });
+    let text = roles::table(checkout, &header)?;
+    tables.push(Table { path: apiserver!("bootstrap/roles.txt"), text });
     Ok(tables)
 }

@@ -2,10 +2,13 @@
 //! from a Kubernetes checkout. `README.md` says how to go to the next Kubernetes version.
 
 mod check;
+mod definitions;
 mod go;
+mod internal;
 mod layout;
 mod messages;
 mod names;
+mod roles;
 mod source;
 mod structs;
 

@@ -23,7 +23,7 @@ type Field = (u32, String, String);
 /// The text of the table: the messages of the types in the schema's tables.
 pub(crate) fn table(checkout: &Checkout, packages: &Packages, header: &str) -> Result<String, Error> {
     let reached = structs::reached(packages);
-    let mut text = format!("# {header}\n");
+    let mut text = format!("# {header} protobuf.rs has the notation.\n");
     for package in PACKAGES.iter().filter(|package| !LEFT_OUT.contains(&package.short)) {
         let path = format!("{}/generated.proto", package.folder());
         let messages = read(&checkout.text(&path)?, package).map_err(|problem| Error::input(&path, problem))?;
@@ -105,4 +105,61 @@ fn written(ty: &str, package: &Package) -> Option<String> {
             if home == package { name.to_owned() } else { format!("{}.{name}", home.short) }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROTO: &str = "
+syntax = \"proto2\";
+
+package k8s.io.api.core.v1;
+
+// Thing is a thing.
+message Thing {
+  // Its metadata.
+  // +optional
+  optional .k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta metadata = 1;
+
+  map<string, .k8s.io.apimachinery.pkg.api.resource.Quantity> limits = 11;
+
+  repeated Part parts = 3;
+
+  optional Common common = 2;
+}
+";
+
+    const GO: &str = "
+type Thing struct {
+	metav1.ObjectMeta `json:\"metadata\" protobuf:\"bytes,1,opt,name=metadata\"`
+	Common `json:\",inline\" protobuf:\"bytes,2,req\"`
+}
+";
+
+    #[test]
+    fn messages_are_read_and_named_as_in_json() {
+        let package = Package::by_short("core").expect("the core package");
+        let messages = read(PROTO, package).expect("messages");
+        let field = |number, name: &str, ty: &str| (number, name.to_owned(), ty.to_owned());
+        let expected = [
+            field(1, "metadata", "meta.ObjectMeta"),
+            field(11, "limits", "{}quantity"),
+            field(3, "parts", "[]Part"),
+            field(2, "common", "Common"),
+        ];
+        assert_eq!(messages, [("Thing".to_owned(), expected.to_vec())]);
+        let source = format!("import (\n\tmetav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n)\n{GO}");
+        let declarations = go::declarations(&source, package.import);
+        let Kind::Struct(known) = &declarations["Thing"].kind else { panic!("no struct") };
+        assert_eq!(json_name(known, 1), Some("metadata"));
+        assert_eq!(json_name(known, 2), Some("&"));
+        assert_eq!(json_name(known, 3), None);
+    }
+
+    #[test]
+    fn an_unknown_line_is_an_error() {
+        let package = Package::by_short("core").expect("the core package");
+        assert!(read("message A {\n  group B = 1;\n}\n", package).is_err());
+    }
 }

@@ -86,13 +86,42 @@ impl Checkout {
         }
         names.sort();
         let wanted = |name: &String| {
-            name.ends_with(".go") && !name.ends_with("_test.go") && !DERIVED.iter().any(|start| name.starts_with(start))
+            Path::new(name).extension().is_some_and(|kind| kind == "go")
+                && !name.ends_with("_test.go")
+                && !DERIVED.iter().any(|start| name.starts_with(start))
         };
-        let mut all = BTreeMap::new();
+        let mut texts = Vec::new();
         for name in names.iter().filter(|name| wanted(name)) {
-            all.extend(go::declarations(&read(&path.join(name))?, import));
+            texts.push(read(&path.join(name))?);
+        }
+        let mut all: BTreeMap<String, go::Declaration> =
+            texts.iter().flat_map(|text| go::declarations(text, import)).collect();
+        for (ty, value) in texts.iter().flat_map(|text| go::constants(text)) {
+            if let Some(declaration) = all.get_mut(ty).filter(|known| known.markers.iter().any(|text| text == "enum")) {
+                declaration.values.push(resolved(folder, value)?.to_owned());
+            }
+        }
+        for declaration in all.values_mut() {
+            declaration.values.sort();
+            declaration.values.dedup();
         }
         Ok(all)
+    }
+}
+
+/// Values of constants in other packages that enumerations are made of.
+///
+/// By hand: their packages are not read for constants. An unknown one is an error.
+const CONSTANTS: [(&str, &str); 2] = [("v1.IPv4Protocol", "IPv4"), ("v1.IPv6Protocol", "IPv6")];
+
+fn resolved<'a>(folder: &str, value: go::Constant<'a>) -> Result<&'a str, Error> {
+    match value {
+        go::Constant::Text(text) => Ok(text),
+        go::Constant::Other(name) => {
+            CONSTANTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(|| {
+                Error::input(folder, format!("the value of {name} is not in CONSTANTS of the generator"))
+            })
+        }
     }
 }
 

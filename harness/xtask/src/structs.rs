@@ -85,7 +85,7 @@ pub(crate) fn module(module: &Module, all: &Packages, header: &str) -> Result<St
         }
         _ => format!("//! Field tables of the {} packages.\n", module.title),
     };
-    _ = write!(text, "//!\n//! See [`super`] for the notation.\n//!\n//! {header}\n");
+    _ = write!(text, "//!\n//! {header} [`super`] has the notation.\n");
     for short in module.packages {
         let package = known(short)?;
         let (name, prefix) = (short.to_uppercase(), package.prefix());
@@ -235,4 +235,69 @@ fn key_default(package: &Package, name: &str, field: &Field, all: &Packages) -> 
         })
     });
     is_key.then(|| text.trim_matches('"').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CORE: &str = "k8s.io/api/core/v1";
+
+    const SOURCE: &str = "
+import (
+	metav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"
+)
+
+type Thing struct {
+	metav1.TypeMeta `json:\",inline\"`
+	// +listType=map
+	// +listMapKey=port
+	// +listMapKey=name
+	Parts []Part `json:\"parts,omitempty\" patchStrategy:\"merge,retainKeys\" patchMergeKey:\"name\"`
+	// +listType=atomic
+	Hosts []Host `json:\"hosts\" patchStrategy:\"merge\" patchMergeKey:\"ip\"`
+	// +mapType=atomic
+	Labels map[string]string `json:\"labels,omitempty\"`
+	Since metav1.Time `json:\"since,omitempty,omitzero\"`
+}
+
+// +structType=atomic
+type Part struct {
+	// +default=\"TCP\"
+	Name string `json:\"name,omitempty\"`
+	// +default=1
+	Other int32 `json:\"other\"`
+}
+
+type Host string
+
+type Unused struct {
+	Name string `json:\"name\"`
+}
+
+type ThingList struct {
+	metav1.TypeMeta `json:\",inline\"`
+	metav1.ListMeta `json:\"metadata,omitempty\"`
+	Items []Thing `json:\"items\"`
+}
+";
+
+    #[test]
+    fn kinds_and_what_they_refer_to_are_written() {
+        let all = Packages::from([(CORE, go::declarations(SOURCE, CORE))]);
+        let lines = table(known("core").unwrap(), &all, &reached(&all)).unwrap();
+        let expected = [
+            "= string: Host",
+            "Part: =atomic name string:TCP; other int32!",
+            "Thing: &meta.TypeMeta; parts []Part@name,port+retainKeys; hosts []Host!%merge(ip)=atomic; \
+             labels {}string=atomic; since time~",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn long_lines_continue_after_a_space() {
+        let word = "x".repeat(60);
+        assert_eq!(wrapped(&format!("a: {word} {word} b")), format!("a: {word}\n {word} b\n"));
+    }
 }

@@ -1,8 +1,6 @@
 //! Field tables of the extension packages.
 //!
-//! See [`super`] for the notation.
-//!
-//! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`.
+//! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`. [`super`] has the notation.
 
 /// Types of `io.k8s.api.admissionregistration.v1`.
 pub(super) const ADMISSIONREGISTRATION: &str = "\
