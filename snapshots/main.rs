@@ -1,15 +1,27 @@
-//! Every fixture's transcript is a snapshot here. `cargo test --test snapshots`, `cargo insta review`.
+//! Runs every fixture once and compares its transcript with the snapshot: `cargo test --test snapshots`,
+//! `cargo insta review`.
+//!
+//! The server enforces `controllers/deploy/rbac.yaml` during the run, and a run of the whole suite must need every right that
+//! the role grants.
 
+mod rights;
+
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
-use plumbline::runner::suite::{self, Arena, Options};
+use plumbline::runner::suite::{self, RunOptions};
 use plumbline::snapshot::{self, Group};
 
-fn main() {
+/// The rights that were needed, each with the first fixture that needed it.
+type Needed = Arc<Mutex<BTreeMap<rights::Right, String>>>;
+
+fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
     let (fixtures, snapshots) = (root.join("fixtures"), root.join("snapshots"));
@@ -17,7 +29,7 @@ fn main() {
         Ok(fixtures) => snapshot::groups(fixtures),
         Err(problems) => {
             let _ = writeln!(std::io::stderr(), "{problems}");
-            std::process::exit(plumbline::exit::Exit::BadFixtures.code().into());
+            return ExitCode::from(plumbline::exit::Exit::BadFixtures.code());
         }
     };
     let orphans = snapshot::orphans(&snapshots, &groups);
@@ -26,22 +38,48 @@ fn main() {
         Ok(orphans) => Err(Failed::from(format!("snapshots without a fixture, delete them: {orphans:#?}"))),
         Err(error) => Err(Failed::from(format!("unable to look for orphans: {error}"))),
     })];
+    trials.push(Trial::test("role/a-smaller-role-is-noticed", || {
+        rights::a_smaller_role_is_noticed();
+        Ok(())
+    }));
+    trials.push(Trial::test("role/leases-have-a-role-of-their-own", || {
+        rights::leases_have_a_role_of_their_own();
+        Ok(())
+    }));
+    let needed = Needed::default();
     for group in groups {
         let input = fixtures.join(format!("{}.yaml", group.stem));
-        trials.push(Trial::test(group.stem.clone(), move || check(&group, &input)));
+        let needed = needed.clone();
+        trials.push(Trial::test(group.stem.clone(), move || check(&group, &input, &needed)));
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    let all = trials.len();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if usize::try_from(conclusion.num_passed).is_ok_and(|passed| passed == all) {
+        let problems = rights::compare(&needed.lock().unwrap_or_else(PoisonError::into_inner));
+        if !problems.is_empty() {
+            let _ = writeln!(std::io::stderr(), "controllers/deploy/rbac.yaml:\n{}", problems.join("\n"));
+            return ExitCode::FAILURE;
+        }
+    }
+    conclusion.exit_code()
 }
 
 /// Runs the group's fixtures and compares their transcripts with the snapshot.
-fn check(group: &Group, input: &Path) -> Result<(), Failed> {
-    let arena = Arena::embedded();
+fn check(group: &Group, input: &Path, needed: &Needed) -> Result<(), Failed> {
+    let bed = rights::confined(&rights::role_file());
     let mut judged = vec![None; group.fixtures.len()];
-    suite::run_all(&group.fixtures, &arena, Options::one_by_one(), |index, result| {
+    suite::run_all(&group.fixtures, &bed, RunOptions::one_by_one(), |index, result| {
         judged[index] = Some(result);
         true
     });
     let judged: Vec<_> = judged.into_iter().flatten().collect();
+    let mut needed = needed.lock().unwrap_or_else(PoisonError::into_inner);
+    for judged in &judged {
+        for right in judged.entries.iter().filter_map(rights::required) {
+            needed.entry(right).or_insert_with(|| judged.report.id.clone());
+        }
+    }
+    drop(needed);
     let mut reports = judged.iter().map(|judged| &judged.report);
     let provisional = group.fixtures.iter().all(|fixture| fixture.level == plumbline::fixture::Level::Provisional);
     if let Some(report) = reports.find(|report| report.outcome == Outcome::Fail && !provisional) {

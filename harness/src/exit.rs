@@ -1,21 +1,22 @@
 //! Exit codes of `plumbline`: documented API, shown by `plumbline help`, tested in `tests/cli.rs`.
 
-/// How a run of the program ended.
+/// Outcomes of a run of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Everything that ran is as promised.
+    /// Everything that ran behaved as promised.
     Ok,
     /// A bug in plumbline itself.
     Bug,
     /// Wrong command line (clap's own code).
     Usage,
-    /// Fixtures that cannot be read or make no sense; nothing ran.
+    /// Fixtures that cannot be read or are invalid; nothing ran.
     BadFixtures,
-    /// The filters select no fixture, or every selected one was skipped.
+    /// The filters select no fixture, or every selected fixture was skipped.
     NothingSelected,
-    /// A document says what is not so: a conformance report does not verify, a known deviation is none, the catalogue has a gap.
+    /// Verification failed: a report, deviations file or the catalogue is inconsistent.
     Refuted,
-    /// The surroundings do not work: no fixtures folder, unwritable output, no port, no runtime; or a signal broke the run off.
+    /// The environment failed (no fixtures folder, unwritable output, no free port, no runtime), or a signal
+    /// interrupted the run.
     Environment,
     /// At least one fixture failed, or a profile is not conformant.
     FixturesFailed,
@@ -24,7 +25,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The number that the shell sees.
+    /// Returns the exit code.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -50,12 +51,12 @@ impl From<Exit> for std::process::ExitCode {
 /// The table in `plumbline --help`.
 pub const HELP: &str = "\
 Exit codes:
-  0    everything that ran is as promised
+  0    everything that ran behaved as promised
   1    a bug in plumbline
   2    wrong command line
-  3    bad fixtures: nothing ran
-  4    nothing selected, or everything selected was skipped
-  5    a document says what is not so (a report that does not verify, a known deviation that is none, a gap in the catalogue)
-  96   the environment does not work (no fixtures folder, unwritable output, …), or a signal broke the run off
+  3    invalid fixtures; nothing ran
+  4    no fixture selected, or every selected fixture was skipped
+  5    verification failed: a report, deviations file or the catalogue is inconsistent
+  96   environment failure (no fixtures folder, unwritable output, …) or interrupted by a signal
   100  fixtures failed, or a profile is not conformant
   101  the two subjects of compare differ";

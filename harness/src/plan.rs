@@ -1,7 +1,15 @@
-//! Which fixtures run, and why the others do not. Pure: fixtures × place × filter → plan.
+//! Selects the fixtures to run and records why the others do not run. Pure: fixtures × capabilities × filter → plan.
 //!
-//! Nothing is left out in silence: every selected fixture is in the plan, either to be run or as a
-//! [`Skip`] with its reason.
+//! Every selected fixture is in the plan, either to be run or as a [`Skip`] with its reason.
+//!
+//! ```
+//! use plumbline::fixture::{Capability, Controller};
+//! use plumbline::plan::Capabilities;
+//!
+//! let mut offered = Capabilities::everything();
+//! offered.capabilities.remove(&Capability::VirtualTime);
+//! assert!(offered.controllers.contains(&Controller::PodGc));
+//! ```
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,20 +17,20 @@ use std::fmt;
 use crate::fixture::pattern::glob;
 use crate::fixture::{Capability, Controller, Fixture, Level};
 
-/// What the cluster and the subject offer together.
+/// The capabilities of cluster and subject combined.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// What the cluster can do.
+pub struct Capabilities {
+    /// The capabilities of the cluster.
     pub capabilities: BTreeSet<Capability>,
-    /// The controllers the subject has.
+    /// The controllers of the subject.
     pub controllers: BTreeSet<Controller>,
-    /// Features of level `extended` that the subject declares; globs such as `podgc.*`. The features of
-    /// other levels need no declaration.
+    /// Features of level `extended` that the subject declares, or globs such as `podgc.*`. Features of other levels
+    /// need no declaration.
     pub features: BTreeSet<String>,
 }
 
-impl Place {
-    /// A place that can do everything, with a subject that has everything.
+impl Capabilities {
+    /// All capabilities, controllers and features.
     pub fn everything() -> Self {
         Self {
             capabilities: Capability::ALL.into_iter().collect(),
@@ -32,11 +40,11 @@ impl Place {
     }
 }
 
-/// What the user wants to run; empty parts select everything.
+/// The fixtures that the user wants to run; empty parts select everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
-    /// A fixture must match one of these: a part of its id, a glob over the whole id (`podgc/*-40s`), or a rule
-    /// id (`BR-24-03`).
+    /// A fixture must match one of these: a part of its id, a glob over the whole id (`podgc/*-40s`), or a rule id
+    /// (`BR-24-03`).
     pub patterns: Vec<String>,
     /// Only these suites.
     pub suites: Vec<String>,
@@ -45,7 +53,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether the user asked for this fixture.
+    /// Returns true if the filter selects this fixture.
     pub fn selects(&self, fixture: &Fixture) -> bool {
         let named = |pattern: &String| {
             fixture.rules.contains(pattern)
@@ -61,10 +69,10 @@ impl Filter {
     }
 }
 
-/// Why a fixture is not run.
+/// The reason why a fixture does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Skip {
-    /// The place cannot do what the fixture requires.
+    /// The cluster lacks capabilities that the fixture requires.
     Lacks(Vec<Capability>),
     /// The subject does not have these controllers.
     NoController(Vec<Controller>),
@@ -73,7 +81,7 @@ pub enum Skip {
 }
 
 impl Skip {
-    /// Whether the subject is what is missing (reported as `unsupported`), not the place (`skip`).
+    /// Returns true if the subject is the reason (reported as `unsupported`), not the cluster (`skip`).
     pub const fn is_unsupported(&self) -> bool {
         matches!(self, Self::NoController(_) | Self::Undeclared(_))
     }
@@ -82,7 +90,7 @@ impl Skip {
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Lacks(missing) => write!(f, "the cluster cannot do: {}", list(missing)),
+            Self::Lacks(missing) => write!(f, "the cluster does not support: {}", list(missing)),
             Self::NoController(missing) => write!(f, "the subject does not run: {}", list(missing)),
             Self::Undeclared(feature) => write!(f, "the subject does not declare {feature}"),
         }
@@ -95,61 +103,62 @@ fn list<T: ToString>(items: &[T]) -> String {
 
 /// One entry of a plan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Planned<'a> {
+pub struct PlanEntry<'a> {
     /// The fixture.
     pub fixture: &'a Fixture,
-    /// Why it is not run; `None`: it is.
+    /// The reason why it does not run; `None` if it runs.
     pub skip: Option<Skip>,
 }
 
-/// All selected fixtures, in order of their ids.
+/// All selected fixtures, ordered by id.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan<'a> {
     /// The entries.
-    pub entries: Vec<Planned<'a>>,
+    pub entries: Vec<PlanEntry<'a>>,
 }
 
 impl<'a> Plan<'a> {
-    /// Plans `fixtures` for `place`. An empty plan means that the filter selects nothing, which a caller
+    /// Plans `fixtures` for `offered`. An empty plan means that the filter selects nothing, which a caller
     /// must treat as an error.
-    pub fn new(fixtures: &'a [Fixture], place: &Place, filter: &Filter) -> Self {
+    pub fn new(fixtures: &'a [Fixture], offered: &Capabilities, filter: &Filter) -> Self {
         let mut entries: Vec<_> = fixtures
             .iter()
             .filter(|fixture| filter.selects(fixture))
-            .map(|fixture| Planned { fixture, skip: skip(fixture, place) })
+            .map(|fixture| PlanEntry { fixture, skip: skip(fixture, offered) })
             .collect();
         entries.sort_by(|a, b| a.fixture.id.cmp(&b.fixture.id));
         Self { entries }
     }
 
-    /// Those that run.
+    /// Returns the fixtures that run.
     pub fn runs(&self) -> impl Iterator<Item = &'a Fixture> + '_ {
         self.entries.iter().filter(|entry| entry.skip.is_none()).map(|entry| entry.fixture)
     }
 
-    /// Those that do not, with the reason.
+    /// Returns the fixtures that do not run, with the reason.
     pub fn skips(&self) -> impl Iterator<Item = (&'a Fixture, &Skip)> + '_ {
         self.entries.iter().filter_map(|entry| entry.skip.as_ref().map(|skip| (entry.fixture, skip)))
     }
 }
 
-fn skip(fixture: &Fixture, place: &Place) -> Option<Skip> {
-    let controllers: Vec<_> = fixture.controllers.iter().copied().filter(|c| !place.controllers.contains(c)).collect();
+fn skip(fixture: &Fixture, offered: &Capabilities) -> Option<Skip> {
+    let controllers: Vec<_> =
+        fixture.controllers.iter().copied().filter(|c| !offered.controllers.contains(c)).collect();
     if !controllers.is_empty() {
         return Some(Skip::NoController(controllers));
     }
-    let declared = || place.features.iter().any(|pattern| glob(pattern, &fixture.feature));
+    let declared = || offered.features.iter().any(|pattern| glob(pattern, &fixture.feature));
     if fixture.level == Level::Extended && !declared() {
         return Some(Skip::Undeclared(fixture.feature.clone()));
     }
-    let missing: Vec<_> = fixture.requires.difference(&place.capabilities).copied().collect();
+    let missing: Vec<_> = fixture.requires.difference(&offered.capabilities).copied().collect();
     (!missing.is_empty()).then_some(Skip::Lacks(missing))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Given, Traffic};
+    use crate::fixture::{InitialState, Traffic};
 
     fn fixture(id: &str, level: Level, feature: &str, requires: &[Capability]) -> Fixture {
         Fixture {
@@ -165,7 +174,7 @@ mod tests {
             controllers: vec![Controller::PodGc],
             flags: std::collections::BTreeMap::new(),
             requires: requires.iter().copied().collect(),
-            given: Given::default(),
+            given: InitialState::default(),
             steps: Vec::new(),
             expect: Vec::new(),
             traffic: Traffic::default(),
@@ -175,29 +184,29 @@ mod tests {
         }
     }
 
-    fn skips(fixture: &Fixture, place: &Place) -> Option<String> {
+    fn skips(fixture: &Fixture, offered: &Capabilities) -> Option<String> {
         let all = [fixture.clone()];
-        let plan = Plan::new(&all, place, &Filter::default());
+        let plan = Plan::new(&all, offered, &Filter::default());
         plan.entries[0].skip.as_ref().map(ToString::to_string)
     }
 
     #[test]
     fn every_skip_has_a_reason() {
-        let mut place = Place::everything();
+        let mut offered = Capabilities::everything();
         let plain = fixture("podgc/a", Level::Core, "podgc.orphaned", &[]);
-        assert_eq!(skips(&plain, &place), None);
+        assert_eq!(skips(&plain, &offered), None);
 
-        place.capabilities.remove(&Capability::Faults);
+        offered.capabilities.remove(&Capability::Faults);
         let faulty = fixture("podgc/a", Level::Core, "podgc.orphaned", &[Capability::Faults]);
-        assert_eq!(skips(&faulty, &place).as_deref(), Some("the cluster cannot do: faults"));
+        assert_eq!(skips(&faulty, &offered).as_deref(), Some("the cluster does not support: faults"));
 
-        place.features = BTreeSet::from(["ttl.*".to_owned()]);
+        offered.features = BTreeSet::from(["ttl.*".to_owned()]);
         let extended = fixture("podgc/a", Level::Extended, "podgc.x", &[]);
-        assert_eq!(skips(&extended, &place).as_deref(), Some("the subject does not declare podgc.x"));
-        assert_eq!(skips(&plain, &place), None, "core features need no declaration");
+        assert_eq!(skips(&extended, &offered).as_deref(), Some("the subject does not declare podgc.x"));
+        assert_eq!(skips(&plain, &offered), None, "core features need no declaration");
 
-        place.controllers.remove(&Controller::PodGc);
-        assert_eq!(skips(&plain, &place).as_deref(), Some("the subject does not run: podgc"));
+        offered.controllers.remove(&Controller::PodGc);
+        assert_eq!(skips(&plain, &offered).as_deref(), Some("the subject does not run: podgc"));
     }
 
     #[test]
@@ -224,7 +233,7 @@ mod tests {
     #[test]
     fn the_plan_is_in_order_of_ids() {
         let all = [fixture("b/b", Level::Core, "x", &[]), fixture("a/a", Level::Core, "x", &[])];
-        let plan = Plan::new(&all, &Place::everything(), &Filter::default());
+        let plan = Plan::new(&all, &Capabilities::everything(), &Filter::default());
         assert_eq!(plan.runs().map(|f| f.id.as_str()).collect::<Vec<_>>(), ["a/a", "b/b"]);
         assert_eq!(plan.skips().count(), 0);
     }

@@ -1,10 +1,10 @@
-//! Processes that never outlive the harness: subjects, etcd, API servers.
+//! Child processes that never outlive the harness: subjects, etcd, API servers.
 //!
-//! A process is started through a *guard*, this very program with a hidden verb ([`guard`]). The guard leads a process group
-//! of its own, starts the process in another one, and holds a pipe from the harness. When the pipe breaks, because the
-//! harness drops it, panics or is killed with SIGKILL, the guard ends the whole group of the process, children included. A
-//! child that left the group falls to the guard when its parents end, and is ended too.
-//! Output goes through the guard into a log file that stops growing at a limit.
+//! A process is started through a *guard*: this program, started with a hidden verb ([`guard`]). The guard leads its
+//! own process group, starts the process in another group, and holds a pipe from the harness. When the pipe closes (the
+//! harness drops it, panics or is killed with SIGKILL), the guard ends the whole group of the process, children
+//! included. Children that left the group are re-parented to the guard and ended too.
+//! The guard copies the output to a log file that stops growing at a limit.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,44 +24,44 @@ use tokio::process::{Child, ChildStdin};
 
 /// The hidden verb.
 pub const VERB: &str = "__guard";
-/// How much of a process's output is kept, in bytes.
+/// Limit for the log of a process, in bytes.
 const LOG_LIMIT: u64 = 16 * 1024 * 1024;
-/// How long a process may take to end when the harness has gone.
+/// Grace period of a process when the harness is gone.
 const ORPHAN_GRACE: Duration = Duration::from_secs(2);
-/// How often a guard looks for children that are left.
+/// Pause between two checks for remaining children.
 const ORPHAN_PAUSE: Duration = Duration::from_millis(5);
-/// How long a guard may take beyond what it grants its process.
+/// Extra time for a guard beyond the grace period of its process.
 const GUARD_GRACE: Duration = Duration::from_secs(5);
 
-/// Ports for programs that are about to start: below those that systems give to outgoing connections.
+/// Ports for programs that are about to start: below the range that systems use for outgoing connections.
 const PORTS: Range<u16> = 15_000..30_000;
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// Names the program that has the verb [`VERB`], for programs that have not (tests). The first call counts.
+/// Sets the program that implements [`VERB`], for programs that do not (tests). Only the first call has an effect.
 pub fn use_guard(program: impl Into<PathBuf>) {
     let _ = PROGRAM.set(program.into());
 }
 
-/// This program, or the one that stands for it.
+/// Returns the program that implements [`VERB`]: this one unless [`use_guard`] set another.
 pub(crate) fn program() -> io::Result<PathBuf> {
     PROGRAM.get().map_or_else(std::env::current_exe, |program| Ok(program.clone()))
 }
 
-/// How to start a process.
+/// Description of a process to start.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
     /// Program and arguments.
     pub argv: Vec<OsString>,
     /// Variables added to the environment.
     pub env: Vec<(OsString, OsString)>,
-    /// Its working folder; the harness's if absent.
+    /// Working folder; the harness's if `None`.
     pub folder: Option<PathBuf>,
-    /// Where its standard output and standard error go, in order of arrival.
+    /// File that receives standard output and standard error, in order of arrival.
     pub log: PathBuf,
 }
 
-/// A process under guard. Dropping it ends the process.
+/// A process under a guard. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Guarded {
     guard: Child,
@@ -71,11 +71,12 @@ pub struct Guarded {
 }
 
 impl Start {
-    /// Starts it. Call in a tokio runtime.
+    /// Starts the process. Call this in a tokio runtime.
     ///
     /// # Errors
     ///
-    /// When the program does not exist or cannot be run, or there is no room for another process; the text names it.
+    /// Returns an error if the program does not exist or cannot be run, or no process can be created; the message names
+    /// it.
     pub fn spawn(&self) -> Result<Guarded, String> {
         let name = self.argv.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
         let failed = |error: io::Error| format!("unable to start {name}: {error}");
@@ -85,7 +86,7 @@ impl Start {
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
-        // A group of its own: Ctrl-C in the terminal is for the harness, which then breaks the pipe.
+        // A separate process group: Ctrl-C in the terminal is for the harness, which then closes the pipe.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut guard = tokio::process::Command::from(command).spawn().map_err(failed)?;
         let orders = guard.stdin.take();
@@ -94,7 +95,7 @@ impl Start {
 }
 
 impl Guarded {
-    /// How it ended, if it has.
+    /// Returns the reason for its end if it has ended.
     pub fn ended(&mut self) -> Option<String> {
         let status = self.guard.try_wait().ok()??;
         Some(self.describe(status))
@@ -113,7 +114,7 @@ impl Guarded {
         }
     }
 
-    /// Its process id, where the system tells (`/proc`): soon after the start, until its end.
+    /// Returns the process id from `/proc`, available shortly after the start and until the end.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         let guard = self.guard.id()?;
@@ -121,29 +122,29 @@ impl Guarded {
         children.split_whitespace().next()?.parse().ok()
     }
 
-    /// Ends it and its children where they stand; returns at once.
+    /// Kills the process and its children; returns immediately.
     pub fn kill(&mut self) {
         if let Some(orders) = self.orders.take() {
-            // A pipe has room for a word; nothing waits.
+            // The pipe's buffer holds the word, so this does not block.
             let kill = async move {
                 let mut orders = orders;
                 let _ = orders.write_all(b"kill\n").await;
-                // The guard takes the end of the pipe for an order of its own: it must come after the word.
+                // The end of the pipe is also an order to the guard, so it must come after the word.
                 drop(orders);
             };
             let _ = futures::FutureExt::now_or_never(kill);
         }
     }
 
-    /// Asks it to end with SIGTERM and waits, at most `grace`; then kills it.
+    /// Sends SIGTERM and waits up to `grace` for the end; then kills the process.
     ///
     /// # Errors
     ///
-    /// When it had to be killed or ended with an error; the text says which.
+    /// Returns an error if the process had to be killed or exited with an error.
     pub async fn terminate(&mut self, grace: Duration) -> Result<(), String> {
         if let Some(mut orders) = self.orders.take() {
             let order = format!("term {}\n", grace.as_millis());
-            // Whoever does not read any more has ended.
+            // A guard that no longer reads has ended.
             let _ = orders.write_all(order.as_bytes()).await;
             let status = crate::time::Clock::wall().timeout(grace + GUARD_GRACE, self.guard.wait()).await;
             drop(orders);
@@ -151,56 +152,57 @@ impl Guarded {
                 Some(Ok(status)) if status.code() == Some(HAD_TO_KILL) => {
                     Err(format!("{} was still running {} s after SIGTERM", self.program, grace.as_secs()))
                 }
-                // Ended by the signal itself: it has no handler, and that is its right.
+                // Terminated by the signal itself: a program without a handler is fine.
                 Some(Ok(status)) if matches!(status.code(), Some(0 | 143)) => Ok(()),
                 Some(Ok(status)) => Err(self.describe(status)),
                 Some(Err(error)) => Err(format!("unable to wait for {}: {error}", self.program)),
-                None => Err(format!("the guard of {} does not answer", self.program)),
+                None => Err(format!("the guard of {} does not respond", self.program)),
             };
         }
         Ok(())
     }
 
-    /// The last `count` lines of its output.
+    /// Returns the last `count` lines of its output.
     #[must_use]
     pub fn log_tail(&self, count: usize) -> Vec<String> {
         tail(&self.log, count)
     }
 
-    /// Where its output goes.
+    /// The file that receives its output.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 }
 
-/// The last `count` lines of a file; none if it cannot be read.
+/// Returns the last `count` lines of a file; empty if it cannot be read.
 #[must_use]
 pub fn tail(path: &Path, count: usize) -> Vec<String> {
     last_lines(&std::fs::read(path).unwrap_or_default(), count)
 }
 
-/// The last `count` lines of what a program wrote.
+/// Returns the last `count` lines of a program's output.
 pub(crate) fn last_lines(bytes: &[u8], count: usize) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].iter().map(|line| (*line).to_owned()).collect()
 }
 
-/// Exit codes of the guard, beside its process's own.
+/// Exit codes of the guard, in addition to those of its process.
 const NOT_STARTED: i32 = 127;
 const HAD_TO_KILL: i32 = 124;
 const GUARD_SAYS: &str = "guard: ";
 
-/// The guard itself: `LOG PROGRAM [ARGUMENT…]`. Returns the exit code.
+/// Entry point of the guard: `LOG PROGRAM [ARGUMENT…]`. Returns the exit code.
 ///
-/// Orders come over standard input: `kill`, `term MILLISECONDS`; the end of it is an order to end soon.
+/// Reads orders from standard input: `kill`, `term MILLISECONDS`; end of input is an order to end the process with a
+/// short grace period.
 #[must_use]
 pub fn guard(arguments: &[OsString]) -> i32 {
     let [log, program, rest @ ..] = arguments else { return NOT_STARTED };
     let Ok(log) = File::options().append(true).create(true).open(log) else { return NOT_STARTED };
     let log = Arc::new(Mutex::new(Log { file: log, left: LOG_LIMIT }));
-    // Where the system has no such thing, only the group is ended.
+    // Without a subreaper (Linux only) just the group is ended.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let spawned = std::process::Command::new(program)
@@ -232,10 +234,10 @@ pub fn guard(arguments: &[OsString]) -> i32 {
         move || heed_signals(group, &killed)
     });
     let status = child.wait();
-    // Whatever it left behind in its group goes with it.
+    // End everything that is left in its group.
     signal(group, Signal::KILL);
     end_orphans();
-    // Their output ends with the last of them; one that cannot be killed must not hold the guard.
+    // The copies end with the last writer; one that cannot be killed must not block the guard.
     let pumps: Vec<_> = pumps.into_iter().flatten().collect();
     wait_until(|| pumps.iter().all(std::thread::JoinHandle::is_finished));
     match (status, killed.get()) {
@@ -245,10 +247,10 @@ pub fn guard(arguments: &[OsString]) -> i32 {
     }
 }
 
-/// Ends what the process left behind outside of its group, generation by generation.
+/// Ends children that left the process group, generation by generation.
 fn end_orphans() {
     wait_until(|| match rustix::process::wait(WaitOptions::NOHANG) {
-        // A child that has ended is reaped; others may be left.
+        // Reaped an ended child; there may be more.
         Ok(Some(_)) => false,
         Ok(None) => {
             for child in children() {
@@ -260,7 +262,7 @@ fn end_orphans() {
     });
 }
 
-/// The guard's own children, where the system tells (`/proc`).
+/// Returns the guard's own children from `/proc`.
 fn children() -> Vec<Pid> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let texts = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
@@ -269,7 +271,7 @@ fn children() -> Vec<Pid> {
     numbers.filter_map(Pid::from_raw).collect()
 }
 
-/// Asks until it is so, for a few seconds at most.
+/// Polls until the condition holds, for a few seconds at most.
 fn wait_until(mut is_so: impl FnMut() -> bool) {
     let mut left = ORPHAN_GRACE.as_millis() / ORPHAN_PAUSE.as_millis();
     while !is_so() && left > 0 {
@@ -278,7 +280,7 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Follows orders until the process has ended and the guard with it. `killed` is set when SIGTERM was not enough.
+/// Executes one order and then waits for the end of the process. Sets `killed` if SIGTERM was not enough.
 fn obey(group: Option<Pid>, killed: &OnceLock<()>) {
     let mut order = String::new();
     let read = io::stdin().lock().read_line(&mut order);
@@ -293,7 +295,7 @@ fn obey(group: Option<Pid>, killed: &OnceLock<()>) {
     end(group, grace, killed);
 }
 
-/// Whoever asks the guard itself to end means its process.
+/// Forwards signals to the process: SIGTERM, SIGINT and SIGHUP to the guard end its process.
 fn heed_signals(group: Option<Pid>, killed: &OnceLock<()>) {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
@@ -324,7 +326,7 @@ fn signal(group: Option<Pid>, signal: Signal) {
     }
 }
 
-/// A log file with a limit.
+/// A log file with a size limit.
 struct Log {
     file: File,
     left: u64,
@@ -337,12 +339,12 @@ impl Log {
         if log.left == 0 {
             return;
         }
-        // A full disk must not stop the process whose log this is.
+        // A full disk must not stop the process that logs here.
         if length <= log.left {
             let _ = log.file.write_all(bytes);
             log.left -= length;
         } else {
-            let _ = writeln!(log.file, "{GUARD_SAYS}the log ends here, at its limit");
+            let _ = writeln!(log.file, "{GUARD_SAYS}log truncated: size limit reached");
             log.left = 0;
         }
     }
@@ -357,13 +359,13 @@ fn pump(mut from: impl Read + Send + 'static, log: Arc<Mutex<Log>>) -> std::thre
     })
 }
 
-/// A port for a program that is about to start. Nobody has it at the moment, and nobody gets it by chance meanwhile: a run of
-/// many fixtures at once has hundreds of outgoing connections, whose ports come from elsewhere. This process gives each of
-/// its ports once before it begins again; processes side by side begin at different places.
+/// Returns a port for a program that is about to start. The port is free now and unlikely to be taken soon: the range
+/// excludes the ports of outgoing connections, of which a run with many fixtures has hundreds. This process cycles
+/// through the range; parallel processes start at different offsets.
 ///
 /// # Errors
 ///
-/// When none can be had.
+/// Returns an error if no port is free.
 pub fn free_port() -> io::Result<u16> {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     let count = PORTS.end - PORTS.start;

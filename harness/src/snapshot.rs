@@ -1,33 +1,33 @@
-//! Transcripts as snapshots: `snapshots/<suite>/<name>.snap`, one per fixture file, a section per row of a matrix.
+//! Transcripts as snapshots: `snapshots/<suite>/<name>.snap`, one per fixture file, with a section per row of a matrix.
 //!
-//! The driver is `snapshots/main.rs`; here is what it needs that can be tested without insta.
+//! The driver is `snapshots/main.rs`; this module has the parts that do not need insta.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::fixture::Fixture;
-use crate::runner::verdict::Judged;
+use crate::report::JudgedRun;
 
 /// The fixtures of one file.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     /// `podgc/orphaned-quarantine`.
     pub stem: String,
-    /// The fixtures: one, or one per row.
+    /// A single fixture, or one per row.
     pub fixtures: Vec<Fixture>,
 }
 
 impl Group {
-    /// Suite and name.
+    /// Returns suite and name.
     #[must_use]
     pub fn parts(&self) -> (&str, &str) {
         self.stem.split_once('/').unwrap_or(("", &self.stem))
     }
 
-    /// The text of the snapshot: transcripts, with a heading per row if there are rows.
+    /// Renders the snapshot: transcripts, with a heading per row if there are rows.
     #[must_use]
-    pub fn text(&self, judged: &[Judged]) -> String {
+    pub fn text(&self, judged: &[JudgedRun]) -> String {
         let mut out = String::new();
         for (fixture, judged) in self.fixtures.iter().zip(judged) {
             if let Some(row) = &fixture.row {
@@ -42,7 +42,7 @@ impl Group {
     }
 }
 
-/// The groups of `fixtures`, in order.
+/// Groups `fixtures` by file, in order.
 #[must_use]
 pub fn groups(fixtures: Vec<Fixture>) -> Vec<Group> {
     let mut groups: BTreeMap<String, Vec<Fixture>> = BTreeMap::new();
@@ -52,11 +52,11 @@ pub fn groups(fixtures: Vec<Fixture>) -> Vec<Group> {
     groups.into_iter().map(|(stem, fixtures)| Group { stem, fixtures }).collect()
 }
 
-/// Snapshots below `folder` that belong to none of `groups`.
+/// Returns the snapshots below `folder` that belong to none of `groups`.
 ///
 /// # Errors
 ///
-/// When a folder cannot be read.
+/// If a folder cannot be read.
 pub fn orphans(folder: &Path, groups: &[Group]) -> io::Result<Vec<PathBuf>> {
     let known: BTreeSet<PathBuf> = groups.iter().map(|group| file(folder, &group.stem)).collect();
     let mut orphans = Vec::new();
@@ -75,7 +75,7 @@ pub fn orphans(folder: &Path, groups: &[Group]) -> io::Result<Vec<PathBuf>> {
     Ok(orphans)
 }
 
-/// The file of the snapshot of the fixture file `stem`.
+/// Returns the path of the snapshot for the fixture file `stem`.
 #[must_use]
 pub fn file(folder: &Path, stem: &str) -> PathBuf {
     folder.join(format!("{stem}.snap"))

@@ -16,6 +16,8 @@ mod kind;
 mod process;
 #[path = "places/remote.rs"]
 mod remote;
+#[path = "it/skips.rs"]
+mod skips;
 #[path = "places/tools.rs"]
 mod tools;
 #[path = "places/trouble.rs"]

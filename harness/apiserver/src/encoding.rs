@@ -1,8 +1,8 @@
-//! JSON as Go's encoder writes it: fields in the order of the Go structs, `<`, `>` and `&` escaped, a line feed at the
-//! end of a document. PURE.
+//! JSON in the form of Go's `encoding/json`: struct fields in declaration order, numbers in Go's notation, `<`, `>`
+//! and `&` escaped, a line feed at the end of a document. Pure.
 //!
-//! Objects of built-in kinds are structs in upstream; custom resources, and everything inside free-form fields, are
-//! maps, whose keys are sorted.
+//! Replies have kube-apiserver's member order and number format, which `serde_json`'s serializer does not produce.
+//! Built-in kinds are structs upstream; custom resources and free-form fields are maps with sorted keys.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use super::schema::{Schema, Shape, Struct, TypeRef, builtin};
 use crate::json::{Iter, Key, Map, Number, Value};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
-/// Fields of `Table` and its parts, none of which is in the tables of types.
+/// The fields of `Table` and its parts, which are not in the type tables.
 const TABLE: [&str; 5] = ["kind", "apiVersion", "metadata", "columnDefinitions", "rows"];
 const COLUMN: [&str; 5] = ["name", "type", "format", "description", "priority"];
 const ROW: [&str; 3] = ["cells", "conditions", "object"];
 const LIST: [&str; 4] = ["kind", "apiVersion", "metadata", "items"];
 const LIST_META: [&str; 4] = ["selfLink", "resourceVersion", "continue", "remainingItemCount"];
 
-/// A type within its schema; `None` for what has no Go struct.
+/// A type within its schema; `None` for values without a Go struct.
 pub(crate) type Place<'s> = Option<(&'s Schema, TypeRef)>;
 
-/// A document: the value and a line feed.
+/// Encodes a document: the value and a line feed.
 pub(crate) fn document(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     write_object(&mut out, value);
@@ -32,7 +32,7 @@ pub(crate) fn document(value: &Value) -> Vec<u8> {
     out
 }
 
-/// The schema in whose order an object is written; `None` for custom resources.
+/// Returns the schema that defines the field order of an object; `None` for custom resources.
 pub(crate) fn schema_for(object: &Value) -> Option<Arc<Schema>> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -44,7 +44,7 @@ pub(crate) fn schema_for(object: &Value) -> Option<Arc<Schema>> {
     }
 }
 
-/// Appends an object of whatever kind it says it is.
+/// Appends an object, encoded as its `kind` and `apiVersion` require.
 pub(crate) fn write_object(out: &mut Vec<u8>, object: &Value) {
     let Value::Object(map) = object else { return write(out, None, object) };
     let kind = map.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -60,14 +60,14 @@ pub(crate) fn write_object(out: &mut Vec<u8>, object: &Value) {
     write(out, schema.as_deref().map(|schema| (schema, schema.root())), object);
 }
 
-/// An object without a line feed whose fields come in `order`.
+/// Encodes an object with its fields in `order`, without a line feed.
 pub(crate) fn in_order(value: &Value, order: &[&str]) -> Vec<u8> {
     let mut out = Vec::new();
     write_known(&mut out, value, order);
     out
 }
 
-/// The same JSON for people: two spaces for each level, no line feed at the end.
+/// Pretty-prints JSON with two spaces per level, without a line feed at the end.
 pub(crate) fn indented(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
@@ -112,14 +112,14 @@ pub(crate) fn indented(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The metadata of a list: of a built-in kind in the order of its fields, of a custom one sorted.
+/// Encodes the metadata of a list, in field order for built-in kinds and sorted for custom ones.
 pub(crate) fn list_metadata(metadata: &Value, custom: bool) -> Vec<u8> {
     let mut out = Vec::new();
     write_known(&mut out, metadata, if custom { &[] } else { &LIST_META });
     out
 }
 
-/// An object's metadata as JSON text.
+/// Encodes an object's metadata.
 pub(crate) fn metadata_json(object: &Value) -> String {
     let (mut out, schema) = (Vec::new(), builtin(META));
     let place = schema.as_deref().and_then(|schema| Some((schema, schema.field_type(schema.root(), "metadata")?)));
@@ -169,7 +169,7 @@ fn write_known(out: &mut Vec<u8>, value: &Value, order: &[&str]) {
     }
 }
 
-/// Appends an object whose fields come in `order`, the others behind them.
+/// Appends an object with the fields of `order` first and all others after them.
 fn write_fields(out: &mut Vec<u8>, map: &Map, order: &[&str], mut field: impl FnMut(&mut Vec<u8>, &str, &Value)) {
     let known = order.iter().filter_map(|name| map.get_key_value(*name));
     let others = map.iter().filter(|(name, _)| !order.contains(&name.as_str()));
@@ -184,7 +184,7 @@ fn write_items(out: &mut Vec<u8>, items: &[Value], item: impl FnMut(&mut Vec<u8>
     write_parts(out, *b"[]", items.iter(), item);
 }
 
-/// Appends an object or a list: its parts, each by `part`, between brackets and with commas.
+/// Appends an object or a list: `part` writes each element between the brackets and commas.
 fn write_parts<T>(
     out: &mut Vec<u8>,
     [open, close]: [u8; 2],
@@ -201,7 +201,7 @@ fn write_parts<T>(
     out.push(close);
 }
 
-/// Appends a value that lies at `place`.
+/// Appends a value of the type `place`.
 pub(crate) fn write(out: &mut Vec<u8>, place: Place<'_>, value: &Value) {
     match value {
         Value::Object(map) => {
@@ -225,23 +225,23 @@ pub(crate) fn write(out: &mut Vec<u8>, place: Place<'_>, value: &Value) {
     }
 }
 
-/// A field of an object.
+/// A member of an object.
 pub(crate) struct Member<'v> {
     pub(crate) name: &'v Key,
-    /// The name is that of a declared field: nothing in it need be escaped.
+    /// The name is a declared field's, so it needs no escaping.
     plain: bool,
     pub(crate) value: &'v Value,
-    /// Where the value lies.
+    /// The type of the value.
     pub(crate) place: Place<'v>,
 }
 
 impl<'v> Member<'v> {
-    /// One with a name of the client's choice.
+    /// Creates a member with a client-defined name.
     fn free(name: &'v Key, value: &'v Value, place: Place<'v>) -> Self {
         Self { name, plain: false, value, place }
     }
 
-    /// Appends the name in quotes and a colon.
+    /// Appends the quoted name and a colon.
     pub(crate) fn write_name(&self, out: &mut Vec<u8>) {
         let write = if self.plain { write_plain } else { write_text };
         write(out, self.name);
@@ -249,7 +249,7 @@ impl<'v> Member<'v> {
     }
 }
 
-/// The fields of an object at `place` in the order in which they are written.
+/// Returns the members of an object of type `place` in the order in which they are written.
 pub(crate) fn fields<'v>(place: Place<'v>, map: &'v Map) -> Members<'v> {
     match place.map(|(schema, ty)| (schema, ty, schema.shape(ty))) {
         Some((schema, ty, Shape::Struct(shape))) => Members::declared(schema, ty, shape, map),
@@ -258,26 +258,26 @@ pub(crate) fn fields<'v>(place: Place<'v>, map: &'v Map) -> Members<'v> {
     }
 }
 
-/// The fields of an object, as [`fields`] gives them.
+/// The members of an object, see [`fields`].
 pub(crate) enum Members<'v> {
-    /// Those of a struct in Go's order, those that it does not have behind them.
+    /// The members of a struct in Go's order, followed by those that it does not declare.
     Declared {
         schema: &'v Schema,
-        /// The type that free-form fields have.
+        /// The type of free-form fields.
         open: Option<TypeRef>,
         shape: &'v Struct,
         map: &'v Map,
         order: smallvec::IntoIter<[Turn; TURNS]>,
     },
-    /// In another order than the map has them, all with values of one type.
+    /// Sorted differently from the map, all values of one type.
     Ordered(std::vec::IntoIter<(&'v Key, &'v Value)>, Place<'v>),
-    /// As the map has them, all with values of one type.
+    /// In the map's order, all values of one type.
     Sorted(Iter<'v>, Place<'v>),
 }
 
-/// When a member of a struct comes: its field's place in the Go struct, and where member and field are.
+/// The sort key of a struct member: the field's position in the Go struct, the member's index and the field's index.
 type Turn = (u16, u32, u16);
-/// So many members of a struct are put in order without memory of their own; few have more.
+/// Number of members that are sorted without a heap allocation; few structs have more.
 const TURNS: usize = 24;
 
 impl<'v> Members<'v> {
@@ -288,7 +288,7 @@ impl<'v> Members<'v> {
         };
         let mut order: SmallVec<[Turn; TURNS]> = map.keys().enumerate().map(turn).collect();
         order.sort_unstable();
-        // The tables call free-form what is a schema, a list of schemas or a boolean.
+        // The tables declare as free-form the fields that hold a schema, a list of schemas or a boolean.
         let open = (&*schema.get(ty).go == "v1.JSONSchemaProps").then_some(ty);
         Self::Declared { schema, open, shape, map, order: order.into_iter() }
     }
@@ -321,7 +321,8 @@ impl<'v> Iterator for Members<'v> {
     }
 }
 
-/// The fields of a set of fields with several list items: those come by their values, `80` before `443`.
+/// Returns the sorted members of a `fieldsV1` set that has several list items: items sort by value, `80` before
+/// `443`.
 fn elements(map: &Map) -> Option<Vec<(&Key, &Value)>> {
     let item = |name: &Key| name.starts_with("k:{") || name.starts_with("v:");
     if map.keys().filter(|name| item(name)).count() < 2 {
@@ -332,7 +333,7 @@ fn elements(map: &Map) -> Option<Vec<(&Key, &Value)>> {
     Some(fields)
 }
 
-/// The order of two elements of paths.
+/// Compares two path elements of a `fieldsV1` set.
 fn by_value(one: &str, other: &str) -> Ordering {
     let read = |element: &str| serde_json::from_str::<Value>(element.get(2..)?).ok();
     if one.get(..2) != other.get(..2) {
@@ -358,15 +359,15 @@ fn of_scalars(one: &Value, other: &Value) -> Ordering {
     }
 }
 
-/// Whether a byte is not written as it is.
+/// Returns true if a byte may need escaping.
 const fn is_special(byte: u8) -> bool {
-    // Numbers, not truth values: those would be asked for one after the other.
+    // Bitwise operators instead of `||`: they compile to code without branches.
     let quotes = (byte == b'"') as u8 | (byte == b'\\') as u8;
     let markup = (byte == b'<') as u8 | (byte == b'>') as u8 | (byte == b'&') as u8;
     (byte < 0x20) as u8 | quotes | markup | (byte == 0xe2) as u8 != 0
 }
 
-/// The same, for looking it up.
+/// [`is_special`] as a lookup table.
 const SPECIAL: [bool; 256] = {
     let mut special = [false; 256];
     let mut byte = 0;
@@ -377,13 +378,13 @@ const SPECIAL: [bool; 256] = {
     special
 };
 
-/// Appends a string in quotes.
+/// Appends a quoted string.
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
-    // Nearly every text is written as it is, and telling so is cheaper than the general way.
+    // Nearly all strings need no escaping, and checking that first is cheaper than the general path.
     if has_special(text.as_bytes()) { write_escaped(out, text) } else { write_plain(out, text) }
 }
 
-/// Appends a string in quotes in which nothing is to be escaped.
+/// Appends a quoted string that needs no escaping.
 fn write_plain(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -393,14 +394,14 @@ fn write_plain(out: &mut Vec<u8>, text: &str) {
 
 fn has_special(text: &[u8]) -> bool {
     let (chunks, rest) = text.as_chunks::<16>();
-    // Without branches: the processor does a chunk at once.
+    // Without branches, so that a chunk compiles to vector instructions.
     chunks.iter().any(|chunk| chunk.iter().fold(false, |found, byte| found | is_special(*byte)))
         || rest.iter().any(|byte| SPECIAL[usize::from(*byte)])
 }
 
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
     let from = out.len();
-    // Encoding a string into memory cannot fail.
+    // Encoding into a `Vec` does not fail.
     let _ = serde_json::to_writer(&mut *out, text);
     let special = |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2);
     if out[from..].iter().any(special) {
@@ -410,7 +411,7 @@ fn write_escaped(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// What Go's encoder escapes beyond the standard, so that the text may stand inside of HTML and scripts.
+/// Applies the escapes of Go's encoder beyond the JSON standard, which make the text safe inside HTML and scripts.
 fn escape(text: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(text.len() + 32);
     let mut at = 0;
@@ -431,7 +432,7 @@ fn escape(text: &[u8]) -> Vec<u8> {
 
 fn write_number(out: &mut Vec<u8>, number: &Number) {
     use std::io::Write as _;
-    // Writing into memory cannot fail. Whole floating point numbers have no fraction in Go.
+    // Writing to a `Vec` does not fail. Go writes whole floating-point numbers without a fraction.
     let _ = match number.as_f64() {
         Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e21 => write!(out, "{float:.0}"),
         _ => write!(out, "{number}"),

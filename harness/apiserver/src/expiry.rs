@@ -1,6 +1,7 @@
-//! The end of Events: kube-apiserver keeps them for an hour (`--event-ttl`) after they were written last.
+//! Expiry of Events: kube-apiserver stores them for an hour (`--event-ttl`) after their last write.
 //!
-//! etcd takes them away by itself then. So no request is made here either; watches tell of it.
+//! Upstream they have an etcd lease (`staging/src/k8s.io/apiserver/pkg/storage/etcd3/lease_manager.go`), so their
+//! removal is not a request but does appear as a watch event; the same holds here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,18 +11,18 @@ use super::loops::{Change, Feed, Follow};
 use super::server::ApiServer;
 use super::store::{EventType, ResourceId, Stored};
 
-/// How long an Event stays after it was written last.
+/// The lifetime of an Event after its last write.
 const LIFE: Duration = Duration::from_hours(1);
 
-/// A state of an Event whose time will come.
+/// A state of an Event and the time at which it expires.
 struct Lease {
     ends: Duration,
     key: Arc<str>,
     revision: u64,
 }
 
-/// Removes Events an hour after they were written last, by the server's clock. Those that are there at the beginning count from
-/// then. Never returns.
+/// Removes Events an hour after their last write, by the server's clock. For Events that exist at the start the hour
+/// begins then. Never returns.
 pub async fn expire_events(server: ApiServer) {
     let events = ResourceId::new("", "events");
     let clock = server.clock().clone();
@@ -51,7 +52,7 @@ pub async fn expire_events(server: ApiServer) {
             () = ended => {
                 let now = clock.elapsed();
                 while let Some(lease) = leases.pop_front_if(|lease| lease.ends <= now) {
-                    // Refused if it has been written since: that state has a lease of its own.
+                    // Rejected if the Event was written again: the new state has its own lease.
                     if server.store().delete(&events, &lease.key, lease.revision).is_ok() {
                         tracing::debug!(key = &*lease.key, "event expired");
                     }

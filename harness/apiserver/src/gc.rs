@@ -1,7 +1,8 @@
-//! Garbage collection by owner references, and the end of namespaces: two optional loops.
+//! The garbage collector and the namespace controller, both optional.
 //!
-//! Both do what the controllers of the same names do in a cluster, so that deletions with `propagationPolicy` and of
-//! namespaces end as clients expect. They are on in `plumbline serve` and off in fixtures unless one asks for them.
+//! They follow `pkg/controller/garbagecollector/garbagecollector.go` and
+//! `pkg/controller/namespace/deletion/namespaced_resources_deleter.go`, so that deletions with a `propagationPolicy`
+//! and deletions of namespaces complete. They run in `plumbline serve`, and in fixtures that enable them.
 
 mod graph;
 mod namespaces;
@@ -24,9 +25,9 @@ pub use namespaces::terminate_namespaces;
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
-/// Deletes objects whose owners are gone, dependents of owners that are deleted in the foreground, and orphans the
-/// dependents of owners that want it, each `pause` after it is seen that something is to be done: clients see what waits,
-/// as they do in a cluster. Never returns.
+/// Deletes objects whose owners do not exist and dependents of owners in foreground deletion, and orphans the
+/// dependents of owners that ask for it. It waits for `pause` before a round of writes, so that clients can observe
+/// the intermediate states as they can in a cluster. Never returns.
 pub async fn collect_garbage(server: ApiServer, pause: Duration) {
     let mut collector = Collector {
         pause,
@@ -56,7 +57,7 @@ pub async fn collect_garbage(server: ApiServer, pause: Duration) {
 
 struct Collector {
     pause: Duration,
-    /// It has paused for what it works on now.
+    /// The pause of the current round is over.
     rested: bool,
     agent: Agent,
     graph: Graph,
@@ -64,14 +65,14 @@ struct Collector {
     queued: BTreeSet<Arc<str>>,
 }
 
-/// What is known about the owners of an object.
+/// The owners of an object, by state.
 #[derive(Debug, Default)]
 struct Owners {
-    /// They exist and stay.
+    /// Owners that exist and are not waiting for their dependents.
     solid: Vec<Owner>,
-    /// They exist and wait for their dependents to go.
+    /// Owners in foreground deletion, which wait for their dependents to be deleted.
     waiting: Vec<Owner>,
-    /// They are gone.
+    /// Owners that do not exist.
     dangling: Vec<Owner>,
 }
 
@@ -92,7 +93,7 @@ impl Collector {
         }
     }
 
-    /// Does what an object needs now.
+    /// Makes the writes that an object needs now.
     async fn attend(&mut self, node: &Node) {
         let registry = self.agent.server().registry();
         let owners = self.classify(&registry, node);
@@ -100,7 +101,7 @@ impl Collector {
         let settled = gone.is_empty() && !node.deleted;
         self.graph.settle(&node.uid, settled);
         if settled {
-            // Nearly all objects: every owner is there.
+            // The usual case: all owners exist.
             return;
         }
         if !self.rested {
@@ -135,7 +136,7 @@ impl Collector {
             "preconditions": {"uid": &*node.uid, "resourceVersion": node.revision.to_string()}});
         let answer = self.agent.delete(&path_of(kind, &node.namespace, &node.name), Some(&options)).await;
         if answer.code == 409 {
-            // It changed in between; its event brings it back here.
+            // The object changed in between; its watch event enqueues it again.
             tracing::debug!(name = node.name, "an object changed while it was collected");
         }
     }
@@ -159,7 +160,8 @@ impl Collector {
         owners
     }
 
-    /// An owner that is deleted in the foreground ends when no dependent blocks it any more.
+    /// Removes the foreground finalizer of an owner once no dependent blocks its deletion; until then enqueues the
+    /// dependents.
     async fn delete_dependents(&mut self, kind: &Kind, node: &Node) {
         let dependents: Vec<Node> = self.graph.dependents(&node.uid).collect();
         let blocking =
@@ -186,7 +188,7 @@ impl Collector {
         self.drop_finalizer(kind, node, ORPHAN).await;
     }
 
-    /// Takes owner references off an object; says whether that is done.
+    /// Removes owner references from an object. Returns true if they are gone.
     async fn remove_owners(&self, kind: &Kind, node: &Node, gone: &[&Owner]) -> bool {
         let path = path_of(kind, &node.namespace, &node.name);
         let current = self.agent.send(Method::GET, &path, "", None).await;
@@ -214,13 +216,13 @@ impl Collector {
     }
 }
 
-/// The kind under which an object can be reached.
+/// Returns the resource under which an object is served.
 fn kind_of<'a>(registry: &'a Registry, node: &Node) -> Option<&'a Kind> {
     let kinds = registry.kinds().filter(|kind| kind.is_stored());
     kinds.map(AsRef::as_ref).find(|kind| storage_id(kind) == node.resource)
 }
 
-/// The owner, if it is still there; the uid decides.
+/// Returns the owner if an object with its name and uid exists.
 fn find_owner(server: &ApiServer, registry: &Registry, node: &Node, owner: &Owner) -> Option<Arc<Stored>> {
     let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
     let kind = registry.by_kind(group, version, &owner.kind)?;

@@ -1,7 +1,9 @@
-//! Stand-in for kubelets and scheduler: an optional loop on the server's clock.
+//! A simulation of kubelets and a scheduler, optional and on the server's clock.
 //!
-//! Pods on existing nodes become Running and Ready a while after they are bound, and end when their deletion has waited
-//! long enough; nodes are Ready and renew their leases; pods without a node get one in turn. No container ever runs.
+//! Pods on existing nodes become Running and Ready some time after they are bound, and are removed after their
+//! deletion or grace period; nodes are Ready and renew their leases; pods without a node are bound round-robin. No
+//! container ever runs.
+//! The node status has the conditions of `pkg/kubelet/nodestatus/setters.go`.
 
 mod pods;
 mod schedule;
@@ -19,16 +21,16 @@ use super::server::ApiServer;
 use super::store::{EventType, ResourceId, Stored};
 use crate::json::{Map, Value, json};
 
-/// How the stand-in behaves.
+/// The timing of the simulation.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Time from a pod's binding until it is ready.
     pub ready_after: Duration,
-    /// Time from a pod's deletion until it is gone, unless its grace period is shorter.
+    /// Time from a pod's deletion until its removal, unless its grace period is shorter.
     pub gone_after: Duration,
     /// Time between two heartbeats of a node.
     pub heartbeat: Duration,
-    /// Whether pods without a node get one.
+    /// Bind pods that have no node.
     pub bind: bool,
 }
 
@@ -43,18 +45,18 @@ impl Default for Options {
     }
 }
 
-/// Something to be done at its time.
+/// A scheduled action.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
-    /// A pod (namespace, name, uid) becomes ready.
+    /// Marks a pod (namespace, name, uid) as ready.
     Ready(String, String, String),
-    /// A deleted pod (namespace, name, uid) ends.
+    /// Removes a deleted pod (namespace, name, uid).
     End(String, String, String),
-    /// A node (name) says that it lives.
+    /// Renews the lease of a node (name).
     Heartbeat(String),
 }
 
-/// Plays the kubelets and the scheduler. Never returns.
+/// Runs the kubelets and the scheduler. Never returns.
 pub async fn run(server: ApiServer, options: Options) {
     let (nodes, pods) = (ResourceId::new("", "nodes"), ResourceId::new("", "pods"));
     let mut feed = Feed::new(&server, Follow::Only(vec![nodes.clone(), pods.clone()]));
@@ -183,7 +185,7 @@ impl Kubelet {
         self.agent.delete(&format!("/api/v1/namespaces/{namespace}/pods/{name}"), Some(&options)).await;
     }
 
-    /// Renews a node's lease and makes the node Ready; says whether the node still exists.
+    /// Renews a node's lease and makes the node Ready. Returns false if the node does not exist.
     async fn heartbeat(&mut self, name: &str) -> bool {
         let server = self.agent.server();
         let Some(stored) = server.get(&ResourceId::new("", "nodes"), "", name) else { return false };
@@ -221,7 +223,7 @@ impl Kubelet {
     }
 }
 
-/// What a kubelet reports of its node.
+/// Returns the status that a kubelet reports for its node.
 fn node_status(name: &str, node: &Value, moment: &str) -> Value {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
         json!({"type": kind, "status": status, "reason": reason, "message": message,

@@ -1,18 +1,20 @@
-//! The fake Kubernetes API server: a pure core and two transports.
+//! An in-process kube-apiserver for tests: a state machine without I/O and two transports.
+//! It serves the API of Kubernetes 1.36 and agrees with kube-apiserver in defaults, validation, messages and status
+//! codes.
 //!
-//! | part | files |
+//! | part | modules |
 //! |---|---|
-//! | what comes in, what goes out | [`request`], [`status`] |
+//! | requests and replies | [`request`], [`status`] |
 //! | state | [`store`], [`watch`] |
-//! | what a request does | [`verbs`], [`lifecycle`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
-//! | objects as they are worked on | [`json`] |
-//! | kinds | [`kinds`], [`schema`], [`crd`] |
-//! | about itself | [`discovery`], [`openapi`], [`table`], `counters` |
-//! | a fresh cluster | [`bootstrap`] |
-//! | time, and what happened | [`clock`], [`record`] |
+//! | request handlers | [`verbs`], [`lifecycle`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
+//! | object representation | [`json`] |
+//! | resources and types | [`kinds`], [`schema`], [`crd`] |
+//! | discovery, OpenAPI, tables, metrics | [`discovery`], [`openapi`], [`table`], `counters` |
+//! | objects of a fresh cluster | [`bootstrap`] |
+//! | time, the record of requests | [`clock`], [`record`] |
 //! | transports | [`service`] (in process, virtual time), [`listener`] (sockets, wall time) |
-//! | optional loops | [`gc`], [`kubelet`], [`workloads`], [`expiry`] |
-//! | trouble on demand | [`faults`] |
+//! | optional controllers | [`gc`], [`kubelet`], [`workloads`], [`expiry`] |
+//! | fault injection | [`faults`] |
 
 pub mod bootstrap;
 pub mod clock;

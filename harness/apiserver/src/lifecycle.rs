@@ -1,7 +1,8 @@
-//! The life of an object's metadata: system fields, generated names, finalizers, and deletion in its phases.
+//! Object metadata: system fields, generated names, finalizers and the phases of deletion.
 //!
-//! PURE: time and randomness are arguments. The steps are those of `registry/rest/{create,update,delete}.go` and
-//! `registry/generic/registry/store.go`.
+//! Pure: time and randomness are arguments. The steps are those of
+//! `staging/src/k8s.io/apiserver/pkg/registry/rest/{create,update,delete,meta}.go` and
+//! `staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go`.
 
 use jiff::Timestamp;
 
@@ -11,27 +12,27 @@ use super::status::{GroupResource, Status};
 use super::verbs::options::{DeleteOptions, Propagation};
 use crate::json::{Map, Value};
 
-/// How often a creation with `generateName` is tried with another name.
+/// Maximum number of names tried for a creation with `generateName`.
 pub const GENERATE_NAME_ATTEMPTS: usize = 8;
 
-/// The finalizer that makes the garbage collector take the owner off its dependents.
+/// The finalizer that makes the garbage collector orphan the dependents.
 pub const ORPHAN_FINALIZER: &str = "orphan";
 /// The finalizer that makes the garbage collector delete the dependents first.
 pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
-/// Source of uids, name suffixes and other numbers that look random: the same seed gives the same ones.
+/// A generator of uids, name suffixes and other pseudo-random numbers; equal seeds give equal sequences.
 ///
-/// `SplitMix64`: small, well mixed, and every state is followed by another.
+/// It is `SplitMix64`: small, well mixed, and of full period.
 #[derive(Clone, Debug)]
 pub struct Ids(u64);
 
 impl Ids {
-    /// A generator from a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed ^ 0x706c_756d_626c_696e)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -40,7 +41,7 @@ impl Ids {
         z ^ (z >> 31)
     }
 
-    /// A uid in the form of a version 4 UUID.
+    /// Returns a uid in the form of a version 4 UUID.
     pub fn uid(&mut self) -> String {
         let (high, low) = (self.number(), self.number());
         format!(
@@ -54,7 +55,8 @@ impl Ids {
         )
     }
 
-    /// `prefix` with five more characters of upstream's alphabet; the prefix is cut to fit a name of 63.
+    /// Appends five characters of upstream's alphabet to `prefix`, which is truncated so that the name has at most 63
+    /// characters (`staging/src/k8s.io/apiserver/pkg/storage/names/generate.go`).
     pub fn name(&mut self, prefix: &str) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         const SUFFIX: usize = 5;
@@ -68,17 +70,17 @@ impl Ids {
     }
 }
 
-/// A moment as `metav1.Time` prints it: whole seconds, UTC.
+/// Formats a time like `metav1.Time`: whole seconds, UTC.
 pub fn rfc3339(moment: Timestamp) -> String {
     Timestamp::from_second(moment.as_second()).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
 }
 
-/// `metadata` of an object, made where it is missing.
+/// Returns `metadata` of an object, inserting it if it is missing.
 pub fn metadata_mut(object: &mut Value) -> &mut Map {
     object_in(object_in(object).entry("metadata").or_insert(Value::Null))
 }
 
-/// The object that `value` is, or is made to be.
+/// Returns `value` as an object, replacing it if it is something else.
 fn object_in(value: &mut Value) -> &mut Map {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -86,12 +88,12 @@ fn object_in(value: &mut Value) -> &mut Map {
     value.as_object_mut().expect("made an object above")
 }
 
-/// The text of a metadata field; empty when missing.
+/// Returns the text of a metadata field; empty if it is missing.
 pub fn metadata_text<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get("metadata").map_or("", |metadata| meta::text(metadata, field))
 }
 
-/// Drops what clients may not set on new objects.
+/// Removes the fields that clients may not set on new objects.
 pub fn wipe_system_fields(object: &mut Value) {
     let metadata = metadata_mut(object);
     for field in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
@@ -99,18 +101,18 @@ pub fn wipe_system_fields(object: &mut Value) {
     }
 }
 
-/// Sets what the server sets on new objects.
+/// Sets the server-side fields of a new object.
 pub fn fill_system_fields(object: &mut Value, now: Timestamp, uid: String) {
     let metadata = metadata_mut(object);
     metadata.insert("creationTimestamp", rfc3339(now).into());
     metadata.insert("uid", uid.into());
 }
 
-/// Puts the request's namespace into the object.
+/// Sets the request's namespace on the object.
 ///
 /// # Errors
 ///
-/// 400 when the object names another one.
+/// 400 if the object has another namespace.
 pub fn ensure_namespace(object: &mut Value, expected: &str) -> Result<(), Status> {
     let found = metadata_text(object, "namespace");
     if found == expected {
@@ -129,11 +131,11 @@ pub fn ensure_namespace(object: &mut Value, expected: &str) -> Result<(), Status
     Ok(())
 }
 
-/// Checks the name of an object against the path.
+/// Checks the name of an object against the request path.
 ///
 /// # Errors
 ///
-/// 400 when it is missing or another one.
+/// 400 if the name is missing or differs.
 pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     match metadata_text(object, "name") {
         found if found == name => Ok(()),
@@ -146,7 +148,7 @@ pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     }
 }
 
-/// Keeps each owner reference once; returns the uids of those that stood there again.
+/// Removes duplicate owner references; returns the uids of the removed ones.
 pub fn dedup_owners(object: &mut Value) -> Vec<String> {
     let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) else {
         return Vec::new();
@@ -164,14 +166,14 @@ pub fn dedup_owners(object: &mut Value) -> Vec<String> {
     again
 }
 
-/// Restores before the strategy's turn what no update may change.
+/// Restores immutable metadata before the strategy's `prepare_for_update`.
 pub fn before_strategy(new: &mut Value, old: &Value) {
     let generation = old.pointer("/metadata/generation").cloned();
     set_or_remove(metadata_mut(new), "generation", generation);
     metadata_mut(new).remove("selfLink");
 }
 
-/// Restores after the strategy's turn what no update may change.
+/// Restores immutable metadata after the strategy's `prepare_for_update`.
 pub fn after_strategy(new: &mut Value, old: &Value) {
     let metadata = metadata_mut(new);
     let before = |field: &str| old.get("metadata").and_then(|m| m.get(field)).filter(|v| !v.is_null()).cloned();
@@ -196,21 +198,21 @@ fn set_or_remove(map: &mut Map, field: &str, value: Option<Value>) {
     };
 }
 
-/// The resourceVersion an object carries; 0 when it has none.
+/// Returns the object's resourceVersion; 0 if it has none.
 ///
 /// # Errors
 ///
-/// 500 with Go's text when it is no number, as upstream answers.
+/// 500 with the text of Go's `strconv.ParseUint` if it is not a number, as upstream replies.
 pub fn resource_version(object: &Value) -> Result<u64, Status> {
     let text = metadata_text(object, "resourceVersion");
     if text.is_empty() { Ok(0) } else { parse_version(text).map_err(Status::raw_error) }
 }
 
-/// Reads a resourceVersion.
+/// Parses a resourceVersion.
 ///
 /// # Errors
 ///
-/// Go's text when it is no number.
+/// The text of Go's `strconv.ParseUint` if it is not a number.
 pub fn parse_version(text: &str) -> Result<u64, String> {
     let valid = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let quoted = super::status::go_quote(text);
@@ -225,7 +227,7 @@ fn finalizers(object: &Value) -> Vec<&str> {
     list.map(|list| list.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
 }
 
-/// Whether the object waits for finalizers.
+/// Returns true if the object has finalizers.
 pub fn has_finalizers(object: &Value) -> bool {
     !finalizers(object).is_empty()
 }
@@ -238,19 +240,19 @@ fn deletion_moment(object: &Value) -> Option<Timestamp> {
     metadata_text(object, "deletionTimestamp").parse().ok()
 }
 
-/// Whether the object is being deleted.
+/// Returns true if the object has a deletionTimestamp.
 pub fn is_terminating(object: &Value) -> bool {
     !metadata_text(object, "deletionTimestamp").is_empty()
 }
 
-/// Whether an update ends a deletion: the last finalizer has gone and no grace is left.
+/// Returns true if an update completes a deletion: no finalizer and no grace period is left.
 pub fn ends_deletion(new: &Value, old: &Value) -> bool {
     let namespace_waits = new.get("kind").is_some_and(|kind| kind == "Namespace")
         && new.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     !has_finalizers(new) && !namespace_waits && is_terminating(old) && grace(old).unwrap_or(0) == 0
 }
 
-/// Sets the moment of deletion to now at the latest, and the grace to nothing.
+/// Sets deletionTimestamp to at most `now` and the grace period to 0.
 pub fn mark_as_deleting(object: &mut Value, now: Timestamp) {
     if !is_terminating(object) {
         bump_generation(object);
@@ -268,22 +270,22 @@ fn bump_generation(object: &mut Value) {
     }
 }
 
-/// How a deletion goes on.
+/// The next step of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// There is no grace (left): remove it now.
+    /// No grace period is left: the object is removed now.
     Now,
-    /// The object has been marked; it ends after this many seconds.
+    /// The object was marked and is to be removed after this many seconds.
     Graceful(i64),
-    /// It is on its way already, and not to be hurried.
+    /// The object is terminating already and its grace period was not shortened.
     Pending,
 }
 
-/// Checks the preconditions of a deletion and, where the kind has graceful deletion, marks `object`.
+/// Checks the preconditions of a deletion and, for resources with graceful deletion, marks `object`.
 ///
 /// # Errors
 ///
-/// 409 when a precondition does not hold.
+/// 409 if a precondition fails.
 pub fn before_delete(
     kind: &Kind,
     object: &mut Value,
@@ -312,13 +314,13 @@ pub fn before_delete(
     }
 }
 
-/// Moves the end of a running grace period forward; returns the new period.
+/// Shortens a running grace period; returns the new period.
 fn shorten(object: &mut Value, left: i64, mut seconds: i64, now: Timestamp) -> i64 {
     let change = jiff::SignedDuration::from_secs(seconds - left);
     let mut end = deletion_moment(object).unwrap_or(now).checked_add(change).unwrap_or(now);
     if end < now {
         end = now;
-        // The period is over, but the end was asked to be graceful: leave the last step to whoever does it.
+        // The period is over, but the request asked for a graceful end: leave the last step to the kubelet.
         seconds = seconds.min(1);
     }
     let metadata = metadata_mut(object);
@@ -346,7 +348,7 @@ fn preconditions(kind: &Kind, object: &Value, options: &DeleteOptions) -> Result
     Ok(())
 }
 
-/// Sets the garbage collector's finalizers as the deletion's policy wants them; says whether that changed anything.
+/// Sets the garbage collector's finalizers according to the deletion's policy. Returns true if they changed.
 pub fn set_gc_finalizers(kind: &Kind, object: &mut Value, options: &DeleteOptions) -> bool {
     let before: Vec<String> = finalizers(object).into_iter().map(str::to_owned).collect();
     let mut after: Vec<String> =
@@ -357,7 +359,7 @@ pub fn set_gc_finalizers(kind: &Kind, object: &mut Value, options: &DeleteOption
     if deletes_dependents(&before, options) {
         after.push(FOREGROUND_FINALIZER.to_owned());
     }
-    // Definitions stay until their objects are gone.
+    // A custom resource definition remains until its objects are deleted.
     let is_definition = kind.group == crd::GROUP && kind.plural == crd::RESOURCE;
     if is_definition && !after.iter().any(|finalizer| finalizer == crd::CLEANUP_FINALIZER) {
         after.push(crd::CLEANUP_FINALIZER.to_owned());
@@ -393,7 +395,7 @@ fn orphans(kind: &Kind, finalizers: &[String], options: &DeleteOptions) -> bool 
     orphans_by_default(kind)
 }
 
-/// Kinds whose dependents stay when a deletion names no policy.
+/// Returns true for resources whose dependents are orphaned when a deletion has no policy.
 pub fn orphans_by_default(kind: &Kind) -> bool {
     (kind.group == "batch" && kind.plural == "jobs") || kind.strategy.orphans_by_default()
 }

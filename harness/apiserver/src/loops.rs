@@ -1,7 +1,7 @@
-//! What the optional loops share: following many resources at once, and making requests like any other client.
+//! Infrastructure shared by the optional controllers: a multi-resource watch and an in-process API client.
 //!
-//! A loop sees the store's own log (nothing is encoded or decoded for it), but writes through the same door as everybody:
-//! its requests are validated, recorded and subject to faults. Time is the server's clock.
+//! A controller reads the store's log directly, so nothing is encoded or decoded for it, but it writes through API
+//! requests that are validated, recorded and subject to faults like any client's. Time is the server's clock.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -18,29 +18,29 @@ use super::server::{ApiServer, storage_id};
 use super::store::{Cursor, LogEntry, Range, ResourceId, Stored, Waited};
 use crate::json::Value;
 
-/// Most events of one resource that are taken at once.
+/// Maximum number of events of one resource read at once.
 const BATCH: usize = 256;
-/// Who follows everything looks for more this much later, on wall time: each look goes over all resources, and under many
-/// writes every one of them would cause one.
+/// In wall time, the pause before each read of a feed that follows all resources. A read visits all of them, and
+/// under many writes there would be a read per write.
 const GATHERING: Duration = Duration::from_millis(5);
 
-/// What became of the objects of a resource.
+/// A change of a resource's objects.
 pub(crate) enum Change {
     /// One object changed.
     Event(Arc<LogEntry>),
-    /// Everything there is: at the beginning, and after the follower fell behind the store's history.
+    /// The complete list: at the start, and after the feed fell behind the store's log.
     All(Vec<Arc<Stored>>),
 }
 
-/// Which resources a loop follows.
+/// The resources that a feed follows.
 pub(crate) enum Follow {
-    /// These.
+    /// These resources.
     Only(Vec<ResourceId>),
-    /// All that are stored, those of custom resources from the moment they are served.
+    /// All stored resources; those of custom resources from the moment they are served.
     All,
 }
 
-/// Follows the changes of several resources.
+/// Watches several resources.
 pub(crate) struct Feed {
     server: ApiServer,
     follow: Follow,
@@ -49,13 +49,13 @@ pub(crate) struct Feed {
     task: Arc<Mutex<Option<Waker>>>,
 }
 
-/// A resource that is followed.
+/// A resource that is watched.
 struct Followed {
     cursor: Option<Cursor>,
     flag: Arc<Flag>,
 }
 
-/// Says that there may be something new, and wakes the loop: a loop that follows everything looks only where something is.
+/// Marks a resource as having news and wakes the controller, so that a feed reads only the resources with news.
 struct Flag {
     raised: AtomicBool,
     task: Arc<Mutex<Option<Waker>>>,
@@ -76,7 +76,7 @@ impl Feed {
         Self { server: server.clone(), follow, followed: BTreeMap::new(), registry: None, task: Arc::default() }
     }
 
-    /// The next changes, in order of their resources; waits until there are some.
+    /// Waits for changes and returns them in order of their resources.
     pub(crate) async fn next(&mut self) -> Vec<(ResourceId, Change)> {
         let clock = self.server.clock();
         if matches!(self.follow, Follow::All) && !clock.is_virtual() {
@@ -105,7 +105,7 @@ impl Feed {
             match self.server.store().poll_events(cursor, BATCH, &Context::from_waker(&waker)) {
                 Waited::Events(events) => {
                     changes.extend(events.into_iter().map(|event| (resource.clone(), Change::Event(event))));
-                    // There may be more; nobody wakes us for that.
+                    // The log may have more events, for which no waker is registered.
                     followed.flag.raised.store(true, Ordering::Release);
                 }
                 Waited::Idle { .. } => {}
@@ -148,33 +148,33 @@ impl Drop for Feed {
     }
 }
 
-/// Makes requests of its own.
+/// A client that sends requests to the server in process.
 #[derive(Clone)]
 pub(crate) struct Agent {
     server: ApiServer,
     user_agent: HeaderValue,
 }
 
-/// An answer, decoded.
+/// A decoded reply.
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: Value,
 }
 
 impl Answer {
-    /// Whether the request was served.
+    /// Returns true if the status code is below 300.
     pub(crate) fn is_ok(&self) -> bool {
         self.code < 300
     }
 }
 
-/// The patch types that loops use.
+/// The patch type of most controller writes.
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// The default patch type of typed clients.
 pub(crate) const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
 impl Agent {
-    /// An agent called `name` in user agents and field managers.
+    /// Creates a client whose user agent and field manager are `name`.
     pub(crate) fn new(server: &ApiServer, name: &'static str) -> Self {
         Self { server: server.clone(), user_agent: HeaderValue::from_static(name) }
     }
@@ -183,7 +183,7 @@ impl Agent {
         &self.server
     }
 
-    /// Sends a request; a body that is no patch is JSON.
+    /// Sends a request. `content_type` applies only if there is a body.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -230,7 +230,7 @@ impl Agent {
     }
 }
 
-/// The path of an object or (with an empty name) of a collection.
+/// Returns the path of an object or, with an empty `name`, of a collection.
 pub(crate) fn path_of(kind: &Kind, namespace: &str, name: &str) -> String {
     let root = if kind.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", kind.group) };
     let namespace =
@@ -239,7 +239,7 @@ pub(crate) fn path_of(kind: &Kind, namespace: &str, name: &str) -> String {
     format!("{root}/{}{namespace}/{}{name}", kind.version, kind.plural)
 }
 
-/// Whether an object is being deleted.
+/// Returns true if the object has a deletionTimestamp.
 pub(crate) fn is_deleted(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
 }

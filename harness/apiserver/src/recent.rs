@@ -1,5 +1,5 @@
-//! The objects written last, decoded: what is written is mostly read and written again at once (a status after a
-//! creation), and reading it back from its bytes is the dearest part of that.
+//! A cache of recently written objects in decoded form. Most writes are followed by a read and another write of the
+//! same object (a status after a creation), and decoding is the most expensive part of those.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,13 +8,13 @@ use super::lifecycle;
 use super::store::Stored;
 use crate::json::Value;
 
-/// New objects that are kept, some 10 KB each: as many as are written between a client's creation and its status, with many
-/// clients, and no more than the processor's caches hold.
+/// Maximum number of cached new objects, some 10 KB each: about as many as many clients create before they write the
+/// statuses, and few enough for the processor's caches.
 const NEW_KEPT: usize = 96;
-/// Changed objects that are kept; they are less often written again at once.
+/// Maximum number of cached changed objects; they are written again less often.
 const CHANGED_KEPT: usize = 32;
 
-/// Decoded objects by resourceVersion, the newest ones.
+/// Decoded objects by resourceVersion.
 #[derive(Debug, Default)]
 pub(crate) struct Recent(Mutex<Kept>);
 
@@ -25,8 +25,8 @@ struct Kept {
 }
 
 impl Recent {
-    /// Remembers the object that was stored as `stored`, in place of what was there as `before`; `object` is its content,
-    /// under whatever resourceVersion.
+    /// Caches `object`, the content that was stored as `stored`, in place of the state at `before`. The
+    /// resourceVersion in `object` is replaced.
     pub(crate) fn put(&self, mut object: Value, stored: &Stored, before: Option<u64>) {
         lifecycle::metadata_mut(&mut object).insert("resourceVersion", stored.revision().to_string().into());
         let object = Arc::new(object);
@@ -36,17 +36,17 @@ impl Recent {
             if before.is_none() { (&mut kept.new, NEW_KEPT) } else { (&mut kept.changed, CHANGED_KEPT) };
         objects.insert(stored.revision(), object);
         let oldest = if objects.len() > most { objects.pop_first() } else { None };
-        // Dropped, with all that hangs on them, when others may go on.
+        // Dropped after the lock is released: freeing large objects takes time.
         drop(kept);
         drop((replaced, oldest));
     }
 
-    /// The object, decoded.
+    /// Returns the decoded object, from the cache if possible.
     pub(crate) fn get(&self, stored: &Stored) -> Arc<Value> {
         self.find(stored).unwrap_or_else(|| Arc::new(stored.value()))
     }
 
-    /// The object, if it is remembered.
+    /// Returns the decoded object if it is cached.
     pub(crate) fn find(&self, stored: &Stored) -> Option<Arc<Value>> {
         let kept = self.lock();
         let known = kept.new.get(&stored.revision()).or_else(|| kept.changed.get(&stored.revision())).cloned()?;

@@ -1,4 +1,6 @@
-//! What comes in and what goes out: raw requests, what they ask for, and replies.
+//! Raw requests, parsed queries and paths, and replies.
+//!
+//! [`Target::parse`] agrees with `staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`.
 
 use std::pin::Pin;
 
@@ -8,14 +10,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::status::Status;
 
-/// A request as it came over the wire or from an in-process client, body read completely.
+/// A request from a socket or an in-process client, with its complete body.
 #[derive(Clone, Debug)]
 pub struct ApiRequest {
     /// HTTP method.
     pub method: Method,
-    /// Path, not decoded, beginning with `/`.
+    /// Percent-encoded path, with its leading `/`.
     pub path: String,
-    /// Query without the `?`, not decoded.
+    /// Percent-encoded query, without the `?`.
     pub query: String,
     /// Headers.
     pub headers: HeaderMap,
@@ -24,33 +26,33 @@ pub struct ApiRequest {
 }
 
 impl ApiRequest {
-    /// A request without body.
+    /// Creates a request without a body.
     pub fn new(method: Method, path_and_query: &str) -> Self {
         let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
         Self { method, path: path.to_owned(), query: query.to_owned(), headers: HeaderMap::new(), body: Bytes::new() }
     }
 
-    /// The text of a header; empty when it is absent or not text.
+    /// Returns the text of a header; empty if it is absent or not text.
     pub fn header(&self, name: HeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The whole user agent.
+    /// Returns the complete `User-Agent` header.
     pub fn user_agent(&self) -> &str {
         self.header(http::header::USER_AGENT)
     }
 }
 
-/// Chunks of a body that grows: one watch event each. An error cuts the connection.
+/// The chunks of a streamed body, one watch event each. An error cuts the connection.
 pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, std::io::Error>> + Send>>;
 
-/// Body of a [`Reply`].
+/// The body of a [`Reply`].
 pub enum ReplyBody {
-    /// Complete.
+    /// A complete body.
     Full(Bytes),
-    /// Complete, in pieces that were never copied together (large lists).
+    /// A complete body in several buffers, so that large lists are not copied into one.
     Pieces(Vec<Bytes>),
-    /// Open ended.
+    /// An open-ended stream.
     Stream(BodyStream),
 }
 
@@ -64,7 +66,7 @@ impl std::fmt::Debug for ReplyBody {
     }
 }
 
-/// An answer.
+/// A reply to a request.
 #[derive(Debug)]
 pub struct Reply {
     /// HTTP status code.
@@ -73,12 +75,12 @@ pub struct Reply {
     pub headers: HeaderMap,
     /// Body.
     pub body: ReplyBody,
-    /// The connection is to be cut instead of answering (a fault).
+    /// Tells the transport to cut the connection instead of replying (fault injection).
     pub drop_connection: bool,
 }
 
 impl Reply {
-    /// A JSON answer.
+    /// Creates a JSON reply.
     pub fn json(status: u16, body: impl Into<Bytes>) -> Self {
         let mut reply =
             Self { status, headers: HeaderMap::new(), body: ReplyBody::Full(body.into()), drop_connection: false };
@@ -87,14 +89,14 @@ impl Reply {
         reply
     }
 
-    /// A plain text answer.
+    /// Creates a plain text reply.
     pub fn text(status: u16, body: impl Into<String>) -> Self {
         let mut reply = Self::json(status, body.into());
         reply.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         reply
     }
 
-    /// The answer to a refused request, `Retry-After` header included.
+    /// Creates the reply of a `Status`, with its `Retry-After` header.
     pub fn status(status: &Status) -> Self {
         let code = if status.code == 0 { 200 } else { status.code };
         let mut reply = Self::json(code, super::encoding::document(&status.to_value()));
@@ -104,7 +106,7 @@ impl Reply {
         reply
     }
 
-    /// Adds a `Warning: 299` header, each text once.
+    /// Adds a `Warning: 299` header unless the same text is present already.
     pub fn warn(&mut self, text: &str) {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\""))
@@ -126,7 +128,7 @@ impl From<Status> for Reply {
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes a query; what cannot be decoded is left out, as Go does.
+    /// Decodes a query. Pairs that cannot be decoded are dropped, as in Go's `url.Values`.
     pub fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
         let decoded = pairs.filter_map(|pair| {
@@ -136,31 +138,32 @@ impl Query {
         Self(decoded.collect())
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// All pairs.
+    /// Returns all pairs.
     pub fn pairs(&self) -> &[(String, String)] {
         &self.0
     }
 
-    /// A switch: absent is `None`; `false` and `0` are off, everything else is on.
+    /// Returns the value of a boolean parameter: `None` if absent; `false` and `0` are false, everything else is
+    /// true.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
     }
 
-    /// A number.
+    /// Returns the value of an integer parameter.
     ///
     /// # Errors
     ///
-    /// 400 with Go's text when it is none.
+    /// 400 with the text of Go's `strconv.ParseInt` if it is not an integer.
     pub fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         self.get(name).map(|value| parse_int(value).map_err(Status::bad_request)).transpose()
     }
@@ -195,12 +198,12 @@ fn unescape(text: &str, plus_is_space: bool) -> Option<String> {
     Some(String::from_utf8_lossy(&decoded).into_owned())
 }
 
-/// What a path is about.
+/// The target of a request path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A resource, or something under it.
+    /// A resource, an object or a subresource.
     Resource(ResourcePath),
-    /// Something else: `/version`, discovery, …
+    /// Any other path: `/version`, discovery, …
     Other(String),
 }
 
@@ -219,18 +222,18 @@ pub struct ResourcePath {
     pub name: String,
     /// Subresource; empty for the object itself.
     pub subresource: String,
-    /// Parts after the subresource.
+    /// Path segments after the subresource.
     pub rest: Vec<String>,
-    /// The old `/watch/` form.
+    /// The path has the deprecated `/watch/` prefix.
     pub watch: bool,
 }
 
 impl Target {
-    /// Takes a path apart, as upstream's `RequestInfo` does.
+    /// Parses a path like upstream's `RequestInfoFactory`.
     pub fn parse(path: &str) -> Self {
         let other = || Self::Other(path.to_owned());
         let trimmed = path.trim_matches('/');
-        // An escaped slash separates like any other.
+        // The path is decoded before it is split, so an escaped slash separates segments too.
         let Some(decoded) = unescape(trimmed, false) else { return other() };
         let mut parts = decoded.split('/').map(str::to_owned).collect::<Vec<_>>().into_iter();
         let (group, version) = match (parts.next().as_deref(), parts.next(), parts.len()) {

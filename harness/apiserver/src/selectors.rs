@@ -1,11 +1,12 @@
-//! Label and field selectors: upstream's grammar, its errors, and whether an object is selected.
+//! Label and field selectors: parsing with upstream's error messages, and matching. Pure.
 //!
-//! PURE. Label selectors follow `k8s.io/apimachinery/pkg/labels`, field selectors `…/pkg/fields`.
+//! They agree with `staging/src/k8s.io/apimachinery/pkg/labels/selector.go` and
+//! `staging/src/k8s.io/apimachinery/pkg/fields/selector.go`.
 
 use super::kinds::{Kind, Path, field, names};
 use super::store::Stored;
 
-/// How a requirement compares a label.
+/// The operator of a label requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `key in (a,b)`, `key=a`, `key==a`
@@ -22,18 +23,18 @@ pub enum Operator {
     LessThan,
 }
 
-/// One requirement of a label selector.
+/// A requirement of a label selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     /// Label key.
     pub key: String,
     /// Comparison.
     pub operator: Operator,
-    /// Values, sorted, each once.
+    /// Values, sorted, without duplicates.
     pub values: Vec<String>,
 }
 
-/// A label selector: all requirements must hold; none select everything.
+/// A label selector: the conjunction of its requirements; the empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
@@ -60,34 +61,34 @@ impl Requirement {
     }
 }
 
-/// An integer as Go's `ParseInt` in base 10 takes it.
+/// Parses an integer like Go's `ParseInt` in base 10.
 fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
 impl LabelSelector {
-    /// Reads a selector such as `app in (a,b),!canary,tier!=web`.
+    /// Parses a selector such as `app in (a,b),!canary,tier!=web`.
     ///
     /// # Errors
     ///
-    /// Upstream's text for what cannot be read.
+    /// Upstream's message if the text is not a selector.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = Parser::new(text).parse()?;
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self { requirements })
     }
 
-    /// Whether the labels, looked up by key, are selected.
+    /// Returns true if the labels, looked up by key, match.
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(lookup(&requirement.key)))
     }
 
-    /// Whether everything is selected.
+    /// Returns true if the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The requirements, sorted by key.
+    /// Returns the requirements, sorted by key.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
@@ -160,7 +161,7 @@ fn word(rest: &str) -> (Token, usize) {
     (keyword(&rest[..length]).unwrap_or(Token::Identifier), length)
 }
 
-/// The longest operator that `rest` begins with.
+/// Returns the longest operator at the start of `rest`.
 fn special(rest: &str) -> (Token, usize) {
     let run = rest.find(|c| !is_special(c)).unwrap_or(rest.len());
     let mut best = None;
@@ -184,7 +185,7 @@ impl Parser {
         Self { tokens: tokens(text), position: 0 }
     }
 
-    /// The next token; where values and keys stand, `in` and `notin` are ordinary words.
+    /// Returns the next token. In the position of a key or value, `in` and `notin` are identifiers.
     fn peek(&self) -> (Token, &str) {
         let (token, literal) = self.raw();
         (if matches!(token, Token::In | Token::NotIn) { Token::Identifier } else { token }, literal)
@@ -359,29 +360,29 @@ fn requirement(key: String, operator: Operator, mut values: Vec<String>) -> Resu
     errors.aggregate().map_or(Ok(Requirement { key, operator, values }), Err)
 }
 
-/// One term of a field selector.
+/// A term of a field selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldTerm {
     /// Field label, such as `spec.nodeName`.
     pub field: String,
-    /// The value compared with.
+    /// The value to compare with.
     pub value: String,
-    /// Whether the field must equal the value (`=`, `==`) or must not (`!=`).
+    /// `true` for `=` and `==`, `false` for `!=`.
     pub equal: bool,
 }
 
-/// A field selector: all terms must hold; none select everything.
+/// A field selector: the conjunction of its terms; the empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
 }
 
 impl FieldSelector {
-    /// Reads a selector such as `spec.nodeName=n1,status.phase!=Failed`.
+    /// Parses a selector such as `spec.nodeName=n1,status.phase!=Failed`.
     ///
     /// # Errors
     ///
-    /// Upstream's text for what cannot be read.
+    /// Upstream's message if the text is not a selector.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
@@ -395,16 +396,16 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// A selector of the object with this name.
+    /// Returns a selector for the object with this name.
     pub fn for_name(name: &str) -> Self {
         Self { terms: vec![FieldTerm { field: "metadata.name".to_owned(), value: name.to_owned(), equal: true }] }
     }
 
-    /// Checks that `kind` knows every field, and translates old names of fields.
+    /// Checks that `kind` supports every field, and translates old field names.
     ///
     /// # Errors
     ///
-    /// Upstream's text for an unknown field.
+    /// Upstream's message for an unsupported field.
     pub fn check(&mut self, kind: &Kind) -> Result<(), String> {
         for term in &mut self.terms {
             if term.field == "spec.host" && kind.group.is_empty() && kind.plural == "pods" {
@@ -432,28 +433,28 @@ impl FieldSelector {
         Ok(())
     }
 
-    /// The value that `field` must have, where the selector demands exactly one.
+    /// Returns the value that `field` must equal, if there is such a term.
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
     }
 
-    /// Whether everything is selected.
+    /// Returns true if the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The terms, sorted.
+    /// Returns the terms, sorted.
     pub fn terms(&self) -> &[FieldTerm] {
         &self.terms
     }
 
-    /// Whether an object is selected whose fields `value_of` tells.
+    /// Returns true if an object with the fields of `value_of` matches.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
         self.terms.iter().all(|term| (value_of(&term.field) == term.value) == term.equal)
     }
 }
 
-/// Kinds with field labels of their own answer unknown ones differently from those with the two general labels.
+/// Returns true for resources with field labels of their own; their message for an unsupported label differs.
 fn has_own_labels(kind: &Kind) -> bool {
     !kind.selectable.is_empty() || kind.custom.is_some()
 }
@@ -507,22 +508,22 @@ fn unescape(value: &str) -> Result<String, String> {
     Ok(plain)
 }
 
-/// What a list or watch selects.
+/// The label and field selectors of a list or watch.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// By labels.
+    /// The label selector.
     pub labels: LabelSelector,
-    /// By fields.
+    /// The field selector.
     pub fields: FieldSelector,
 }
 
 impl Selection {
-    /// Whether the object, of kind `kind`, is selected.
+    /// Returns true if the object, of kind `kind`, matches.
     pub fn matches(&self, kind: &Kind, stored: &Stored) -> bool {
         self.labels.matches(|key| stored.label(key)) && self.fields_match(kind, stored)
     }
 
-    /// Whether everything is selected.
+    /// Returns true if both selectors match everything.
     pub fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
@@ -534,7 +535,8 @@ impl Selection {
         if self.fields.terms.iter().all(|term| stored.field(&term.field).is_some()) {
             return self.fields.matches(|field| stored.field(field).unwrap_or_default().into());
         }
-        // Written through another face of the same storage: its fields have to be read from the stored form.
+        // The object was written through another version or group of the same storage, such as the other Event:
+        // decode it.
         let object = stored.value();
         self.fields.terms.iter().all(|term| {
             let value = match stored.field(&term.field).filter(|_| term.field.starts_with("metadata.")) {

@@ -1,4 +1,5 @@
-//! The handle of one running server: everything that the verbs share.
+//! The shared state of one server: store, registry, transcript, clock, fault rules and token signer.
+//! The request handlers in `verbs` receive it as [`ApiServer`], a cheap handle.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -16,42 +17,42 @@ use crate::clock::Clock;
 use crate::json::{Value, json};
 use crate::record::{Origin, Transcript};
 
-/// How a server is set up.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ApiServerConfig {
-    /// The server's time: creation timestamps, grace periods, watch timeouts.
+    /// The clock behind creation timestamps, grace periods and watch timeouts.
     pub clock: Clock,
-    /// Where uids and generated names come from: the same seed gives the same ones.
+    /// The seed of uids and generated names; equal seeds give equal sequences.
     pub seed: u64,
-    /// How much of the past is kept for watches.
+    /// The number of log entries and bytes kept per resource for watches and lists at older resourceVersions.
     pub history: HistoryLimits,
-    /// How much is written down of what happens.
+    /// The amount of traffic recorded in the transcript.
     pub record: Record,
-    /// In whose name requests of subjects are made, whatever their token, so that stored roles apply to them; all are the
-    /// administrator's without one.
+    /// The user that a subject's requests run as, regardless of their token, so that the RBAC roles in the store
+    /// apply to them. With `None` they run as administrator.
     pub subject_user: Option<String>,
-    /// Admission plugins that are off.
+    /// Admission plugins that are disabled.
     pub disabled: Vec<Plugin>,
     /// Names the originators of entries in `/plumbline/transcript`; [`Origin::short_name`] by default.
     pub actor_name: fn(&Origin) -> String,
 }
 
-/// How much a server writes down of what happens.
+/// The amount of traffic that a server records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Everything, bodies and objects included: what expectations and snapshots need.
+    /// All requests and changes with bodies and objects, as expectations and snapshots need them.
     Everything,
-    /// As much of the latest as fits into so many bytes, about: for servers that run long.
+    /// The latest entries, up to about `bytes`; for servers that run for a long time.
     Recent {
-        /// When more is kept, the older half is forgotten.
+        /// Size limit in bytes; when it is exceeded, the older half is dropped.
         bytes: usize,
     },
-    /// Nothing: for load.
+    /// No record; for load tests.
     Nothing,
 }
 
 impl ApiServerConfig {
-    /// The usual set-up on `clock`.
+    /// Returns the default configuration on `clock`.
     pub fn new(clock: Clock) -> Self {
         let (history, record) = (HistoryLimits::default(), Record::Everything);
         Self {
@@ -66,7 +67,7 @@ impl ApiServerConfig {
     }
 }
 
-/// One server. Clones are handles of the same server.
+/// A server. Clones are handles to the same server.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     shared: Arc<Shared>,
@@ -86,7 +87,7 @@ struct Shared {
 }
 
 impl ApiServer {
-    /// A server with the namespaces every cluster has.
+    /// Creates a server that has the four system namespaces.
     pub fn new(config: ApiServerConfig) -> Self {
         let shared = Shared {
             store: Store::new(config.history),
@@ -109,43 +110,43 @@ impl ApiServer {
         server
     }
 
-    /// The server's clock.
+    /// Returns the server's clock.
     pub fn clock(&self) -> &Clock {
         &self.shared.config.clock
     }
 
-    /// How the server was set up.
+    /// Returns the server's configuration.
     pub fn config(&self) -> &ApiServerConfig {
         &self.shared.config
     }
 
-    /// The objects.
+    /// Returns the object store.
     pub fn store(&self) -> &Store {
         &self.shared.store
     }
 
-    /// The record of everything that happened.
+    /// Returns the record of requests and changes.
     pub fn transcript(&self) -> &Transcript {
         &self.shared.transcript
     }
 
-    /// Rules of what goes wrong.
+    /// Returns the fault injection rules.
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
     }
 
-    /// How many requests there were.
+    /// Returns the request counters.
     pub(crate) fn counters(&self) -> &Counters {
         &self.shared.counters
     }
 
-    /// The tokens of service accounts.
+    /// Returns the signer and verifier of service account tokens.
     pub(crate) fn tokens(&self) -> &Tokens {
         &self.shared.tokens
     }
 
-    /// What a service account's token says, as long as it is good: its time runs, and the account and the object that it
-    /// is bound to are still there.
+    /// Returns the claims of a service account token while it is valid: it has not expired, and the account and the
+    /// object that it is bound to still exist with the same uid.
     pub(crate) fn valid_token(&self, token: &str) -> Option<Claims> {
         let claims = self.shared.tokens.read(token)?;
         let now = self.clock().now().as_second();
@@ -161,66 +162,68 @@ impl ApiServer {
         (now < claims.expires && bound && account).then_some(claims)
     }
 
-    /// Who sends a request with these headers. The listener has checked them already; whoever asks in process is the
-    /// administrator.
+    /// Returns the user of a request with these headers. The listener has authenticated socket requests before; an
+    /// in-process request without a token runs as administrator.
     pub(crate) fn user_of(&self, request: &ApiRequest) -> User {
         let given = request.header(http::header::AUTHORIZATION);
         let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
-        // Whose time runs out while the request is under way is not the administrator for that.
+        // Expiry is not checked again: a token that expires during the request must not turn its user into the
+        // administrator.
         let claims = if token.contains('.') { self.shared.tokens.read(token) } else { None };
         claims.map_or_else(User::administrator, |claims| claims.user())
     }
 
-    /// The objects written last, decoded.
+    /// Returns the cache of recently written objects in decoded form.
     pub(crate) fn recent(&self) -> &Recent {
         &self.shared.recent
     }
 
-    /// The kinds that are served now.
+    /// Returns the resources that are served now.
     pub fn registry(&self) -> Arc<Registry> {
         self.shared.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the set of served kinds (custom resources come and go).
+    /// Changes the set of served resources, as custom resource definitions are added and removed.
     pub fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
         let mut registry = self.shared.registry.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut registry));
     }
 
-    /// The source of uids and names.
+    /// Locks the generator of uids and names.
     pub(crate) fn ids(&self) -> MutexGuard<'_, Ids> {
         self.shared.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a request.
+    /// Handles a request.
     pub async fn handle(&self, request: ApiRequest) -> Reply {
         verbs::handle(self, request).await
     }
 
-    /// The object at rest under `namespace` (empty for cluster-scoped kinds) and `name`.
+    /// Returns the object under `namespace` (empty for cluster-scoped resources) and `name`.
     pub fn get(&self, resource: &ResourceId, namespace: &str, name: &str) -> Option<Arc<Stored>> {
         self.shared.store.get(resource, &key(namespace, name))
     }
 
-    /// All objects of a resource in the order of their keys; `None` is every namespace.
+    /// Returns all objects of a resource in key order; `None` selects every namespace.
     pub fn list(&self, resource: &ResourceId, namespace: Option<&str>) -> Vec<Arc<Stored>> {
         self.shared.store.list(resource, Range { namespace, ..Range::default() }).0
     }
 
-    /// Makes the past before `revision` unavailable, as etcd's compaction does: watches and lists that need it get 410.
+    /// Compacts the log up to `revision`, like etcd's compaction: watches and lists that need older state get 410.
     pub fn compact(&self, revision: u64) {
         self.shared.store.compact(revision);
     }
 
-    /// Puts objects into the store as a fixture's beginning: defaulted, with uid and creationTimestamp where they lack
-    /// them, but without admission, validation, managed fields and transcript. An existing object is replaced.
+    /// Puts objects into the store as the initial state of a fixture: defaulted, with uid and creationTimestamp if
+    /// they lack them, but without admission, validation, managed fields and transcript entries. Replaces existing
+    /// objects.
     ///
     /// # Errors
     ///
-    /// A sentence for people when an object's kind is not served or the object has no name.
+    /// A message that names the kind, if the kind is not served or the object has no name.
     pub fn seed(&self, objects: impl IntoIterator<Item: Into<Value>>) -> Result<(), String> {
         for object in objects {
-            // Asked for anew each time: a definition among the objects adds kinds.
+            // Read again for each object: a custom resource definition among them adds resources.
             self.seed_one(&self.registry(), object.into())?;
         }
         Ok(())
@@ -268,7 +271,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// A namespace for what is seeded into it, or one of those that every cluster has.
+    /// Creates the namespace unless it exists, with the fields that a real cluster's namespaces have.
     fn seed_namespace(&self, name: &str) {
         let resource = ResourceId::new("", "namespaces");
         if self.get(&resource, "", name).is_some() {
@@ -298,22 +301,22 @@ impl ApiServer {
     }
 }
 
-/// Where the objects of a kind are stored.
+/// Returns the storage location of a resource's objects.
 pub(crate) fn storage_id(kind: &Kind) -> ResourceId {
     ResourceId::new(&kind.storage.group, &kind.storage.resource)
 }
 
-/// The object, in the form of `kind`'s version, made ready to be stored.
+/// Encodes `object`, which is in the form of `kind`'s version, for the store.
 pub(crate) fn draft(kind: &Kind, object: Value) -> Draft {
     draft_of(kind, object).0
 }
 
-/// As [`draft`], with the object in the form in which it is stored.
+/// Like [`draft`]; also returns the object in its storage version.
 pub(crate) fn draft_of(kind: &Kind, object: Value) -> (Draft, Value) {
     let mut stored = kind.to_storage(object);
     let value_of = |field: &SelectableField| (field.label.clone(), field.value_in(&stored).into_owned());
     let fields: Fields = kind.selectable.iter().map(value_of).collect();
-    // A new object has none yet: the encoder would copy all metadata to make a place for it.
+    // A new object has no resourceVersion yet; adding it here saves the encoder a copy of all metadata.
     if let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.entry("resourceVersion").or_insert(Value::Null);
     }

@@ -1,4 +1,4 @@
-//! The server as a `tower::Service`: what an in-process `kube::Client` talks to, in virtual time.
+//! The server as a `tower::Service`, which in-process `kube::Client`s use, in virtual time.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,15 +14,15 @@ use kube::client::Body;
 use super::request::{ApiRequest, Reply, ReplyBody};
 use super::server::ApiServer;
 
-/// Error that a client sees when a fault cuts its connection.
+/// The transport error that an in-process client gets when a fault cuts its connection.
 #[derive(Debug, thiserror::Error)]
 #[error("connection reset by peer")]
 pub struct ConnectionReset;
 
-/// Body of a reply, in process and over sockets.
+/// The body of a reply, in process and over sockets.
 pub type HttpBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// The server as a service for `kube::Client::new`.
+/// A `tower::Service` for `kube::Client::new`.
 #[derive(Clone, Debug)]
 pub struct InProcess {
     server: ApiServer,
@@ -30,12 +30,12 @@ pub struct InProcess {
 }
 
 impl ApiServer {
-    /// The server as a service for `kube::Client::new`.
+    /// Returns a service for `kube::Client::new`.
     pub fn service(&self) -> InProcess {
         InProcess { server: self.clone(), user_agent: None }
     }
 
-    /// A client of this server that introduces itself as `user_agent`. Make it inside a tokio runtime.
+    /// Returns a client of this server that sends `user_agent`. Call it inside a tokio runtime.
     pub fn client(&self, user_agent: &str) -> kube::Client {
         let service = InProcess { server: self.clone(), user_agent: http::HeaderValue::from_str(user_agent).ok() };
         kube::Client::new(service, "default")
@@ -75,7 +75,7 @@ impl tower::Service<Request<Body>> for InProcess {
     }
 }
 
-/// A reply as an HTTP response.
+/// Converts a reply into an HTTP response.
 pub fn into_response(reply: Reply) -> Response<HttpBody> {
     let body = match reply.body {
         ReplyBody::Full(bytes) => http_body_util::Full::new(bytes).map_err(never).boxed_unsync(),

@@ -1,44 +1,44 @@
-//! `metav1.Status`: the body of every refused request, with one constructor per API reason.
+//! `metav1.Status`, the body of every error reply, with one constructor per API reason.
 //!
-//! The constructors are shaped after `k8s.io/apimachinery/pkg/api/errors`; messages, reasons and details are wire
-//! texts that clients match on. Everything fallible in the server returns `Result<_, Status>`; a `Status` is also the
-//! body of successful deletions.
+//! The constructors agree with `staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go`: clients match on messages,
+//! reasons and details. All fallible functions of the server return `Result<_, Status>`; a `Status` is also the body
+//! of successful deletions.
 
 use serde::{Deserialize, Serialize};
 
 use super::kinds::field::{self, ErrorList};
 use crate::json::Value;
 
-/// A `metav1.Status` object: a failure, or the answer to a deletion that removed its object.
+/// A `metav1.Status` object: an error, or the reply to a deletion that removed its object.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// List metadata; empty in practice.
     #[serde(default)]
     pub metadata: StatusMeta,
-    /// Whether this is a refusal.
+    /// Success or failure.
     #[serde(default)]
     pub status: Outcome,
-    /// Sentence for people.
+    /// Human-readable message.
     #[serde(default)]
     pub message: String,
-    /// Machine readable reason, such as `NotFound`.
+    /// Machine-readable reason, such as `NotFound`.
     #[serde(default)]
     pub reason: String,
-    /// What the reason is about.
+    /// Data that belongs to the reason.
     #[serde(default)]
     pub details: Option<Box<Details>>,
-    /// HTTP status code; 0 where the reply does not say.
+    /// HTTP status code; 0 if the reply does not carry it.
     #[serde(default)]
     pub code: u16,
 }
 
-/// `status` of a [`Status`].
+/// The `status` field of a [`Status`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// Done.
+    /// The request succeeded.
     Success,
-    /// Refused.
+    /// The request failed.
     #[default]
     Failure,
 }
@@ -71,19 +71,19 @@ fn is_zero_seconds(seconds: &i32) -> bool {
     *seconds == 0
 }
 
-/// `metadata` of a [`Status`].
+/// The `metadata` field of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusMeta {
-    /// Continue token handed out with an expired one (inconsistent continuation).
+    /// The continue token returned with an expired one (inconsistent continuation).
     #[serde(default, rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
 }
 
-/// `details` of a [`Status`].
+/// The `details` field of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
-    /// Object's name.
+    /// Name of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// API group.
@@ -92,24 +92,24 @@ pub struct Details {
     /// Resource (plural) for most reasons, kind for `Invalid`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Object's uid.
+    /// Uid of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Single causes, one per field for `Invalid`.
+    /// The causes, one per field for `Invalid`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// Seconds to wait before trying again; also sent as the `Retry-After` header.
+    /// Seconds to wait before a retry; also sent as the `Retry-After` header.
     #[serde(default, skip_serializing_if = "is_zero_seconds")]
     pub retry_after_seconds: i32,
 }
 
-/// One of the `causes` in [`Details`].
+/// An entry of `causes` in [`Details`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     /// Cause type, such as `FieldValueInvalid` (`reason` on the wire).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Sentence for people.
+    /// Human-readable message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Path of the field.
@@ -117,7 +117,7 @@ pub struct Cause {
     pub field: String,
 }
 
-/// Group and resource, as `schema.GroupResource` prints itself: `deployments.apps`, `pods`.
+/// A group and resource, displayed like `schema.GroupResource`: `deployments.apps`, `pods`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupResource<'a> {
     /// API group, empty for core.
@@ -127,7 +127,7 @@ pub struct GroupResource<'a> {
 }
 
 impl<'a> GroupResource<'a> {
-    /// Makes the pair.
+    /// Creates the pair.
     pub fn new(group: &'a str, resource: &'a str) -> Self {
         Self { group, resource }
     }
@@ -139,12 +139,12 @@ impl std::fmt::Display for GroupResource<'_> {
     }
 }
 
-/// The text of optimistic-lock conflicts.
+/// The message of optimistic-lock conflicts.
 pub const OPTIMISTIC_LOCK_MESSAGE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
 impl Status {
-    /// A failure with code, reason and message; no details.
+    /// Returns a failure with code, reason and message but no details.
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
             metadata: StatusMeta::default(),
@@ -156,7 +156,7 @@ impl Status {
         }
     }
 
-    /// The answer to a deletion: `Success` with the deleted object's coordinates.
+    /// Returns the reply to a deletion: `Success` with the deleted object's name, group, kind and uid.
     pub fn success(details: Details) -> Self {
         Self {
             metadata: StatusMeta::default(),
@@ -185,7 +185,7 @@ impl Status {
         self
     }
 
-    /// Adds a cause, creating the details where there are none.
+    /// Adds a cause, and the details if there are none.
     #[must_use]
     pub fn with_cause(mut self, reason: &str, message: impl Into<String>, field: &str) -> Self {
         let details = self.details.get_or_insert_default();
@@ -193,20 +193,20 @@ impl Status {
         self
     }
 
-    /// Sets `retryAfterSeconds` (also sent as the `Retry-After` header).
+    /// Sets `retryAfterSeconds`, which is also sent as the `Retry-After` header.
     #[must_use]
     pub fn with_retry_after(mut self, seconds: i32) -> Self {
         self.details.get_or_insert_default().retry_after_seconds = seconds;
         self
     }
 
-    /// 404 `NotFound` for a named object.
+    /// 404 `NotFound` for an object.
     pub fn not_found(resource: GroupResource<'_>, name: &str) -> Self {
         let message = format!("{resource} {} not found", go_quote(name));
         Self::failure(404, "NotFound", message).about(resource, name)
     }
 
-    /// 404 for a path that is not served at all (`the server could not find the requested resource`).
+    /// 404 for a path that is not served (`the server could not find the requested resource`).
     pub fn unknown_resource() -> Self {
         Self::generic(404, "NotFound", "the server could not find the requested resource")
     }
@@ -221,7 +221,7 @@ impl Status {
         Self::failure(409, "AlreadyExists", message).about(resource, name)
     }
 
-    /// 409 `AlreadyExists` after every attempt at generating a name collided.
+    /// 409 `AlreadyExists` after all generated names were taken.
     pub fn generate_name_conflict(resource: GroupResource<'_>, name: &str) -> Self {
         let message = format!(
             "{resource} {} already exists, the server was not able to generate a unique name for the object",
@@ -253,17 +253,17 @@ impl Status {
         Self::failure(409, "Conflict", message).about(resource, name)
     }
 
-    /// 409 `Conflict` because the resourceVersion in the request is not the current one.
+    /// 409 `Conflict` because the resourceVersion of the request is not the current one.
     pub fn modified(resource: GroupResource<'_>, name: &str) -> Self {
         Self::conflict(resource, name, OPTIMISTIC_LOCK_MESSAGE)
     }
 
-    /// 409 `Conflict` of server-side apply, with one cause per contested field.
+    /// 409 `Conflict` of server-side apply, with one cause per conflicting field.
     pub fn apply_conflict(causes: Vec<Cause>, message: impl Into<String>) -> Self {
         Self::failure(409, "Conflict", message).with_details(Details { causes, ..Details::default() })
     }
 
-    /// 410 `Expired`: the wanted resourceVersion has been compacted.
+    /// 410 `Expired`: the resourceVersion has been compacted.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, "Expired", message)
     }
@@ -273,7 +273,7 @@ impl Status {
         Self::failure(410, "Gone", message)
     }
 
-    /// 422 `Invalid` with one cause per error. Details name the kind, not the resource.
+    /// 422 `Invalid` with one cause per error. The details carry the kind, not the resource.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &ErrorList) -> Self {
         let qualified = GroupResource::new(group, kind);
         let head = format!("{qualified} {} is invalid", go_quote(name));
@@ -301,30 +301,30 @@ impl Status {
         Self::failure(429, "TooManyRequests", message).with_retry_after(retry_after_seconds)
     }
 
-    /// 405 `MethodNotAllowed` for a verb that the resource does not have.
+    /// 405 `MethodNotAllowed` for a verb that the resource does not support.
     pub fn method_not_allowed() -> Self {
         Self::generic(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
-    /// 405 `MethodNotAllowed` naming the action.
+    /// 405 `MethodNotAllowed` that names the action.
     pub fn method_not_supported(resource: GroupResource<'_>, action: &str) -> Self {
         let message = format!("{action} is not supported on resources of kind {}", go_quote(&resource.to_string()));
         Self::failure(405, "MethodNotAllowed", message).about(resource, "")
     }
 
-    /// 406 `NotAcceptable` naming what the server can produce.
+    /// 406 `NotAcceptable` that lists the media types the server can produce.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::failure(406, "NotAcceptable", message)
     }
 
-    /// 406 `NotAcceptable` from the router, which never reached a handler.
+    /// 406 `NotAcceptable` from the router, before a handler is reached.
     pub fn not_routed(produced: &[&str]) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {}", produced.join(", "));
         Self::failure(406, "NotAcceptable", message).with_details(Details::default())
     }
 
-    /// 415 `UnsupportedMediaType` naming what the server can read.
+    /// 415 `UnsupportedMediaType` that lists the media types the server can read.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -339,12 +339,12 @@ impl Status {
         Self::failure(413, "RequestEntityTooLarge", message)
     }
 
-    /// 500 without a reason: an error that upstream passes on as it is.
+    /// 500 without a reason: an error that upstream passes on unchanged.
     pub fn raw_error(message: impl Into<String>) -> Self {
         Self::failure(500, "", message)
     }
 
-    /// 422 whose details name nothing: a patch that cannot be applied.
+    /// 422 with empty details: a patch that cannot be applied.
     pub fn unprocessable() -> Self {
         Self::generic(422, "Invalid", "the server rejected our request due to an error in our request")
     }
@@ -358,7 +358,7 @@ impl Status {
         )
     }
 
-    /// 500 `ServerTimeout`: the operation may be tried again.
+    /// 500 `ServerTimeout`: the operation may be retried.
     pub fn server_timeout(resource: GroupResource<'_>, operation: &str, retry_after_seconds: i32) -> Self {
         let message = format!(
             "The {operation} operation against {resource} could not be completed at this time, please try again."
@@ -383,22 +383,22 @@ impl Status {
             .with_cause("ResourceVersionTooLarge", "Too large resource version", "")
     }
 
-    /// The status as JSON bytes, fields in upstream's order.
+    /// Returns the status as JSON with the fields in upstream's order.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The status as a JSON value.
+    /// Returns the status as a JSON value.
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self).map_or(Value::Null, Value::from)
     }
 
-    /// Whether this is a refusal.
+    /// Returns true for a failure.
     pub fn is_failure(&self) -> bool {
         self.status == Outcome::Failure
     }
 
-    /// `retryAfterSeconds`, where set.
+    /// Returns `retryAfterSeconds` if it is set.
     pub fn retry_after(&self) -> Option<i32> {
         self.details.as_ref().map(|d| d.retry_after_seconds).filter(|&s| s > 0)
     }
@@ -412,7 +412,7 @@ impl std::fmt::Display for Status {
 
 impl std::error::Error for Status {}
 
-/// Quotes a string as Go's `%q` does, which is how upstream prints names and values in messages.
+/// Quotes a string like Go's `%q`, the format of names and values in upstream's messages.
 pub fn go_quote(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len() + 2);

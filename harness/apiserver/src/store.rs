@@ -1,15 +1,16 @@
-//! Where objects rest: encoded bytes with the few fields beside them that selectors and indexes need.
+//! The object store: encoded objects with the few decoded fields that selectors and indexes need.
 //!
-//! There is one resourceVersion counter for everything, as etcd has one revision. Per resource there is an ordered map
-//! of objects (keys are `namespace/name` or `name`, compared as bytes, which is etcd's order) and a log of what
-//! happened to them. From the log come watches that resume, lists at an older resourceVersion, and the second page of a
-//! list that must agree with its first.
+//! There is one resourceVersion counter for all resources, like etcd's revision. Each resource has an ordered map of
+//! objects (keys are `namespace/name` or `name`, compared as bytes, which is etcd's order) and a log of changes. The
+//! log serves watches that resume, lists at an older resourceVersion, and further pages of a list that must agree
+//! with the first.
 //!
-//! An object is encoded once; lists are put together from encoded objects, and the events of all watchers are one buffer.
-//! Long parts that many objects have in common rest only once.
+//! Objects are stored encoded because nearly every read sends them as they are: an object is encoded once, lists are
+//! concatenated, and all watchers share one buffer per event. Long parts that many objects have in common are stored
+//! once.
 //!
-//! The lock is never held across an await; what is expensive happens before it is taken (encoding, in [`Draft`], and
-//! finding what objects have in common) or after it is given back (waking watchers, forgetting the past).
+//! The lock is never held across an await. Expensive work happens before it is taken (encoding, in [`Draft`], and
+//! finding shared parts) or after it is released (waking watchers, dropping old log entries).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -25,7 +26,7 @@ mod tests;
 
 pub use object::{Draft, EventType, Fields, LogEntry, Stored, key};
 
-/// Group and plural name of a stored resource.
+/// The group and plural name of a stored resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceId {
     /// API group, empty for core.
@@ -35,7 +36,7 @@ pub struct ResourceId {
 }
 
 impl ResourceId {
-    /// Makes an id.
+    /// Creates an id.
     pub fn new(group: &str, resource: &str) -> Self {
         Self { group: group.into(), resource: resource.into() }
     }
@@ -47,41 +48,41 @@ impl std::fmt::Display for ResourceId {
     }
 }
 
-/// Why a write was not done.
+/// The reason for which a write was rejected.
 #[derive(Debug)]
 pub enum CommitError {
-    /// There is no such object.
+    /// The object does not exist.
     NotFound,
-    /// The object exists (creation), in this state.
+    /// The object exists already (creation), in this state.
     Exists(Arc<Stored>),
-    /// Another write came first; the object is now in this state.
+    /// The object is at another resourceVersion, in this state.
     Changed(Arc<Stored>),
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Debug)]
 pub struct Committed {
-    /// State before, if any.
+    /// The previous state, if any.
     pub old: Option<Arc<Stored>>,
-    /// State after; for a deletion the last state under the deletion's resourceVersion.
+    /// The new state; for a deletion the last state with the resourceVersion of the deletion.
     pub new: Arc<Stored>,
-    /// Whether anything changed: writing what is there already is no change and makes no event.
+    /// `false` if the content was identical: such a write keeps the resourceVersion and makes no watch event.
     pub changed: bool,
 }
 
-/// The wanted resourceVersion lies before what the log still holds.
+/// The requested resourceVersion is older than the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
-    /// Oldest resourceVersion that is still served.
+    /// The oldest resourceVersion that is still available.
     pub oldest: u64,
 }
 
-/// How much of the past a store keeps per resource.
+/// The limits of a resource's log.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
-    /// At most so many log entries.
+    /// Maximum number of log entries.
     pub entries: usize,
-    /// At most so many bytes of encoded events.
+    /// Maximum number of bytes of encoded events.
     pub bytes: usize,
 }
 
@@ -91,12 +92,12 @@ impl Default for HistoryLimits {
     }
 }
 
-/// All objects of one server.
+/// The objects and change logs of one server.
 #[derive(Debug)]
 pub struct Store {
     inner: Mutex<Inner>,
     parts: Mutex<common::Common<[u8]>>,
-    /// Label keys and values, node names and phases repeat from object to object.
+    /// Label keys and values, node names and phases, which repeat from object to object.
     words: Mutex<common::Common<str>>,
     pages: pages::Pages,
     limits: HistoryLimits,
@@ -116,44 +117,44 @@ struct Shelf {
     by_node: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     log: VecDeque<Arc<LogEntry>>,
     log_bytes: usize,
-    /// Number of log entries dropped so far: position of the log's front.
+    /// Number of log entries dropped so far, which is the position of the log's front.
     dropped: u64,
-    /// Entries up to this resourceVersion have been dropped.
+    /// The resourceVersion of the newest dropped entry.
     forgotten: u64,
     wakers: BTreeMap<u64, Waker>,
 }
 
-/// The field that objects are indexed by.
+/// The field that has an index.
 const INDEXED_FIELD: &str = "spec.nodeName";
 
-/// A part of a resource's objects.
+/// The part of a resource's objects that a read selects.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Range<'a> {
-    /// Only this namespace.
+    /// Selects one namespace.
     pub namespace: Option<&'a str>,
-    /// Only the object with this name (and namespace, where it has one).
+    /// Selects the object with this name (in every namespace, unless `namespace` is set).
     pub name: Option<&'a str>,
-    /// Only objects on this node (uses the index).
+    /// Selects the objects on this node, by the index.
     pub node: Option<&'a str>,
-    /// Only keys greater than this one.
+    /// Selects keys greater than this one.
     pub after: Option<&'a str>,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Debug)]
 pub struct Page {
-    /// The objects, in order of their keys.
+    /// The objects in key order.
     pub objects: Vec<Arc<Stored>>,
-    /// The resourceVersion at which that is the truth.
+    /// The resourceVersion of the list.
     pub revision: u64,
-    /// How many objects follow; where there is a selection, 1 stands for any number.
+    /// Number of objects after this page; with a selector, 1 if there are any.
     pub left: usize,
 }
 
 type Objects<'s> = Box<dyn Iterator<Item = &'s Arc<Stored>> + 's>;
 type Past<'s> = BTreeMap<&'s str, Option<&'s Arc<Stored>>>;
 
-/// Where a watch stands in the log of its resource.
+/// The position of a watch in the log of its resource.
 #[derive(Debug)]
 pub struct Cursor {
     id: u64,
@@ -161,17 +162,17 @@ pub struct Cursor {
     position: u64,
 }
 
-/// What [`Store::poll_events`] found.
+/// The result of [`Store::poll_events`].
 #[derive(Debug)]
 pub enum Waited {
-    /// These events.
+    /// The next events.
     Events(Vec<Arc<LogEntry>>),
-    /// Nothing new up to this resourceVersion.
+    /// There are no newer events.
     Idle {
         /// The newest resourceVersion of all resources.
         revision: u64,
     },
-    /// The watcher was so slow that events were dropped before it read them.
+    /// The log dropped events before this watcher read them.
     Compacted(Compacted),
 }
 
@@ -182,7 +183,7 @@ impl Default for Store {
 }
 
 impl Store {
-    /// An empty store. The first write gets resourceVersion 2: 1 is the empty store's, as in etcd.
+    /// Creates an empty store. Its resourceVersion is 1, as in etcd, so the first write gets 2.
     pub fn new(limits: HistoryLimits) -> Self {
         let inner = Inner { revision: 1, compacted: 0, resources: BTreeMap::new(), next_watch: 0 };
         let (parts, words) = (Mutex::default(), Mutex::default());
@@ -193,46 +194,47 @@ impl Store {
         locked(&self.inner)
     }
 
-    /// The object that `draft` is, still without a resourceVersion; what it has in common with `old` and others is shared.
+    /// Assembles the object of `draft` without a resourceVersion, sharing the parts that `old` and other objects have
+    /// too.
     fn assemble(&self, mut draft: Draft, old: Option<&Stored>) -> Stored {
         let content = draft.share(&mut locked(&self.parts));
-        // Nearly all words of an object that changes are those of before.
+        // Nearly all words of a changed object are in its old state, so the lock is seldom needed.
         let mut words = None;
         draft.assemble(content, old, &mut |word| words.get_or_insert_with(|| locked(&self.words)).get(word))
     }
 
-    /// The newest resourceVersion.
+    /// Returns the newest resourceVersion.
     pub fn revision(&self) -> u64 {
         self.lock().revision
     }
 
-    /// Resources that hold or held objects.
+    /// Returns the resources that have or had objects.
     pub fn resources(&self) -> Vec<ResourceId> {
         self.lock().resources.keys().cloned().collect()
     }
 
-    /// Number of objects of a resource.
+    /// Returns the number of objects of a resource.
     pub fn count(&self, resource: &ResourceId) -> usize {
         self.lock().resources.get(resource).map_or(0, |shelf| shelf.objects.len())
     }
 
-    /// The object under `key`.
+    /// Returns the object under `key`.
     pub fn get(&self, resource: &ResourceId, key: &str) -> Option<Arc<Stored>> {
         self.lock().resources.get(resource)?.objects.get(key).cloned()
     }
 
-    /// Objects of `range` in order of their keys, and the resourceVersion at which that is the truth.
+    /// Returns the objects of `range` in key order, and the resourceVersion of the list.
     pub fn list(&self, resource: &ResourceId, range: Range<'_>) -> (Vec<Arc<Stored>>, u64) {
         let inner = self.lock();
         let objects = inner.resources.get(resource).map(|shelf| shelf.collect(range)).unwrap_or_default();
         (objects, inner.revision)
     }
 
-    /// The first objects of `range`, at most `limit` that `select` wants, now or as they were at `revision`.
+    /// Returns the first `limit` objects of `range` that `select` accepts, now or as they were at `revision`.
     ///
     /// # Errors
     ///
-    /// [`Compacted`] when the log does not reach back so far.
+    /// [`Compacted`] if the log does not go back to `revision`.
     pub fn page(
         &self,
         resource: &ResourceId,
@@ -262,16 +264,16 @@ impl Store {
             return Ok(Page { objects: page, revision: at, left });
         };
         let page: Vec<_> = objects.by_ref().filter(|stored| select(stored)).take(limit).cloned().collect();
-        // Whether what follows is selected is only found out by the next page.
+        // Looks for one more object only: the next page does the rest of the search.
         let left = if page.len() == limit { usize::from(objects.next().is_some()) } else { 0 };
         Ok(Page { objects: page, revision: at, left })
     }
 
-    /// Objects of `range` as they were at `revision`.
+    /// Returns the objects of `range` as they were at `revision`.
     ///
     /// # Errors
     ///
-    /// [`Compacted`] when the log does not reach back so far.
+    /// [`Compacted`] if the log does not go back to `revision`.
     pub fn list_at(
         &self,
         resource: &ResourceId,
@@ -284,7 +286,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`CommitError::Exists`].
+    /// [`CommitError::Exists`] if the key is taken.
     pub fn create(&self, resource: &ResourceId, draft: Draft) -> Result<Committed, CommitError> {
         let mut stored = self.assemble(draft, None);
         let mut inner = self.lock();
@@ -300,11 +302,11 @@ impl Store {
         Ok(Committed { old: None, new: stored, changed: true })
     }
 
-    /// Replaces the object whose state is `from`.
+    /// Replaces the object whose current state is `from`.
     ///
     /// # Errors
     ///
-    /// [`CommitError::NotFound`], or [`CommitError::Changed`] when the object is at another resourceVersion.
+    /// [`CommitError::NotFound`], or [`CommitError::Changed`] if the object is at another resourceVersion.
     pub fn update(&self, resource: &ResourceId, from: &Stored, draft: Draft) -> Result<Committed, CommitError> {
         let mut stored = self.assemble(draft, Some(from));
         let mut inner = self.lock();
@@ -320,11 +322,11 @@ impl Store {
         Ok(Committed { old: Some(old), new: stored, changed: true })
     }
 
-    /// Removes the object that is at resourceVersion `expected`.
+    /// Removes the object if it is at resourceVersion `expected`.
     ///
     /// # Errors
     ///
-    /// As for [`Store::update`].
+    /// The same as for [`Store::update`].
     pub fn delete(&self, resource: &ResourceId, key: &str, expected: u64) -> Result<Committed, CommitError> {
         let mut inner = self.lock();
         let old = inner.expect(resource, key, expected)?;
@@ -336,7 +338,7 @@ impl Store {
         Ok(Committed { old: Some(old), new: gone, changed: true })
     }
 
-    /// Forgets everything before `revision`: watches and lists from before it are answered with 410 from now on.
+    /// Drops the log up to `revision`: older watches and lists get 410 from now on.
     pub fn compact(&self, revision: u64) {
         let mut inner = self.lock();
         let revision = revision.min(inner.revision);
@@ -348,11 +350,11 @@ impl Store {
         }
     }
 
-    /// Begins a watch of what happens after `revision`.
+    /// Opens a watch of the changes after `revision`.
     ///
     /// # Errors
     ///
-    /// [`Compacted`] when the log does not reach back so far.
+    /// [`Compacted`] if the log does not go back to `revision`.
     pub fn watch_from(&self, resource: &ResourceId, revision: u64) -> Result<Cursor, Compacted> {
         let mut inner = self.lock();
         inner.next_watch += 1;
@@ -366,7 +368,7 @@ impl Store {
         Ok(Cursor { id, resource: resource.clone(), position: shelf.dropped + ahead as u64 })
     }
 
-    /// Begins a watch together with the list it continues: what `range` holds now, the resourceVersion, and the cursor.
+    /// Lists `range` and opens a watch from that point: returns the objects, their resourceVersion and the cursor.
     pub fn list_and_watch(&self, resource: &ResourceId, range: Range<'_>) -> (Vec<Arc<Stored>>, u64, Cursor) {
         let mut inner = self.lock();
         inner.next_watch += 1;
@@ -376,11 +378,11 @@ impl Store {
         (shelf.collect(range), revision, Cursor { id, resource: resource.clone(), position })
     }
 
-    /// The next events after `cursor`, at most `limit`; when there are none, `context` is woken on the next change.
+    /// Returns up to `limit` events after `cursor`; if there are none, the next change wakes `context`.
     pub fn poll_events(&self, cursor: &mut Cursor, limit: usize, context: &Context<'_>) -> Waited {
         let mut inner = self.lock();
         let (compacted, revision) = (inner.compacted, inner.revision);
-        // The watch's beginning made the shelf, and none is ever removed.
+        // `watch_from` and `list_and_watch` create the entry, and entries are never removed.
         let Some(shelf) = inner.resources.get_mut(&cursor.resource) else { return Waited::Idle { revision } };
         if cursor.position < shelf.dropped {
             return Waited::Compacted(Compacted { oldest: shelf.forgotten.max(compacted) });
@@ -395,14 +397,14 @@ impl Store {
         Waited::Events(events)
     }
 
-    /// Ends a watch.
+    /// Closes a watch.
     pub fn unwatch(&self, cursor: &Cursor) {
         if let Some(shelf) = self.lock().resources.get_mut(&cursor.resource) {
             shelf.wakers.remove(&cursor.id);
         }
     }
 
-    /// Bytes of encoded objects and of the past kept for watches: for reports.
+    /// Returns the bytes of all encoded objects and of all logs, for reports.
     pub fn bytes(&self) -> (usize, usize) {
         let inner = self.lock();
         let objects = inner.resources.values().flat_map(|shelf| shelf.objects.values()).map(|o| o.size()).sum();
@@ -455,11 +457,11 @@ impl Inner {
     }
 }
 
-/// What is left to do after a write, when others may go on.
+/// The work that remains after a write, done when the lock is released.
 #[derive(Default)]
 struct Left {
     wakers: BTreeMap<u64, Waker>,
-    /// Dropped, with all that hangs on it.
+    /// Log entries to drop; they may hold the last reference to large objects.
     forgotten: Vec<Arc<LogEntry>>,
 }
 
@@ -502,7 +504,7 @@ impl Shelf {
         }
     }
 
-    /// What has changed since `revision`: each object's state then, if it was there.
+    /// Returns the objects that have changed since `revision`, each with its state then (`None` if it did not exist).
     fn past(&self, revision: u64, compacted: u64) -> Result<Past<'_>, Compacted> {
         let oldest = self.forgotten.max(compacted);
         if revision < oldest {
@@ -516,7 +518,7 @@ impl Shelf {
         self.objects(range).cloned().collect()
     }
 
-    /// The objects of `range` in order.
+    /// Returns the objects of `range` in key order.
     fn objects<'s>(&'s self, range: Range<'s>) -> Objects<'s> {
         if let (Some(namespace), Some(name)) = (range.namespace, range.name) {
             let wanted = key(namespace, name);
@@ -526,7 +528,7 @@ impl Shelf {
             let keys = self.by_node.get(node).into_iter().flatten();
             return Box::new(keys.filter_map(|key| self.objects.get(key)).filter(move |s| range.contains(s)));
         }
-        // All keys of a namespace lie between its name with a slash and its name with the character after the slash.
+        // All keys of a namespace lie between `namespace/` and `namespace0`: `0` is the character after the slash.
         let bounds = range.namespace.map(|namespace| (format!("{namespace}/"), format!("{namespace}0")));
         let bounds = bounds.as_ref().map(|(first, end)| (first.as_str(), end.as_str()));
         let from = match (bounds, range.after) {
@@ -544,7 +546,7 @@ impl Shelf {
         Box::new(objects.filter(move |s| range.contains(s)))
     }
 
-    /// The objects of `range` in order, as they were in the `past`.
+    /// Returns the objects of `range` in key order as they were then, given the changes since in `past`.
     fn objects_at<'s>(&'s self, range: Range<'s>, past: Past<'s>) -> Objects<'s> {
         let then: Vec<&Arc<Stored>> = past.values().copied().flatten().filter(|s| range.contains(s)).collect();
         let mut then = then.into_iter().peekable();

@@ -1,8 +1,9 @@
 //! A watch: the log of a resource as a stream of events for one client.
 //!
-//! The stream reads the log when it is polled and keeps nothing but its place in it, so a slow client costs no memory.
-//! Objects that come into the selection arrive as `ADDED`, those that go out of it as `DELETED`. No task is spawned:
-//! dropping the stream ends the watch. On wall time events that follow each other closely are sent together.
+//! The events agree with `staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go`: objects that start to
+//! match the selector arrive as `ADDED`, those that stop matching as `DELETED`. The stream reads the log when it is
+//! polled and stores only its position, so a slow client costs no memory. It spawns no task: dropping the stream
+//! closes the watch.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -27,12 +28,12 @@ use crate::json::{Map, Value, json};
 
 /// Server time between two bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
-/// A last bookmark is sent this long before a watch times out.
+/// Time before a watch's timeout at which its last bookmark is sent.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// Events taken from the log at once.
+/// Maximum number of events read from the log at once.
 const BATCH: usize = 256;
-/// After it has sent something a watch looks for more this much later, on wall time: under many writes many watchers
-/// would do nothing else than wake up and make calls into the kernel, for one event each. A first event is sent at once.
+/// In wall time, the pause between sending events and reading the log again. Under many writes, many watchers would
+/// otherwise wake up and make a system call for each event. The first event after a quiet period is sent immediately.
 const GATHERING: Duration = Duration::from_millis(1);
 
 /// The state of an object before the first of several events, and the last event.
@@ -40,19 +41,20 @@ type Merged = (Option<Arc<Stored>>, Arc<LogEntry>);
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// How a watch begins.
+/// The starting point of a watch.
 pub(crate) struct Opening {
-    /// Objects that are sent as `ADDED` before anything else.
+    /// Objects sent as `ADDED` before all other events.
     pub(crate) initial: Vec<Arc<Stored>>,
-    /// Where the log is read from.
+    /// The position in the log.
     pub(crate) cursor: Cursor,
-    /// Events up to this resourceVersion are not sent.
+    /// Events up to this resourceVersion are skipped.
     pub(crate) after: u64,
-    /// After the initial objects comes a bookmark that says so, with this resourceVersion.
+    /// The resourceVersion of the bookmark with `k8s.io/initial-events-end` after the initial objects, if it is
+    /// wanted.
     pub(crate) initial_end: Option<u64>,
 }
 
-/// What a watch shows.
+/// The selection and representation of a watch's objects.
 #[derive(Clone)]
 pub(crate) struct View {
     pub(crate) kind: Arc<Kind>,
@@ -76,20 +78,21 @@ pub(crate) struct Watch {
     pass: WatchPass,
     after: u64,
     ready: VecDeque<Bytes>,
-    /// How many of them, from the first on, are the initial list: faults that hold events back do not hold it.
+    /// Number of leading entries of `ready` that belong to the initial list. Faults that hold events back do not hold
+    /// these.
     listed: usize,
     end: Timer,
     next_bookmark: Option<Timer>,
     last_bookmark: Option<Timer>,
     broken: Option<Timer>,
-    /// Runs while events gather.
+    /// Runs during the pause of [`GATHERING`].
     gathering: Option<Timer>,
     headers_sent: bool,
     over: bool,
 }
 
 impl Watch {
-    /// Opens a watch that ends by itself after `timeout` (at once, without an event, if that is zero), and breaks after
+    /// Opens a watch that ends after `timeout` (immediately and without events if it is zero) and breaks after
     /// `broken_after`.
     pub(crate) fn open(
         server: &ApiServer,
@@ -135,13 +138,13 @@ impl Watch {
         Box::pin(watch)
     }
 
-    /// A stream that says one error and ends.
+    /// Returns a stream of a single error event.
     pub(crate) fn failed(status: &Status) -> BodyStream {
         let event = error_event(status);
         Box::pin(futures::stream::once(async move { Ok(event) }))
     }
 
-    /// Makes an event ready; `of` is the change that it tells of.
+    /// Queues an event; `of` is the log entry that causes it.
     fn push(&mut self, event_type: EventType, stored: &Arc<Stored>, revision: u64, of: Option<&LogEntry>) {
         let encoded = of.filter(|entry| entry.event_type == event_type && Arc::ptr_eq(&entry.current, stored));
         let chunk = match self.view.transform {
@@ -177,7 +180,7 @@ impl Watch {
         }
     }
 
-    /// An event that carries nothing but a resourceVersion.
+    /// Encodes a bookmark event.
     fn bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion", revision.to_string().into());
@@ -246,7 +249,7 @@ impl Watch {
         self.take(&merged);
     }
 
-    /// Moves on by one step: `None` means that there is nothing to do until something wakes the watch.
+    /// Makes one step. `None` means that there is nothing to do until a waker is called.
     fn step(&mut self, context: &mut Context<'_>) -> Option<Step> {
         match self.server.faults().pass(&mut self.pass, context) {
             GateState::End(end) => return Some(Step::End(end)),
@@ -279,7 +282,8 @@ impl Watch {
         }
     }
 
-    /// How long to wait after `taken` events before looking for more; not at all while there are more.
+    /// Returns the pause before the log is read again after `taken` events; none in virtual time or while there are
+    /// more.
     fn gather(&self, taken: usize) -> Option<Timer> {
         let clock = self.server.clock();
         if clock.is_virtual() || taken == BATCH {
@@ -344,7 +348,8 @@ impl Stream for Watch {
                     return Poll::Ready(Some(Err(std::io::ErrorKind::ConnectionReset.into())));
                 }
                 None => {
-                    // The log was found empty, or events gather, and the timers were polled after that: all will wake us.
+                    // The log is empty or the pause runs, and the timers were polled after that: all of them will
+                    // wake this task.
                     return Poll::Pending;
                 }
             }
@@ -366,7 +371,7 @@ impl View {
     }
 }
 
-/// The refusal of a resourceVersion that the log does not reach back to.
+/// Returns the error for a resourceVersion that is older than the log.
 pub(crate) fn too_old(wanted: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {wanted} ({oldest})"))
 }

@@ -1,6 +1,7 @@
-//! Stand-in for the workload controllers: an optional loop that keeps the pods of deployments, replica sets, replication
-//! controllers, stateful sets and daemon sets, and their status, so that `kubectl rollout status`, `scale` and `drain`
-//! have something to work on. It is a simulation for tools, not a copy: no history limits, no progress deadline.
+//! A simulation of the workload controllers, optional. It manages the pods and the status of deployments, replica
+//! sets, replication controllers, stateful sets and daemon sets, enough for `kubectl rollout status`, `scale` and
+//! `drain`. It covers the main path of `pkg/controller/{deployment,replicaset,replication,statefulset,daemon}`,
+//! without history limits and progress deadlines.
 
 mod daemon;
 mod deployment;
@@ -16,7 +17,7 @@ use super::server::{ApiServer, storage_id};
 use super::store::ResourceId;
 use crate::json::{Map, Value, json};
 
-/// A kind that owns pods, or sets that do.
+/// The resources that have pods, directly or through replica sets.
 const WORKLOADS: &[(&str, &str)] = &[
     ("apps", "deployments"),
     ("apps", "replicasets"),
@@ -25,10 +26,10 @@ const WORKLOADS: &[(&str, &str)] = &[
     ("apps", "daemonsets"),
 ];
 
-/// Counts of a status that are written even when they are zero.
+/// Counters of a status that are pointers in Go, so they are encoded even when they are zero.
 const POINTERS: [&str; 2] = ["terminatingReplicas", "collisionCount"];
 
-/// Keeps the pods of workloads. Never returns.
+/// Runs the workload controllers. Never returns.
 pub async fn keep_workloads(server: ApiServer) {
     let mut resources: Vec<ResourceId> =
         WORKLOADS.iter().map(|(group, resource)| ResourceId::new(group, resource)).collect();
@@ -45,7 +46,7 @@ pub async fn keep_workloads(server: ApiServer) {
                 }
             }
         }
-        // Nodes are everybody's: daemon sets live in all namespaces.
+        // A node change affects the daemon sets of all namespaces.
         if touched.remove("") {
             let sets = server.list(&ResourceId::new("apps", "daemonsets"), None);
             touched.extend(sets.iter().map(|set| set.namespace().to_owned()));
@@ -74,7 +75,7 @@ async fn keep_namespace(server: &ApiServer, namespace: &str) {
     }
 }
 
-/// One controller's view of a namespace.
+/// The API access of one controller in one namespace.
 struct Desk {
     agent: Agent,
     kind: Arc<Kind>,
@@ -93,19 +94,19 @@ impl Desk {
         Self { agent: Agent::new(server, name), kind: kind.clone(), namespace: namespace.to_owned() }
     }
 
-    /// The workload, as it is now.
+    /// Returns the current state of the workload.
     fn workload(&self, name: &str) -> Option<Value> {
         self.agent.server().get(&storage_id(&self.kind), &self.namespace, name).map(|stored| stored.value())
     }
 
-    /// The objects of a resource that the workload controls.
+    /// Returns the objects of a resource that the workload controls.
     fn controlled(&self, group: &str, resource: &str, owner: &Value) -> Vec<Value> {
         let uid = &owner["metadata"]["uid"];
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
         all.iter().map(|stored| stored.value()).filter(|object| controller_uid(object) == Some(uid)).collect()
     }
 
-    /// Takes the objects that the workload's selector matches and nobody controls.
+    /// Adopts the objects without a controller that the workload's selector matches.
     async fn adopt(&self, group: &str, resource: &str, owner: &Value) {
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
         for object in all.iter().map(|stored| stored.value()) {
@@ -138,7 +139,7 @@ impl Desk {
             "uid": owner["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true}])
     }
 
-    /// A pod of the workload's template.
+    /// Returns a pod of the workload's template.
     fn pod(&self, owner: &Value) -> Value {
         let template = &owner["spec"]["template"];
         json!({"apiVersion": "v1", "kind": "Pod", "spec": template["spec"], "metadata": {
@@ -151,11 +152,11 @@ impl Desk {
         self.agent.delete(&self.pods(name), Some(&json!({"preconditions": {"uid": pod["metadata"]["uid"]}}))).await;
     }
 
-    /// Writes the fields of a status that differ.
+    /// Patches the status fields that differ.
     async fn write_status(&self, workload: &Value, status: &Value) {
         let known = &workload["status"];
         let fields = status.as_object().into_iter().flatten();
-        // Zero counts are not encoded, unless the field is a pointer: an absent field equals 0.
+        // Zero counters are not encoded unless the Go field is a pointer, so an absent field equals 0.
         let same = |name: &str, value: &Value| {
             known.get(name).map_or_else(|| *value == json!(0) && !POINTERS.contains(&name), |known| known == value)
         };
@@ -176,7 +177,7 @@ fn controller_uid(object: &Value) -> Option<&Value> {
     owners.iter().find(|owner| owner["controller"] == json!(true)).map(|owner| &owner["uid"])
 }
 
-/// Whether a workload's selector (plain labels for replication controllers) matches an object's labels.
+/// Returns true if a workload's selector (plain labels for replication controllers) matches an object's labels.
 fn selects(selector: &Value, labels: &Value) -> bool {
     let labels_only = json!({"matchLabels": selector});
     let plain = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
@@ -189,7 +190,7 @@ fn count(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// The wanted replicas; one when the field is absent.
+/// Returns `spec.replicas`; 1 if the field is absent.
 fn wanted(workload: &Value) -> i64 {
     workload.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1)
 }

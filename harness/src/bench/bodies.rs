@@ -1,39 +1,39 @@
-//! What a load is made of: objects as a real cluster holds them, encoded. [`World`] says how many there are and how they hang
-//! together.
+//! Objects of the load, encoded as a real cluster has them. [`World`] defines their numbers and relations.
 //!
-//! An application is a replica set with its pods and a budget over them. A pod is what the replica set controller sends for
-//! a template with one container, about 1 KB, with its node already chosen (the server's admission adds tolerations and
-//! priority); its status is what a kubelet reports, about 1.3 KB.
+//! An application is a replica set with its pods and a budget for them. A pod is the object that the replica set
+//! controller sends for a template with one container, about 1 KB, with its node already set (the server's admission
+//! adds tolerations and priority); its status is that of a kubelet, about 1.3 KB.
 
-/// Where the objects of the watch stage are.
+/// Namespace of the watch stage.
 pub(crate) const WATCHED: &str = "bench-watched";
 
-/// How many of everything, and where it belongs. Everything is known by its number: the same world comes out every time.
+/// Numbers of objects and their relations. Objects are identified by number, so the same world always has the same
+/// objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct World {
     /// Nodes.
     pub(crate) nodes: usize,
-    /// Applications: a replica set, its pods, a budget each. At least 1.
+    /// Applications, each with a replica set, pods and a budget. At least 1.
     pub(crate) apps: usize,
     /// Pods of all applications together.
     pub(crate) pods: usize,
     /// Namespaces of the applications.
     pub(crate) namespaces: usize,
-    /// What budgets say about their pods, as a member of their spec.
+    /// Limit of the budgets, as a member of their spec.
     pub(crate) budget: &'static str,
-    /// Whether nodes have the annotation of the ttl controller already.
+    /// True if nodes already have the annotation of the ttl controller.
     pub(crate) annotated: bool,
 }
 
 impl World {
-    /// Number of the application and of the node of a pod.
+    /// Returns the application and the node of a pod.
     pub(crate) fn place(&self, pod: usize) -> (usize, usize) {
-        // Consecutive pods go to different namespaces and nodes, as they do where many controllers work at once; so do the
-        // pods of one application, also where the numbers of nodes and applications have a divisor in common.
+        // Consecutive pods go to different namespaces and nodes, as with many concurrent controllers. The pods of one
+        // application also go to different nodes, even if the numbers of nodes and applications have a common divisor.
         (pod % self.apps.max(1), (pod + pod / self.apps.max(1)) % self.nodes.max(1))
     }
 
-    /// How many pods an application has.
+    /// Returns the number of pods of an application.
     pub(crate) fn pods_of(&self, app: usize) -> usize {
         (self.pods + self.apps.max(1)).saturating_sub(app + 1) / self.apps.max(1)
     }
@@ -59,12 +59,12 @@ pub(crate) fn node_name(node: usize) -> String {
     format!("node-{node:05}.cluster.example")
 }
 
-/// The number of the application with this name.
+/// Returns the number of the application with this name.
 pub(crate) fn app_number(name: &str) -> Option<usize> {
     name.strip_prefix("shop-")?.parse().ok()
 }
 
-/// The number of the node with this name.
+/// Returns the number of the node with this name.
 pub(crate) fn node_number(name: &str) -> Option<usize> {
     name.strip_prefix("node-")?.strip_suffix(".cluster.example")?.parse().ok()
 }
@@ -74,7 +74,7 @@ pub(crate) fn namespace_body(name: &str) -> String {
     format!(r#"{{"kind":"Namespace","apiVersion":"v1","metadata":{{"name":"{name}"}}}}"#)
 }
 
-/// Body of a node, as a kubelet registers it; `annotated` with what the ttl controller adds.
+/// Returns the body of a node as registered by a kubelet; with `annotated` it has the ttl controller's annotation.
 pub(crate) fn node(number: usize, annotated: bool) -> String {
     let (name, zone) = (node_name(number), number % 3);
     let conditions: Vec<String> = [
@@ -152,9 +152,9 @@ pub(crate) struct Pod<'a> {
     pub(crate) node: usize,
 }
 
-/// Pods have numbers below this.
+/// Exclusive upper limit of pod numbers.
 pub(crate) const PODS_MAX: usize = 1 << 20;
-/// Odd, so that no two pods have the same digits.
+/// Odd, so that pod numbers map to distinct digits.
 const SCATTER: usize = 7919;
 
 /// Name of a pod of an application.
@@ -162,9 +162,9 @@ pub(crate) fn pod_name(app: &str, pod: usize) -> String {
     format!("{app}-{:05x}", pod.wrapping_mul(SCATTER) % PODS_MAX)
 }
 
-/// The number of the pod with this name.
+/// Returns the number of the pod with this name.
 pub(crate) fn pod_number(name: &str) -> Option<usize> {
-    // What SCATTER has to be multiplied with to give 1 more than a multiple of PODS_MAX.
+    // Inverse of SCATTER modulo PODS_MAX.
     const BACK: usize = 315_407;
     const { assert!(BACK * SCATTER % PODS_MAX == 1) };
     let digits = name.rsplit_once('-')?.1;
@@ -172,7 +172,7 @@ pub(crate) fn pod_number(name: &str) -> Option<usize> {
     Some(scattered * BACK % PODS_MAX)
 }
 
-/// Body of a pod as its replica set's controller sends it, but for its node.
+/// Returns the body of a pod as sent by its replica set's controller, with the node set.
 pub(crate) fn pod(pod: &Pod<'_>) -> String {
     let Pod { namespace, name, app, owner, .. } = pod;
     let owners = owner.map_or_else(String::new, |uid| {
@@ -187,7 +187,7 @@ pub(crate) fn pod(pod: &Pod<'_>) -> String {
     )
 }
 
-/// The status that the kubelet of node number `node` reports for pod number `pod`, and the object's end.
+/// Returns the status reported by the kubelet of node `node` for pod `pod`, and the end of the object.
 pub(crate) fn status(pod: usize, node: usize) -> String {
     let host = host_ip(node);
     let ip = format!("10.{}.{}.{}", 128 + pod / 65_536 % 64, pod / 256 % 256, pod % 256);

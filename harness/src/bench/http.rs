@@ -1,6 +1,6 @@
-//! A small HTTP/1.1 client that costs next to nothing: it shares two cores with the server it measures.
+//! A minimal HTTP/1.1 client with little overhead: it shares two cores with the server it measures.
 //!
-//! Requests are written from prepared bytes; of a reply it reads the status and where the body ends, and gives the body's
+//! Requests are written from prepared bytes. Of a reply it parses the status and the framing, and passes the body's
 //! bytes on as they arrive.
 
 use std::io;
@@ -18,17 +18,17 @@ use super::Error;
 use crate::apiserver::counters::Counters;
 use crate::apiserver::request::Target;
 
-/// Bytes asked of a socket at once.
+/// Read size for the buffer, in bytes.
 const READ: usize = 256 * 1024;
-/// Bytes asked of the kernel at once under TLS.
+/// Read size of the socket below TLS, in bytes.
 const RECEIVE: usize = 64 * 1024;
-/// Longest head of a reply.
+/// Maximum length of a reply's head.
 const HEAD_MAX: usize = 64 * 1024;
 
 trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
-/// Where requests go, and who asks.
+/// A server address with the credentials and the user agent of requests.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     address: Arc<str>,
@@ -38,12 +38,12 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// The same, whose requests are counted in `counters` as the server counts them.
+    /// Returns the same endpoint with requests counted in `counters`, as the server counts them.
     pub(crate) fn counted(self, counters: Arc<Counters>) -> Self {
         Self { counters: Some(counters), ..self }
     }
 
-    /// The current context of a kubeconfig; requests say that they come from `user_agent`.
+    /// Creates an endpoint from the current context of a kubeconfig; requests have the user agent `user_agent`.
     pub(crate) async fn from_kubeconfig(path: &std::path::Path, user_agent: &str) -> Result<Self, Error> {
         let wrong = |why: &dyn std::fmt::Display| Error::Kubeconfig { path: path.to_owned(), why: why.to_string() };
         let file = Kubeconfig::read_from(path).map_err(|error| wrong(&error))?;
@@ -79,7 +79,7 @@ impl Endpoint {
         tcp.set_nodelay(true).map_err(failed)?;
         let io: Box<dyn Io> = match &self.tls {
             Some((connector, name)) => {
-                // rustls asks for 4 KiB at a time; unbuffered, each of them is a call into the kernel.
+                // rustls reads 4 KiB at a time; without a buffer each read is a system call.
                 let tcp = BufReader::with_capacity(RECEIVE, tcp);
                 Box::new(connector.connect(name.clone(), tcp).await.map_err(failed)?)
             }
@@ -96,14 +96,14 @@ impl Endpoint {
     }
 }
 
-/// How the end of a reply's body is known.
+/// Framing of a reply's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     Length(usize),
     Chunked,
 }
 
-/// One connection; one request at a time.
+/// A connection with one request at a time.
 pub(crate) struct Connection {
     io: Box<dyn Io>,
     head: Arc<str>,
@@ -114,7 +114,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Sends a request and reads the reply, which must have status `expected`.
+    /// Sends a request and returns the reply's body; any status other than `expected` is an error.
     pub(crate) async fn exchange(
         &mut self,
         method: &str,
@@ -128,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads the reply, whatever its status.
+    /// Sends a request and returns the reply with any status.
     pub(crate) async fn ask(&mut self, method: &str, path: &str, body: &[&[u8]]) -> Result<(u16, &[u8]), Error> {
         let mut kept = std::mem::take(&mut self.body);
         kept.clear();
@@ -142,8 +142,8 @@ impl Connection {
         Ok((status?, &self.body))
     }
 
-    /// Sends a request and gives the reply's body to `each` as it arrives, until its end or until `each` says `false`
-    /// (after that the connection is of no more use). Returns the status.
+    /// Sends a request and passes the reply's body to `each` as it arrives, until its end or until `each` returns
+    /// `false` (the connection cannot be used afterwards). Returns the status.
     pub(crate) async fn stream(
         &mut self,
         method: &str,
@@ -159,7 +159,7 @@ impl Connection {
         Ok(status)
     }
 
-    /// Sends a request and gives, when the reply was a success, the body to `each`, as [`Connection::stream`].
+    /// Sends a request; if it succeeds, passes the body to `each` like [`Connection::stream`].
     pub(crate) async fn watch(
         &mut self,
         path: &str,
@@ -283,13 +283,13 @@ impl Connection {
     }
 }
 
-/// The error that a refusal is.
+/// Creates the error for an unexpected status.
 pub(crate) fn refused(method: &str, path: &str, status: u16, body: &[u8]) -> Error {
     let body = String::from_utf8_lossy(&body[..body.len().min(600)]).into_owned();
     Error::Refused { request: format!("{method} {path}"), status, body }
 }
 
-/// Where `wanted` begins in `text`.
+/// Returns the position of `wanted` in `text`.
 pub(crate) fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     memchr::memmem::find(text, wanted)
 }
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(connection.exchange("GET", "/a", &[], 200).await.unwrap(), b"hello");
         assert_eq!(connection.exchange("GET", "/b", &[], 200).await.unwrap(), b"abcabcdefghijklmnopqrstuvwxyz");
         let error = connection.exchange("GET", "/c", &[], 200).await.unwrap_err();
-        assert_eq!(error.to_string(), "GET /c was answered with 404: {}");
+        assert_eq!(error.to_string(), "GET /c returned 404: {}");
     }
 
     #[tokio::test]

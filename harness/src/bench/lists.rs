@@ -1,4 +1,4 @@
-//! Reading many objects: whole lists, lists in pages, selections.
+//! Lists of many objects: complete lists, pages, and selections.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use super::http::Connection;
 use super::load::text_member;
 use crate::time::Clock;
 
-/// The beginning of a list is kept so far: its metadata is there.
+/// Bytes kept from the beginning of a list; they include its metadata.
 const BEGINNING: usize = 4096;
-/// How the pods of a typed list begin.
+/// Beginning of each pod in a typed list.
 const ITEM: &[u8] = br#"{"metadata":{"name":""#;
 
 /// A list that was read.
@@ -19,13 +19,14 @@ pub(super) struct Listed {
     pub(super) took: Duration,
     /// Bytes of the bodies.
     pub(super) bytes: u64,
-    /// Items, where they were counted.
+    /// Number of items, if they were counted.
     pub(super) items: u64,
-    /// Requests.
+    /// Number of requests.
     pub(super) pages: u64,
 }
 
-/// Reads `path` with `query` to its end, in pages of `limit` (0: in one piece). Counting costs time: not while one measures.
+/// Reads `path` with `query` completely, in pages of `limit` (0: one response). Counting items costs time, so do not
+/// count while measuring.
 pub(super) async fn list(
     clock: &Clock,
     connection: &mut Connection,
@@ -38,7 +39,7 @@ pub(super) async fn list(
     let mut next = String::new();
     let start = clock.elapsed();
     loop {
-        // A limit of 0 and an empty token are as good as none.
+        // A limit of 0 and an empty token have no effect.
         let url = format!("{path}?{query}&limit={limit}&continue={next}");
         let (mut beginning, mut items) = (Vec::with_capacity(BEGINNING), Items::default());
         let status = connection
@@ -67,7 +68,7 @@ pub(super) async fn list(
     }
 }
 
-/// Counts the beginnings of items in a text that comes in pieces.
+/// Counts items in a text that arrives in chunks.
 #[derive(Default)]
 struct Items {
     found: u64,

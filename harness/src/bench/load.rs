@@ -11,18 +11,18 @@ use super::bodies::{self, Pod, World};
 use super::http::{Connection, Endpoint};
 use crate::time::Clock;
 
-/// One piece of the load per number.
+/// A load, split into numbered pieces.
 pub(crate) trait Work: Send + Sync + 'static {
-    /// Does piece `number`, one or more requests.
+    /// Executes piece `number`: one or more requests.
     fn piece(&self, connection: &mut Connection, number: usize) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-/// How long pieces of work took.
+/// Durations of pieces of work.
 #[derive(Debug, Default)]
 pub(crate) struct Took {
-    /// From the first piece's beginning to the last one's end.
+    /// Time from the start of the first piece to the end of the last.
     pub(crate) all: Duration,
-    /// Each piece, shortest first.
+    /// Duration of each piece, sorted ascending.
     pub(crate) each: Vec<Duration>,
 }
 
@@ -32,14 +32,15 @@ impl Took {
         self.each.len() as f64 / self.all.as_secs_f64()
     }
 
-    /// The time that so many percent of the pieces did not exceed.
+    /// Returns the duration that this percentage of the pieces did not exceed.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let rank = (self.each.len() * percent).div_ceil(100);
         self.each.get(rank.saturating_sub(1)).copied().unwrap_or_default()
     }
 }
 
-/// Does pieces 0 to `count` of `work` over `connections` connections; each takes the next piece when it has done one.
+/// Executes pieces 0 to `count` of `work` over `connections` connections; each takes the next piece when it has
+/// finished one.
 pub(crate) async fn run<W: Work>(
     clock: &Clock,
     endpoint: &Endpoint,
@@ -78,7 +79,7 @@ pub(crate) async fn run<W: Work>(
     Ok(took)
 }
 
-/// Deletes what has these paths, and is there.
+/// Deletes the objects at these paths, if they exist.
 pub(crate) struct Deletions(pub(crate) Vec<String>);
 
 impl Work for Deletions {
@@ -112,9 +113,9 @@ impl Work for Nodes {
     }
 }
 
-/// Creates the replica sets of applications and keeps their uids.
+/// Creates the replica sets of applications and stores their uids.
 pub(crate) struct ReplicaSets {
-    /// Where they are.
+    /// The applications and namespaces.
     pub(crate) world: World,
     /// uid by application.
     pub(crate) uids: std::sync::Mutex<Vec<Arc<str>>>,
@@ -145,9 +146,9 @@ impl Work for Budgets {
     }
 }
 
-/// Creates pods and then, as a kubelet would, updates the status of what came back.
+/// Creates pods and then updates the status of the returned object, like a kubelet.
 pub(crate) struct Pods {
-    /// Where they are.
+    /// The applications, namespaces and nodes.
     pub(crate) world: World,
     /// uid of each application's replica set.
     pub(crate) owners: Vec<Arc<str>>,
@@ -161,7 +162,8 @@ impl Work for Pods {
 }
 
 impl Pods {
-    /// Creates a pod, as its replica set's controller and the scheduler do; returns the server's answer up to the status.
+    /// Creates a pod like its replica set's controller and the scheduler; returns the server's response up to the
+    /// status.
     pub(crate) async fn create(&self, connection: &mut Connection, number: usize) -> Result<Vec<u8>, Error> {
         let (app, node) = self.world.place(number);
         let (namespace, app_name) = (self.world.namespace(app), bodies::app(app));
@@ -170,13 +172,14 @@ impl Pods {
         let body = bodies::pod(&Pod { namespace: &namespace, name: &name, app: &app_name, owner, node });
         let path = format!("/api/v1/namespaces/{namespace}/pods");
         let created = connection.exchange("POST", &path, &[body.as_bytes()], 201).await?;
-        // The status is the last member of what the server answers.
+        // The status is the last member of the response.
         let end =
             last(created, br#""status":{"#).ok_or_else(|| Error::Reply(format!("no status after POST {path}")))?;
         Ok(created[..end].to_vec())
     }
 
-    /// Reports the pod as ready, as its kubelet does; `created` is from [`Pods::create`] and goes back as it came.
+    /// Reports the pod as ready, like its kubelet; `created` is the result of [`Pods::create`] and is sent back
+    /// unchanged.
     pub(crate) async fn report_ready(
         &self,
         connection: &mut Connection,
@@ -200,7 +203,7 @@ fn last(text: &[u8], wanted: &[u8]) -> Option<usize> {
     memchr::memmem::rfind(text, wanted)
 }
 
-/// The text of the first member `name` of encoded JSON, wherever it is.
+/// Returns the text of the first member `name` in encoded JSON, at any depth.
 pub(crate) fn text_member<'a>(json: &'a [u8], name: &str) -> Option<&'a str> {
     let begin = format!("\"{name}\":\"");
     let from = super::http::find(json, begin.as_bytes())? + begin.len();
@@ -208,7 +211,7 @@ pub(crate) fn text_member<'a>(json: &'a [u8], name: &str) -> Option<&'a str> {
     std::str::from_utf8(&json[from..from + length]).ok()
 }
 
-/// The whole number that is the first member `name` of encoded JSON, wherever it is.
+/// Returns the integer that is the first member `name` in encoded JSON, at any depth.
 pub(crate) fn number_member(json: &[u8], name: &str) -> Option<i64> {
     let begin = format!("\"{name}\":");
     let from = super::http::find(json, begin.as_bytes())? + begin.len();

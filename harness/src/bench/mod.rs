@@ -1,15 +1,15 @@
-//! How fast and how small the API server is: a load as a large cluster makes it, over HTTPS, against `plumbline serve` in a
-//! process of its own, or against any other API server.
+//! Benchmarks of the API server: the load of a large cluster, over HTTPS, against `plumbline serve` in a separate
+//! process or against any other API server.
 //!
-//! | stage | what is measured |
+//! | stage | measures |
 //! |---|---|
-//! | ready | from the start of the process to its first answer; a server in this process |
+//! | ready | time from the start of the process to its first response; also for a server in this process |
 //! | write | nodes, replica sets, budgets, then pods: one creation and one status update each |
-//! | memory | what the server's process holds then |
-//! | list | all pods in one piece and in pages, the pods of a node, of an application |
-//! | watch | how long after a write many watchers have its event |
+//! | memory | memory of the server's process after the writes |
+//! | list | all pods in one response and in pages, the pods of a node, of an application |
+//! | watch | delay from a write to its event at many watchers |
 //!
-//! Clients and server share the machine, so [`http`] does as little as it can. The load is the same on every run.
+//! Clients and server share the machine, so [`http`] uses as little CPU as possible. The load is the same in every run.
 
 pub(crate) mod bodies;
 pub(crate) mod http;
@@ -34,7 +34,7 @@ use crate::apiserver::request::ApiRequest;
 use crate::apiserver::{ApiServer, ApiServerConfig};
 use crate::time::Clock;
 
-/// How much of everything.
+/// The size of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Shape {
@@ -46,11 +46,11 @@ pub struct Shape {
     pub budgets: usize,
     /// Connections that write.
     pub connections: usize,
-    /// Watchers of the watch stage; 0 leaves it out.
+    /// Watchers of the watch stage; 0 skips it.
     pub watchers: usize,
     /// Writes per second of the watch stage.
     pub rate: usize,
-    /// Length of the watch stage in seconds.
+    /// Duration of the watch stage in seconds.
     pub seconds: usize,
 }
 
@@ -68,26 +68,26 @@ impl Shape {
     }
 }
 
-/// Which server is measured.
+/// The server to measure.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// `serve` of this program, started with these arguments beside the address.
+    /// `serve` of this program, started with additional arguments.
     Serve {
         /// The program.
         program: PathBuf,
-        /// More arguments.
+        /// Additional arguments.
         arguments: Vec<String>,
     },
-    /// A server that runs already and is empty.
+    /// A running, empty server.
     Running {
-        /// How it is reached.
+        /// The kubeconfig to reach it.
         kubeconfig: PathBuf,
-        /// Its processes, for memory and processor time.
+        /// Its processes, for memory and CPU time.
         pids: Vec<u32>,
     },
 }
 
-/// Why nothing could be measured.
+/// Reasons why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kubeconfig cannot be used.
@@ -95,19 +95,19 @@ pub enum Error {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// Connections or processes fail.
+    /// Connections or processes failed.
     #[error("{doing} failed: {source}")]
     Io {
-        /// What was done.
+        /// The operation.
         doing: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The server refuses a request of the load.
-    #[error("{request} was answered with {status}: {body}")]
+    /// The server refused a request of the load.
+    #[error("{request} returned {status}: {body}")]
     Refused {
         /// Method and path.
         request: String,
@@ -116,11 +116,11 @@ pub enum Error {
         /// Beginning of the body.
         body: String,
     },
-    /// The server's answer lacks something.
+    /// The server's response lacks something.
     #[error("{0}")]
     Reply(String),
-    /// A list does not hold what was written.
-    #[error("the list {what} has {found} items instead of {expected}")]
+    /// A list does not contain everything that was written.
+    #[error("the list {what} has {found} items, expected {expected}")]
     Incomplete {
         /// Path and query.
         what: String,
@@ -132,21 +132,21 @@ pub enum Error {
     /// A watcher did not get all events.
     #[error("a watcher did not get all events")]
     Lost,
-    /// A task of the load ended early.
+    /// A task of the load failed.
     #[error("a task of the load ended early: {0}")]
     Task(String),
 }
 
-/// Applications live in so many namespaces.
+/// Number of namespaces for applications.
 const NAMESPACES: usize = 100;
-/// Servers that are started to measure the start.
+/// Number of servers started to measure the start.
 const STARTS: usize = 9;
 /// Objects per page of the paged list.
 const PAGE: usize = 500;
-/// Lists in one piece: the middle one counts.
+/// Number of complete lists; the median counts.
 const LISTS: usize = 3;
 
-/// What is wanted (`target`) and what kube-apiserver with etcd, fsync off, came to on two cores (`reference`).
+/// Target values, and reference values of kube-apiserver with etcd (fsync off) on two cores.
 mod figures {
     pub(super) const READY: f64 = 0.050;
     pub(super) const READY_REFERENCE: f64 = 2.3;
@@ -159,11 +159,11 @@ mod figures {
     pub(super) const EVENT: f64 = 0.005;
 }
 
-/// Measures `subject` and tells `say` how far it is.
+/// Measures `subject` and reports progress to `say`.
 ///
 /// # Errors
 ///
-/// The server does not start, refuses a request of the load, or loses something.
+/// Returns an error if the server does not start, refuses a request of the load, or loses data.
 pub async fn run(subject: &Subject, shape: Shape, say: &(dyn Fn(String) + Sync)) -> Result<Report, Error> {
     let clock = Clock::wall();
     let mut rows = Vec::new();
@@ -224,8 +224,8 @@ async fn ready(clock: &Clock, program: &Path, arguments: &[&str], rows: &mut Vec
     Ok(())
 }
 
-/// Servers in this process, each until it has answered a first request. The first one of a process makes the tables that
-/// all share.
+/// Measures servers in this process, each until its first response. The first one also builds the tables that all
+/// share.
 async fn in_process(clock: &Clock, rows: &mut Vec<Row>) -> Result<(), Error> {
     let mut times = Vec::new();
     for _ in 0..=100 {
@@ -241,7 +241,7 @@ async fn in_process(clock: &Clock, rows: &mut Vec<Row>) -> Result<(), Error> {
         let reply = server.handle(request).await;
         times.push(clock.elapsed().saturating_sub(start));
         if reply.status != 200 {
-            return Err(Error::Reply(format!("GET of a namespace was answered with {}", reply.status)));
+            return Err(Error::Reply(format!("GET of a namespace returned {}", reply.status)));
         }
     }
     let first = times.remove(0).as_secs_f64();
@@ -282,7 +282,7 @@ impl Bench<'_> {
         rows.push(Row::new("memory, highest so far", Unit::Bytes, usage.peak as f64));
     }
 
-    /// Adds the processor time of server and clients since `before`, per piece.
+    /// Adds the CPU time of server and clients since `before`, per piece of work.
     fn cpu(&self, what: &str, before: (Option<Usage>, Option<Usage>), pieces: usize, rows: &mut Vec<Row>) {
         let now = (Usage::of(&self.pids), Usage::of(&[std::process::id()]));
         let used = |now: Option<Usage>, before: Option<Usage>| {

@@ -1,4 +1,4 @@
-//! The server under measurement as a process of its own: its start, its memory, its processor time.
+//! The measured server as a separate process: its start, memory and CPU time.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,17 +11,17 @@ use super::Error;
 use super::http::Endpoint;
 use crate::time::Clock;
 
-/// Processor time is told in ticks of this length.
+/// Length of a tick of CPU time in `/proc`.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A server that we started; dropping it ends it.
+/// A server started here; dropping it ends it.
 pub(crate) struct Server {
     child: Child,
     folder: PathBuf,
 }
 
 impl Server {
-    /// Starts `plumbline serve` with `arguments` and waits until it says that it is ready.
+    /// Creates a server with `plumbline serve` and `arguments`, and waits until it is ready.
     pub(crate) async fn start(program: &Path, arguments: &[&str], number: usize) -> Result<Self, Error> {
         let failed = |source| Error::Io { doing: format!("starting {} serve", program.display()), source };
         let folder = std::env::temp_dir().join(format!("plumbline-bench-{}-{number}", std::process::id()));
@@ -34,24 +34,24 @@ impl Server {
         let server = Self { child, folder };
         let line = BufReader::new(out).lines().next_line().await.map_err(failed)?.unwrap_or_default();
         if !line.starts_with("ready ") {
-            return Err(failed(std::io::Error::other(format!("it said {line:?} instead of `ready …`"))));
+            return Err(failed(std::io::Error::other(format!("it printed {line:?} instead of `ready …`"))));
         }
         Ok(server)
     }
 
-    /// How a client reaches it.
+    /// The kubeconfig to reach it.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
     }
 
-    /// Its process.
+    /// Its process id.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
     /// Ends it.
     pub(crate) async fn stop(mut self) {
-        // It holds nothing worth a graceful end; an error says that it has ended already.
+        // It has no state worth a graceful shutdown; an error means that it has already ended.
         let _ = self.child.kill().await;
     }
 }
@@ -62,7 +62,7 @@ impl Drop for Server {
     }
 }
 
-/// Time from starting the program until its ready line, and until it has answered a first request over HTTPS.
+/// Measures the time from starting the program to its ready line, and to its first response over HTTPS.
 pub(crate) async fn time_to_ready(
     clock: &Clock,
     program: &Path,
@@ -79,19 +79,19 @@ pub(crate) async fn time_to_ready(
     Ok((said, answered))
 }
 
-/// What processes have used.
+/// Resources used by processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
-    /// Processor time, of the programs and of the kernel for them.
+    /// CPU time in user and kernel mode.
     pub(crate) cpu: Duration,
     /// Resident memory in bytes.
     pub(crate) resident: u64,
-    /// Most resident memory so far in bytes.
+    /// Peak resident memory in bytes.
     pub(crate) peak: u64,
 }
 
 impl Usage {
-    /// The sum over `pids`; `None` where the system has no `/proc`, or a process is gone, or none is asked for.
+    /// Returns the sum over `pids`; `None` without `/proc`, if a process is gone, or if `pids` is empty.
     pub(crate) fn of(pids: &[u32]) -> Option<Self> {
         let mut sum = Self::default();
         for pid in pids {
@@ -111,7 +111,7 @@ fn kilobytes(status: &str, name: &str) -> Option<u64> {
 }
 
 fn cpu(stat: &str) -> Option<Duration> {
-    // The command's name, in parentheses, may hold anything; utime and stime are the 12th and 13th field after it.
+    // The program's name, in parentheses, may contain anything; utime and stime are the 12th and 13th field after it.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
     let ticks = fields.next()?.parse::<u32>().ok()? + fields.next()?.parse::<u32>().ok()?;
     Some(TICK * ticks)

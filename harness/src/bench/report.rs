@@ -1,4 +1,4 @@
-//! What was measured, beside what is wanted and what kube-apiserver with etcd needs: as a table and as JSON.
+//! Measurements with targets and reference values of kube-apiserver with etcd, as a table and as JSON.
 
 use std::io::{self, Write};
 
@@ -17,23 +17,23 @@ pub struct Report {
     pub api_version: String,
     /// `ServerBenchmark`.
     pub kind: String,
-    /// What was measured: `plumbline serve`, or the kubeconfig of another server.
+    /// The measured server: `plumbline serve`, or the kubeconfig of another server.
     pub server: String,
     /// Processors of the machine, shared by the server and the clients.
     pub processors: usize,
-    /// How much of everything.
+    /// Size of the load.
     pub shape: Shape,
-    /// The measurements, in order.
+    /// The measurements.
     pub rows: Vec<Row>,
 }
 
-/// What a number counts.
+/// Units of measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Seconds.
     Seconds,
-    /// Pieces per second.
+    /// Pieces of work per second.
     PerSecond,
     /// Bytes.
     Bytes,
@@ -41,38 +41,38 @@ pub enum Unit {
     Count,
 }
 
-/// One number.
+/// A measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Row {
-    /// What it is.
+    /// The name.
     pub name: String,
-    /// What `measured`, `target` and `reference` count.
+    /// Unit of `measured`, `target` and `reference`.
     pub unit: Unit,
-    /// What came out.
+    /// The measured value.
     pub measured: f64,
-    /// What is wanted at most, or for rates at least.
+    /// Upper limit, or lower limit for rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<f64>,
-    /// How many times better than the target this is; below 1 the target is missed.
+    /// Factor by which the target is beaten; below 1 the target is missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_target: Option<f64>,
-    /// What kube-apiserver with etcd (fsync off) came to on two cores.
+    /// Value of kube-apiserver with etcd (fsync off) on two cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<f64>,
-    /// How many times better than the reference this is.
+    /// Factor by which the reference is beaten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_reference: Option<f64>,
 }
 
 impl Row {
-    /// A number without a target.
+    /// Creates a row without a target.
     pub fn new(name: impl Into<String>, unit: Unit, measured: f64) -> Self {
         let name = name.into();
         Self { name, unit, measured, target: None, times_target: None, reference: None, times_reference: None }
     }
 
-    /// Says what is wanted.
+    /// Sets the target.
     #[must_use]
     pub fn wanted(mut self, target: f64) -> Self {
         self.target = Some(target);
@@ -80,7 +80,7 @@ impl Row {
         self
     }
 
-    /// Says what the reference came to.
+    /// Sets the reference value.
     #[must_use]
     pub fn beside(mut self, reference: f64) -> Self {
         self.reference = Some(reference);
@@ -88,29 +88,29 @@ impl Row {
         self
     }
 
-    /// Whether the target, if there is one, is reached.
+    /// Returns true if the target is reached, or there is none.
     pub fn is_reached(&self) -> bool {
         self.times_target.is_none_or(|times| times >= 1.0)
     }
 
     fn times(&self, other: f64) -> f64 {
-        // More is better for rates only. Nothing is measured as nothing.
+        // Higher is better for rates only. Avoids a division by zero.
         let least = f64::MIN_POSITIVE;
         if self.unit == Unit::PerSecond { self.measured / other.max(least) } else { other / self.measured.max(least) }
     }
 }
 
 impl Report {
-    /// The targets that were missed.
+    /// Returns the rows that missed their targets.
     pub fn missed(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| !row.is_reached())
     }
 
-    /// One line per number.
+    /// Prints one line per row.
     ///
     /// # Errors
     ///
-    /// `out` cannot be written.
+    /// Returns an error if `out` cannot be written.
     pub fn table(&self, out: &mut impl Write) -> io::Result<()> {
         let Shape { pods, nodes, budgets, connections, watchers, rate, .. } = self.shape;
         writeln!(
@@ -142,7 +142,7 @@ impl Report {
     }
 }
 
-/// A number with its unit, for people.
+/// Formats a value with its unit.
 pub(crate) fn tell(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds if value < 0.001 => format!("{:.0} µs", value * 1e6),

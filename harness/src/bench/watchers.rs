@@ -1,7 +1,8 @@
-//! Many watchers of the same objects: how long after a write each has its event.
+//! Many watchers of the same objects: the delay from a write to each watcher's event.
 //!
-//! Every write creates a pod whose name carries the number of the write, so a watcher knows which write an event is of
-//! without decoding it. The time counts from just before the request is sent until the watcher has read the event.
+//! Every write creates a pod with the number of the write in its name, so a watcher identifies the write of an event
+//! without decoding it. The delay is measured from just before the request is sent until the watcher has read the
+//! event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,22 +19,22 @@ use crate::time::Clock;
 
 /// Connections that write.
 const WRITERS: usize = 16;
-/// Watchers that have not seen everything this long after the last write have lost something.
+/// Time limit after the last write, after which missing events count as lost.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// An event's name is in its first bytes.
+/// Length of an event's beginning that contains the name.
 const EVENT_BEGINNING: usize = 160;
 
-/// What the watchers saw.
+/// Results of the watch stage.
 pub(super) struct Watched {
     /// Delays of all events at all watchers.
     pub(super) delays: Took,
-    /// Writes per second that were reached.
+    /// Achieved writes per second.
     pub(super) rate: f64,
-    /// Delays of the writes themselves.
+    /// Durations of the writes.
     pub(super) writes: Took,
 }
 
-/// The moments at which writes were sent, in nanoseconds of the clock.
+/// Send times of the writes, in nanoseconds of the clock.
 type Sent = Arc<Vec<AtomicU64>>;
 
 /// Opens `shape.watchers` watches and writes `shape.rate` objects per second for `shape.seconds`.
@@ -130,7 +131,7 @@ async fn write(clock: &Clock, endpoint: &Endpoint, shape: &Shape, sent: Sent) ->
     Ok(took)
 }
 
-/// Finds the numbers of writes in a stream of events, one per line, that comes in pieces.
+/// Extracts write numbers from a stream of events, one per line, that arrives in chunks.
 #[derive(Default)]
 struct Events {
     beginning: Vec<u8>,

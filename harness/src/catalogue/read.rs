@@ -1,77 +1,77 @@
-//! Reads `catalogue.yaml` and `NOT-COVERED.md`, strictly.
+//! Reads `catalogue.yaml` and `NOT-COVERED.md` strictly.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::{Entry, Section};
+use super::{CatalogueEntry, Section};
 use crate::fixture::Problems;
 use crate::fixture::decode::Cursor;
 use crate::fixture::error::{Fail, Problem};
 use crate::fixture::schema::{Record, may, must};
 use crate::fixture::strict::{self, words};
 
-/// The list, below the fixtures folder.
+/// The catalogue's file name, below the fixtures folder.
 pub const FILE: &str = "catalogue.yaml";
 
-/// What no fixture shows, and why, below the fixtures folder.
-pub const EXCUSES: &str = "NOT-COVERED.md";
+/// The name of the file that lists uncovered ids with reasons, below the fixtures folder.
+pub const EXCLUSIONS: &str = "NOT-COVERED.md";
 
 const RECORD: Record = Record {
     name: "catalogue",
-    doc: "All that is known of the controllers.",
-    fields: &[must("sections", "list of sections", "In the order of the table.")],
+    doc: "Known behaviours of the controllers.",
+    fields: &[must("sections", "list of sections", "The sections, in the order of the table.")],
 };
 
 const SECTION: Record = Record {
     name: "section",
-    doc: "A part of it.",
+    doc: "A section of the catalogue.",
     fields: &[
-        must("title", "text", "Its heading."),
-        must("source", "text", "Where upstream does this."),
-        may("rules", "map: id to text", "What it lists."),
-        may("bugs", "list of bugs", "What went wrong upstream."),
+        must("title", "text", "The heading."),
+        must("source", "text", "The upstream source."),
+        may("rules", "map: id to text", "The rules."),
+        may("bugs", "list of bugs", "Upstream bugs."),
         may("bounds", "list of bounds", "The cases at the boundary of a rule, and beyond it."),
     ],
 };
 
 const BUG: Record = Record {
     name: "bug",
-    doc: "A bug of upstream's, past or present.",
+    doc: "An upstream bug, past or present.",
     fields: &[
         must("id", "`#number` or `project#number`", "The issue."),
         may("also", "list of the same", "Duplicates, fixes, discussions."),
-        must("what", "text", "What goes wrong, in a line."),
-        may("rules", "list of ids", "The rules whose fixtures show it."),
+        must("what", "text", "Description in one line."),
+        may("rules", "list of ids", "The rules whose fixtures cover it."),
     ],
 };
 
 const BOUND: Record = Record {
     name: "bound",
-    doc: "What shows that a rule holds just up to where it says.",
+    doc: "The cases that cover the boundary of a rule.",
     fields: &[
-        must("rule", "id", "One of this section's."),
-        must("at", "case, or list of cases", "Where it still holds."),
-        must("beyond", "case, or list of cases", "Where it no longer does."),
+        must("rule", "id", "A rule of this section."),
+        must("at", "case, or list of cases", "Cases at the boundary, where the rule still applies."),
+        must("beyond", "case, or list of cases", "Cases beyond the boundary, where it no longer applies."),
     ],
 };
 
-/// Why something is not covered.
+/// An id that is not covered, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Excuse {
+pub struct Exclusion {
     /// The id.
     pub id: String,
     /// The reason.
     pub reason: String,
 }
 
-/// Both files.
+/// The contents of both files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalogue {
-    /// What there is to cover.
+    /// The sections of the catalogue.
     pub sections: Vec<Section>,
-    /// What is not covered.
-    pub excuses: Vec<Excuse>,
+    /// The ids that are not covered.
+    pub exclusions: Vec<Exclusion>,
 }
 
 impl Catalogue {
@@ -79,12 +79,12 @@ impl Catalogue {
     ///
     /// # Errors
     ///
-    /// Every problem, with its line.
+    /// All problems, with their lines.
     pub fn load(root: &Path) -> Result<Self, Problems> {
         let sections = strict::load(&root.join(FILE), read)?;
-        let file = root.join(EXCUSES);
+        let file = root.join(EXCLUSIONS);
         let text = fs::read_to_string(&file).map_err(|error| one(&file, 0, format!("unable to read: {error}")))?;
-        Ok(Self { sections, excuses: excuses(&file, &text)? })
+        Ok(Self { sections, exclusions: exclusions(&file, &text)? })
     }
 }
 
@@ -112,7 +112,7 @@ fn section(cursor: &Cursor<'_>) -> Option<Section> {
     let mut entries = Vec::new();
     if let Some(rules) = fields.get("rules") {
         for (id, what) in rules.texts() {
-            entries.push(Entry { id, what, ..Entry::default() });
+            entries.push(CatalogueEntry { id, what, ..CatalogueEntry::default() });
         }
     }
     if let Some(bugs) = fields.get("bugs") {
@@ -125,7 +125,7 @@ fn section(cursor: &Cursor<'_>) -> Option<Section> {
         }
     }
     if entries.is_empty() {
-        cursor.fail(Fail::new("lists nothing").hint("give it `rules` or `bugs`"));
+        cursor.fail(Fail::new("the section has no entries").hint("add `rules` or `bugs`"));
     }
     Some(Section { title: words(&fields, "title")?, source: words(&fields, "source")?, entries })
 }
@@ -136,22 +136,29 @@ fn bound(cursor: Cursor<'_>) -> Option<(Cursor<'_>, String, Vec<String>, Vec<Str
     Some((cursor, rule, at, beyond))
 }
 
-fn bug(cursor: &Cursor<'_>) -> Option<Entry> {
+fn bug(cursor: &Cursor<'_>) -> Option<CatalogueEntry> {
     let fields = cursor.record(&BUG)?;
     let (id, what) = (words(&fields, "id")?, words(&fields, "what")?);
     if !id.contains('#') {
         cursor.fail(Fail::new(format!("`{id}` is not an issue")).hint("write it like `#82149`"));
     }
-    Some(Entry { id, also: fields.text_list("also"), what, rules: fields.text_list("rules"), ..Entry::default() })
+    Some(CatalogueEntry {
+        id,
+        also: fields.text_list("also"),
+        what,
+        rules: fields.text_list("rules"),
+        ..CatalogueEntry::default()
+    })
 }
 
-/// The rows of the tables of a Markdown file: the id in the first column (in backquotes or not), the reason in the second.
+/// Reads the rows of the tables in a Markdown file: the id in the first column (with or without backquotes), the reason
+/// in the second.
 ///
 /// # Errors
 ///
-/// A row without a reason, or an id that stands there twice.
-pub fn excuses(file: &Path, text: &str) -> Result<Vec<Excuse>, Problems> {
-    let mut found: Vec<Excuse> = Vec::new();
+/// A row without a reason, or a duplicate id.
+pub fn exclusions(file: &Path, text: &str) -> Result<Vec<Exclusion>, Problems> {
+    let mut found: Vec<Exclusion> = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let Some(row) = line.strip_prefix('|') else { continue };
         let mut cells = row.split('|').map(str::trim);
@@ -161,12 +168,12 @@ pub fn excuses(file: &Path, text: &str) -> Result<Vec<Excuse>, Problems> {
             continue;
         }
         if reason.split_whitespace().count() < 3 {
-            return Err(one(file, number, format!("`{id}` has no reason, which is a sentence in the second column")));
+            return Err(one(file, number, format!("`{id}` has no reason: write a sentence into the second column")));
         }
         if found.iter().any(|other| other.id == id) {
             return Err(one(file, number, format!("`{id}` is listed twice")));
         }
-        found.push(Excuse { id: id.to_owned(), reason: reason.to_owned() });
+        found.push(Exclusion { id: id.to_owned(), reason: reason.to_owned() });
     }
     Ok(found)
 }
@@ -180,16 +187,16 @@ mod tests {
     #[test]
     fn a_table_is_read_row_by_row() {
         let text = "# Head\n\ntext | more\n\n| id | reason |\n| --- | --- |\n| `D-001` | no box sees it |\n| #12 | it is slow only |\n";
-        let found = excuses(Path::new("x.md"), text).expect("a good table");
-        let pairs: Vec<_> = found.iter().map(|excuse| (excuse.id.as_str(), excuse.reason.as_str())).collect();
+        let found = exclusions(Path::new("x.md"), text).expect("a good table");
+        let pairs: Vec<_> = found.iter().map(|exclusion| (exclusion.id.as_str(), exclusion.reason.as_str())).collect();
         assert_eq!(pairs, [("D-001", "no box sees it"), ("#12", "it is slow only")]);
     }
 
     #[rstest]
-    #[case("| `D-001` | because |\n", "x.md:1:1: `D-001` has no reason, which is a sentence in the second column")]
+    #[case("| `D-001` | because |\n", "x.md:1:1: `D-001` has no reason: write a sentence into the second column")]
     #[case("| a | one two three |\n| a | one two three |\n", "x.md:2:1: `a` is listed twice")]
     fn a_bad_row_is_told(#[case] text: &str, #[case] expected: &str) {
-        let problems = excuses(Path::new("x.md"), text).expect_err("a bad table");
+        let problems = exclusions(Path::new("x.md"), text).expect_err("a bad table");
         assert!(problems.to_string().contains(expected), "{problems}");
     }
 }

@@ -1,14 +1,14 @@
-//! The map as a table for terminals, as Markdown, HTML and JSON. Pure.
+//! Renders the map as a table for terminals, as Markdown, HTML and JSON. Pure.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{Map, Row};
+use super::{CoverageMap, CoverageRow};
 
-/// For terminals: a line for each id.
+/// Renders a table for terminals: one line per id.
 #[must_use]
-pub fn table(map: &Map<'_>) -> String {
+pub fn table(map: &CoverageMap<'_>) -> String {
     let mut text = String::new();
     let width = map.rows().map(|row| row.entry.id.chars().count()).max().unwrap_or_default();
     for (title, rows) in &map.sections {
@@ -21,9 +21,9 @@ pub fn table(map: &Map<'_>) -> String {
     text
 }
 
-/// As Markdown, with links that work from the root of the repository.
+/// Renders Markdown, with links relative to the root of the repository.
 #[must_use]
-pub fn markdown(map: &Map<'_>) -> String {
+pub fn markdown(map: &CoverageMap<'_>) -> String {
     let mut text = format!("# Catalogue\n\n{}\n", summary(map));
     for (title, rows) in &map.sections {
         let source = rows.first().map_or("", |row| row.source);
@@ -35,7 +35,7 @@ pub fn markdown(map: &Map<'_>) -> String {
             let checks = row.invariants.iter().map(|name| format!("invariant `{name}`"));
             let bounds = bounds(row).into_iter().map(|(where_, cases)| format!("{where_}: {}", escape_bar(&cases)));
             let shown = fixtures.chain(checks).chain(bounds).collect::<Vec<_>>().join("<br>");
-            let shown = row.excuse.map_or(shown, |excuse| format!("not covered: {}", escape_bar(excuse)));
+            let shown = row.exclusion.map_or(shown, |exclusion| format!("not covered: {}", escape_bar(exclusion)));
             let snapshots = row.snapshots();
             let snapshots = snapshots.iter().map(|file| format!("[snap]({})", file.display())).collect::<Vec<_>>();
             let _ = writeln!(
@@ -50,9 +50,9 @@ pub fn markdown(map: &Map<'_>) -> String {
     text
 }
 
-/// As one HTML page without scripts.
+/// Renders a single HTML page without scripts.
 #[must_use]
-pub fn html(map: &Map<'_>) -> String {
+pub fn html(map: &CoverageMap<'_>) -> String {
     let mut text = String::from(HEAD);
     let _ = writeln!(text, "<h1>Catalogue</h1>\n<p>{}</p>", escape(&summary(map)));
     for (title, rows) in &map.sections {
@@ -84,7 +84,7 @@ td:first-child { white-space: nowrap; }
 <body>
 ";
 
-fn html_row(row: &Row<'_>) -> String {
+fn html_row(row: &CoverageRow<'_>) -> String {
     let fixtures = row
         .fixtures
         .iter()
@@ -92,7 +92,8 @@ fn html_row(row: &Row<'_>) -> String {
     let checks = row.invariants.iter().map(|name| format!("invariant <code>{}</code>", escape(name)));
     let bounds = bounds(row).into_iter().map(|(where_, cases)| format!("{where_}: {}", escape(&cases)));
     let shown = fixtures.chain(checks).chain(bounds).collect::<Vec<_>>().join("<br>");
-    let excuse = row.excuse.map(|excuse| format!("<span class=\"not\">not covered: {}</span>", escape(excuse)));
+    let exclusion =
+        row.exclusion.map(|exclusion| format!("<span class=\"not\">not covered: {}</span>", escape(exclusion)));
     let snapshots = row.snapshots();
     let snapshots =
         snapshots.iter().map(|file| format!("<a href=\"{}\">snap</a>", escape(&file.display().to_string())));
@@ -100,15 +101,15 @@ fn html_row(row: &Row<'_>) -> String {
         "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
         escape(&name(row)),
         escape(&row.entry.what),
-        excuse.unwrap_or(shown),
+        exclusion.unwrap_or(shown),
         snapshots.collect::<Vec<_>>().join("<br>")
     )
 }
 
-/// For programs.
+/// Renders JSON.
 #[must_use]
-pub fn json(map: &Map<'_>) -> String {
-    let row = |title: &str, row: &Row<'_>| {
+pub fn json(map: &CoverageMap<'_>) -> String {
+    let row = |title: &str, row: &CoverageRow<'_>| {
         json!({
             "id": row.entry.id,
             "also": row.entry.also,
@@ -120,7 +121,7 @@ pub fn json(map: &Map<'_>) -> String {
             "invariants": row.invariants,
             "atTheBoundary": row.entry.at,
             "beyond": row.entry.beyond,
-            "notCovered": row.excuse,
+            "notCovered": row.exclusion,
         })
     };
     let rows: Vec<Value> =
@@ -129,20 +130,20 @@ pub fn json(map: &Map<'_>) -> String {
     format!("{document:#}\n")
 }
 
-fn name(row: &Row<'_>) -> String {
+fn name(row: &CoverageRow<'_>) -> String {
     std::iter::once(&row.entry.id).chain(&row.entry.also).cloned().collect::<Vec<_>>().join(" ")
 }
 
-fn shown(row: &Row<'_>) -> Vec<String> {
+fn shown(row: &CoverageRow<'_>) -> Vec<String> {
     let fixtures = row.fixtures.iter().map(|(stem, cases)| format!("{stem}{}", times(*cases)));
     let checks = row.invariants.iter().map(|name| format!("invariant {name}"));
     let bounds = bounds(row).into_iter().map(|(where_, cases)| format!("{where_}: {cases}"));
-    let excuse = row.excuse.map(|excuse| format!("not covered: {excuse}"));
-    fixtures.chain(checks).chain(bounds).chain(excuse).collect()
+    let exclusion = row.exclusion.map(|exclusion| format!("not covered: {exclusion}"));
+    fixtures.chain(checks).chain(bounds).chain(exclusion).collect()
 }
 
-/// The cases at the boundary of a rule and beyond it, where they are named.
-fn bounds(row: &Row<'_>) -> Vec<(&'static str, String)> {
+/// Returns the cases at the boundary of a rule and beyond it, if they are listed.
+fn bounds(row: &CoverageRow<'_>) -> Vec<(&'static str, String)> {
     let sides = [("at the boundary", &row.entry.at), ("beyond", &row.entry.beyond)];
     sides.into_iter().filter(|(_, cases)| !cases.is_empty()).map(|(where_, cases)| (where_, cases.join(", "))).collect()
 }
@@ -151,13 +152,13 @@ fn times(cases: usize) -> String {
     if cases == 1 { String::new() } else { format!(" ×{cases}") }
 }
 
-fn summary(map: &Map<'_>) -> String {
+fn summary(map: &CoverageMap<'_>) -> String {
     let total = map.rows().count();
-    let excused = map.rows().filter(|row| row.excuse.is_some()).count();
+    let excluded = map.rows().filter(|row| row.exclusion.is_some()).count();
     let shown = map.rows().filter(|row| !row.fixtures.is_empty()).count();
     let gaps = map.gaps.len();
     format!(
-        "{total} ids: {shown} shown by fixtures, {} by invariants alone, {excused} not covered with a reason, {gaps} gaps.",
+        "{total} ids: {shown} shown by fixtures, {} by invariants alone, {excluded} not covered with a reason, {gaps} gaps.",
         map.rows().filter(|row| row.fixtures.is_empty() && !row.invariants.is_empty()).count()
     )
 }

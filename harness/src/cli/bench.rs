@@ -1,4 +1,4 @@
-//! `plumbline bench`: how fast and how small the API server is.
+//! `plumbline bench`: benchmarks of the API server.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -16,55 +16,55 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Measure the API server under the load of a large cluster, over HTTPS, beside the targets
+    /// Benchmark the API server over HTTPS with the load of a large cluster, and compare with the targets
     Server(Server),
 }
 
 #[derive(Debug, clap::Args)]
 struct Server {
-    /// Pods to create
+    /// Number of pods to create
     #[arg(long, value_name = "COUNT", default_value_t = Shape::default().pods)]
     pods: usize,
-    /// Nodes to create
+    /// Number of nodes to create
     #[arg(long, value_name = "COUNT", default_value_t = Shape::default().nodes)]
     nodes: usize,
-    /// Budgets to create, each with a replica set
+    /// Number of budgets to create, each with a replica set
     #[arg(long, value_name = "COUNT", default_value_t = Shape::default().budgets)]
     budgets: usize,
     /// Connections that write
     #[arg(long, value_name = "COUNT", default_value_t = Shape::default().connections)]
     connections: usize,
-    /// Watchers of the watch stage; 0 leaves the stage out
+    /// Number of watchers in the watch stage; 0 skips the stage
     #[arg(long, value_name = "COUNT", default_value_t = Shape::default().watchers)]
     watchers: usize,
-    /// Writes per second of the watch stage
+    /// Writes per second in the watch stage
     #[arg(long, value_name = "COUNT", default_value_t = Shape::default().rate)]
     rate: usize,
-    /// Length of the watch stage
+    /// Duration of the watch stage
     #[arg(long, value_name = "SECONDS", default_value_t = Shape::default().seconds)]
     seconds: usize,
-    /// Measure the empty API server that this kubeconfig leads to, instead of a `serve` of this program
+    /// Benchmark the empty API server of this kubeconfig instead of a `serve` process
     #[arg(long, value_name = "KUBECONFIG")]
     against: Option<PathBuf>,
-    /// With --against, a process of that server, for memory and processor time (may be repeated)
+    /// With --against, a process of that server, for memory and CPU time; may be repeated
     #[arg(long = "pid", value_name = "PID", requires = "against")]
     pids: Vec<u32>,
-    /// Let the server keep its transcript of all requests, too
+    /// Let the server record its transcript of all requests too
     #[arg(long, conflicts_with = "against")]
     transcript: bool,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
-    /// End with 100 when a target is missed
+    /// Exit with 100 if a target is missed
     #[arg(long)]
     enforce: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
-    /// A table for people.
+    /// A table.
     Text,
-    /// One document for programs.
+    /// One JSON document.
     Json,
 }
 
@@ -75,7 +75,8 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let subject = match &args.against {
         Some(kubeconfig) => Subject::Running { kubeconfig: kubeconfig.clone(), pids: args.pids.clone() },
         None => Subject::Serve {
-            program: std::env::current_exe().map_err(|error| environment(format!("unable to find myself: {error}")))?,
+            program: std::env::current_exe()
+                .map_err(|error| environment(format!("unable to find this program: {error}")))?,
             arguments: if args.transcript { Vec::new() } else { vec!["--no-transcript".to_owned()] },
         },
     };
@@ -97,7 +98,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     if missed.is_empty() {
         return Ok(Exit::Ok);
     }
-    talk(&format!("plumbline: missed: {}", missed.join(" · ")));
+    talk(&format!("plumbline: targets missed: {}", missed.join(" · ")));
     Ok(if args.enforce { Exit::FixturesFailed } else { Exit::Ok })
 }
 

@@ -1,14 +1,14 @@
-//! `plumbline catalogue`: which fixture shows which rule, and what is missing.
+//! `plumbline catalogue`: the fixtures of each rule, and rules without a fixture.
 
 use std::io::{self, Write};
 
 use super::Error;
 use super::select::Folder;
-use crate::catalogue::{Catalogue, Map, render};
+use crate::catalogue::{Catalogue, CoverageMap, render};
 use crate::exit::Exit;
 use crate::fixture::parse;
 
-/// Form of the map.
+/// Formats of the map.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum Format {
     /// A line for each id
@@ -16,7 +16,7 @@ enum Format {
     Table,
     /// Tables with links
     Markdown,
-    /// One page
+    /// One HTML page
     Html,
     /// One JSON document (apiVersion plumbline/v1)
     Json,
@@ -25,7 +25,7 @@ enum Format {
 /// Flags of `catalogue`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Form of the map
+    /// Format of the map
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 
@@ -38,7 +38,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let root = args.folder.find()?;
     let fixtures = parse::load(&root).map_err(Error::BadFixtures)?;
     let catalogue = Catalogue::load(&root).map_err(Error::BadFixtures)?;
-    let map = Map::new(&catalogue, &fixtures, &root.with_file_name("snapshots"));
+    let map = CoverageMap::new(&catalogue, &fixtures, &root.with_file_name("snapshots"));
     let text = match args.format {
         Format::Table => render::table(&map),
         Format::Markdown => render::markdown(&map),
@@ -46,7 +46,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
         Format::Json => render::json(&map),
     };
     match io::stdout().lock().write_all(text.as_bytes()) {
-        // Who pipes into `head` has seen enough.
+        // The reader of the pipe, such as `head`, has closed it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         written => written?,
     }

@@ -1,4 +1,4 @@
-//! `plumbline compare`: two subjects on the same fixtures, transcript beside transcript.
+//! `plumbline compare`: two subjects on the same fixtures, with a diff of the transcripts.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -13,24 +13,23 @@ use super::{Error, talk};
 use crate::conformance::compare::{Closeness, Comparison, Seen, compare};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
-use crate::report::{Event, FixtureReport, Outcome, Reporter};
+use crate::report::{Event, FixtureReport, JudgedRun, Outcome, Reporter};
 use crate::runner::suite;
-use crate::runner::verdict::Judged;
 use crate::subject::in_process::InProcess;
 use crate::subject::{Identity, Launch, Running, Subject};
 use crate::transcript::by_object::{by_object, slowest_start};
 
-/// Narrower terminals show one transcript below the other.
+/// Minimum width of a terminal for the side-by-side view.
 const SIDE_BY_SIDE: usize = 150;
 
-/// How far apart times may be on the wall clock, unless --tolerance says more.
+/// Minimum tolerance for times in wall time.
 const WALL_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// Flags of `compare`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// First subject: `in-process` (with flags: `in-process --max-unavailable-rounding=down`), a command line as for
-    /// --command, or `@FILE` with one in it
+    /// First subject: `in-process` (flags allowed: `in-process --max-unavailable-rounding=down`), a command line as for
+    /// --command, or `@FILE` that contains one
     #[arg(value_name = "A")]
     a: String,
 
@@ -44,8 +43,8 @@ pub(super) struct Args {
     #[command(flatten)]
     place: PlaceArgs,
 
-    /// Flags about a command (--companion, --metrics-url, --features, …) for A alone, quoted as for a shell; instead of those that stand
-    /// beside
+    /// Flags about the command (--companion, --metrics-url, --features, …) for A only, quoted as for a shell; they
+    /// replace those given directly
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     a_flags: Option<String>,
 
@@ -57,32 +56,32 @@ pub(super) struct Args {
     #[arg(long)]
     outcomes: bool,
 
-    /// Form of the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
 
-    /// How transcripts are shown
+    /// Layout of transcripts
     #[arg(long, value_enum, default_value_t = View::Auto)]
     view: View,
 }
 
-/// Form of the result.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people
+    /// Text for a terminal
     Human,
     /// One JSON document (apiVersion plumbline/v1)
     Json,
 }
 
-/// How transcripts are shown.
+/// Layouts of transcripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum View {
-    /// Side by side on a wide terminal, else one below the other
+    /// Side by side on a wide terminal, otherwise unified
     Auto,
-    /// One below the other, marked - and +
+    /// Below each other, marked - and +
     Unified,
-    /// Beside each other
+    /// Side by side
     SideBySide,
 }
 
@@ -101,11 +100,11 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let comparison = compare([args.a.as_str(), args.b.as_str()], &seen_a, &seen_b, closeness);
     let ran = |seen: &Seen| !matches!(seen.report.outcome, Outcome::Skip | Outcome::Unsupported | Outcome::NotRun);
     if !seen_a.iter().chain(&seen_b).any(ran) {
-        return Err(Error::Nothing("every selected fixture was skipped, by both".to_owned()));
+        return Err(Error::Nothing("both subjects skipped every selected fixture".to_owned()));
     }
     show(args, &comparison)?;
     if comparison.not_comparable.len() == comparison.fixtures {
-        return Err(Error::Nothing("each selected fixture was skipped by one of the two".to_owned()));
+        return Err(Error::Nothing("no fixture ran on both subjects: each was skipped by one of them".to_owned()));
     }
     Ok(if comparison.is_equal() { Exit::Ok } else { Exit::Differ })
 }
@@ -122,7 +121,7 @@ fn show(args: &Args, comparison: &Comparison) -> io::Result<()> {
     out.flush()
 }
 
-/// Columns to write side by side in.
+/// Returns the width for the side-by-side view; `None` for the unified view.
 fn width(view: View) -> Option<usize> {
     let terminal = || {
         let size = terminal_size::terminal_size_of(io::stdout()).filter(|_| io::stdout().is_terminal());
@@ -137,7 +136,7 @@ fn width(view: View) -> Option<usize> {
 
 /// One of the two subjects.
 enum Side {
-    /// Our controllers, with these flags besides the fixture's.
+    /// Our controllers, with these flags in addition to the fixture's.
     InProcess(BTreeMap<String, String>),
     /// A command line.
     Command(String),
@@ -151,7 +150,7 @@ fn side(text: &str) -> Result<Side, Error> {
     };
     let words = shell_words::split(&text).map_err(|error| Error::Usage(format!("`{}`: {error}", text.trim())))?;
     match words.split_first() {
-        None => Err(Error::Usage("a subject is empty: write `in-process` or a command line".to_owned())),
+        None => Err(Error::Usage("a subject is empty: use `in-process` or a command line".to_owned())),
         Some((first, rest)) if first == "in-process" => {
             rest.iter().map(|word| flag(word)).collect::<Result<_, _>>().map(Side::InProcess)
         }
@@ -165,7 +164,7 @@ fn flag(word: &str) -> Result<(String, String), Error> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Runs the selected fixtures; also says whether that was on the wall clock.
+/// Runs the selected fixtures. Also returns true if they ran in wall time.
 fn run(args: &Args, fixtures: &[Fixture], side: &Side, about: Option<AboutCommand>) -> Result<(Gather, bool), Error> {
     let command = match side {
         Side::InProcess(_) => None,
@@ -175,7 +174,7 @@ fn run(args: &Args, fixtures: &[Fixture], side: &Side, about: Option<AboutComman
     if let Side::InProcess(flags) = side {
         place.arena.subject = Arc::new(Flagged(flags.clone()));
     }
-    let plan = args.select.plan(fixtures, &place.arena.place())?;
+    let plan = args.select.plan(fixtures, &place.arena.capabilities())?;
     talk(&format!("plumbline: {} fixtures on {}", plan.entries.len(), place.arena.subject.name()));
     let mut seen = Gather::default();
     let is_virtual = place.arena.cluster.is_virtual();
@@ -185,12 +184,12 @@ fn run(args: &Args, fixtures: &[Fixture], side: &Side, about: Option<AboutComman
     Ok((seen, !is_virtual))
 }
 
-/// Keeps results with their transcripts; the second one is that by objects.
+/// Collects results with their transcripts; the second transcript is the one grouped by object.
 #[derive(Default)]
 struct Gather(Vec<(Seen, String)>);
 
 impl Gather {
-    /// What is compared, `wall` if either side was on the wall clock.
+    /// Returns the results to compare; `wall` is true if either subject ran in wall time.
     fn seen(self, wall: bool) -> Vec<Seen> {
         let choose = |(seen, by_object)| if wall { Seen { transcript: by_object, ..seen } } else { seen };
         self.0.into_iter().map(choose).collect()
@@ -205,7 +204,7 @@ impl Reporter for Gather {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
             Event::Started { .. } => {}
-            Event::Finished(Judged { report, transcript, entries, start, leeway, .. }) => {
+            Event::Finished(JudgedRun { report, transcript, entries, start, leeway, .. }) => {
                 let leeway = if leeway.is_zero() { *leeway } else { *leeway + slowest_start(entries) };
                 self.keep(report, transcript, leeway, by_object(*start, entries));
             }
@@ -221,7 +220,7 @@ impl Reporter for Gather {
     }
 }
 
-/// Our own controllers with flags that no fixture asks for.
+/// Our own controllers with additional flags.
 struct Flagged(BTreeMap<String, String>);
 
 impl Subject for Flagged {
@@ -249,7 +248,7 @@ impl Subject for Flagged {
         InProcess.is_virtual()
     }
 
-    /// A fixture's own flags come first.
+    /// A fixture's own flags take precedence.
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
         let mut flags = self.0.clone();
         flags.extend(launch.flags.clone());

@@ -23,19 +23,19 @@ use crate::runner::suite;
 /// Flags of `conform`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Who is tested: organization, project, url, version, contacts, features
+    /// File that describes the implementation: organization, project, url, version, contacts, features
     #[arg(long, value_name = "FILE")]
     implementation: PathBuf,
 
-    /// What to conform to: disruption, podgc, taint-eviction, ttl, all
+    /// Profile to conform to: disruption, podgc, taint-eviction, ttl, all
     #[arg(long, value_name = "PROFILE", default_value = ALL)]
     profile: String,
 
-    /// What is known to deviate [default: `deviations/<project>.yaml` in the fixtures folder, if it is there]
+    /// File of known deviations [default: `deviations/<project>.yaml` in the fixtures folder, if it exists]
     #[arg(long, value_name = "FILE")]
     deviations: Option<PathBuf>,
 
-    /// Folder for the report, the `JUnit` file and the evidence
+    /// Output folder for the report, the JUnit file and the evidence
     #[arg(long, value_name = "DIR", default_value = "conformance")]
     out: PathBuf,
 
@@ -46,13 +46,13 @@ pub(super) struct Args {
     place: PlaceArgs,
 }
 
-/// What is read before anything starts.
+/// The input files, read before anything starts.
 struct Given {
     claim: Implementation,
     profiles: Profiles,
-    /// Those of the profile.
+    /// Fixtures of the profile.
     fixtures: Vec<Fixture>,
-    /// Those that speak of them.
+    /// Known deviations that apply to these fixtures.
     deviations: Vec<Deviation>,
     suite: Suite,
 }
@@ -61,17 +61,18 @@ struct Given {
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let given = read(args)?;
     if args.place.names_features() {
-        let message = format!("--features: `conform` reads them from {}", args.implementation.display());
+        let message =
+            format!("--features cannot be used with `conform`: declare them in {}", args.implementation.display());
         return Err(Error::Usage(message));
     }
     if !args.place.tolerance().is_zero() {
-        let message = "--tolerance: `conform` judges by the tolerances that the fixtures state; leave it out (`run --tolerance` \
-                       shows how a slow machine would fare)";
+        let message = "--tolerance cannot be used with `conform`, which applies the fixtures' tolerances; remove it (`run --tolerance` \
+                       shows the results on a slow machine)";
         return Err(Error::Usage(message.to_owned()));
     }
     let place = args.place.start(false)?;
     let blank = blank(args, &given, &place)?;
-    let mut offered = place.arena.place();
+    let mut offered = place.arena.capabilities();
     offered.features = given.claim.features.iter().cloned().collect();
     let plan = Plan::new(&given.fixtures, &offered, &Filter::default());
     let record = Record::begin(blank, &args.out).map_err(Error::Environment)?;
@@ -88,7 +89,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     exit(record.report())
 }
 
-/// The file, and the reporter for people on standard error.
+/// Forwards events to the report and to the terminal on standard error.
 struct Both<W> {
     record: Record,
     terminal: Terminal<W>,
@@ -108,7 +109,7 @@ fn read(args: &Args) -> Result<Given, Error> {
     let profiles = Profiles::load(&root, &all).map_err(Error::BadFixtures)?;
     if !profiles.has(&args.profile) {
         let known = profiles.names().join(", ");
-        return Err(Error::Usage(format!("--profile: there is no `{}`; there are {known}", args.profile)));
+        return Err(Error::Usage(format!("--profile: unknown profile `{}`; known: {known}", args.profile)));
     }
     let usual = root.join("deviations").join(format!("{}.yaml", claim.project));
     let file = args.deviations.clone().or_else(|| usual.is_file().then_some(usual));
@@ -125,7 +126,7 @@ fn read(args: &Args) -> Result<Given, Error> {
     Ok(Given { claim, profiles, fixtures, deviations, suite })
 }
 
-/// The report before the first fixture.
+/// Creates the report before the first fixture.
 fn blank(args: &Args, given: &Given, place: &place::Place) -> Result<ConformanceReport, Error> {
     let scope = Scope {
         implementation: &given.claim,
@@ -138,7 +139,7 @@ fn blank(args: &Args, given: &Given, place: &place::Place) -> Result<Conformance
     begin::blank(scope, &place.arena).map_err(Error::Environment)
 }
 
-/// What it came to, and where the rest is.
+/// Prints the results and the paths of the output files.
 fn summary(record: &Record, folder: &Path) -> io::Result<()> {
     let report = record.report();
     let mut out = io::stdout().lock();
@@ -163,10 +164,10 @@ fn summary(record: &Record, folder: &Path) -> io::Result<()> {
         }
     }
     if report.with(Outcome::KnownDeviation).any(|fixture| fixture.level == "core") {
-        writeln!(out, "A known deviation from the core is still one: the profile is not conformant.")?;
+        writeln!(out, "Known deviations in core fixtures still prevent conformance.")?;
     }
     let at = |name: &str| folder.join(name).display().to_string();
-    writeln!(out, "\nreport    {} ({JSON}, {JUNIT} beside it)", at(YAML))?;
+    writeln!(out, "\nreport    {} (with {JSON} and {JUNIT})", at(YAML))?;
     if record.evidence() > 0 {
         writeln!(out, "evidence  {}", at(&format!("{EVIDENCE}/index.yaml")))?;
     }
@@ -186,17 +187,16 @@ fn profile_lines(profile: &Summary, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What the report means to the shell.
+/// Returns the exit code of the report.
 fn exit(report: &ConformanceReport) -> Result<Exit, Error> {
     let unneeded = deviations::unneeded(&report.deviations, &report.fixtures);
     if !unneeded.is_empty() {
-        let line =
-            |entry: &Deviation| format!("\n  {}: all of its fixtures passed; take the entry out", entry.fixtures);
+        let line = |entry: &Deviation| format!("\n  {}: all of its fixtures passed; remove the entry", entry.fixtures);
         let told = unneeded.iter().map(|entry| line(entry)).collect::<Vec<_>>().concat();
         if report.is_success() {
-            return Err(Error::Refuted(format!("known deviations that are not there:{told}")));
+            return Err(Error::Refuted(format!("known deviations that did not occur:{told}")));
         }
-        talk(&format!("plumbline: known deviations that are not there:{told}"));
+        talk(&format!("plumbline: known deviations that did not occur:{told}"));
     }
     Ok(if report.is_success() { Exit::Ok } else { Exit::FixturesFailed })
 }

@@ -1,4 +1,4 @@
-//! `plumbline explain`: a fixture in full: promise, steps, and the transcript of a run.
+//! `plumbline explain`: a fixture in detail: promise, steps, and the transcript of a run.
 
 use std::io::{self, Write};
 
@@ -6,10 +6,10 @@ use super::Error;
 use super::select::{Folder, Select};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
-use crate::runner::suite::{self, Arena, Options};
-use crate::runner::verdict::Judged;
+use crate::report::JudgedRun;
+use crate::runner::suite::{self, RunOptions, TestBed};
 
-/// How many fixtures are explained at once, at most.
+/// Maximum number of fixtures to explain.
 const LIMIT: usize = 20;
 
 /// Flags of `explain`.
@@ -25,16 +25,16 @@ pub(super) struct Args {
 
 /// Runs the verb.
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
-    let arena = Arena::embedded();
+    let arena = TestBed::embedded();
     let select = Select::one(&args.fixture, &args.folder);
     let fixtures = select.load()?;
     let chosen: Vec<Fixture> = match fixtures.iter().find(|fixture| fixture.id == args.fixture) {
         Some(exact) => vec![exact.clone()],
-        None => select.plan(&fixtures, &arena.place())?.runs().cloned().collect(),
+        None => select.plan(&fixtures, &arena.capabilities())?.runs().cloned().collect(),
     };
     let shown = &chosen[..chosen.len().min(LIMIT)];
-    let mut judged: Vec<Option<Judged>> = vec![None; shown.len()];
-    suite::run_all(shown, &arena, Options::one_by_one(), |index, result| {
+    let mut judged: Vec<Option<JudgedRun>> = vec![None; shown.len()];
+    suite::run_all(shown, &arena, RunOptions::one_by_one(), |index, result| {
         judged[index] = Some(result);
         true
     });
@@ -53,7 +53,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     Ok(exit)
 }
 
-fn explain(fixture: &Fixture, judged: &Judged, out: &mut impl Write) -> io::Result<()> {
+fn explain(fixture: &Fixture, judged: &JudgedRun, out: &mut impl Write) -> io::Result<()> {
     let bar = "─".repeat(fixture.id.chars().count());
     writeln!(out, "{}\n{bar}", fixture.id)?;
     writeln!(out, "promise   {}", fixture.promise)?;
@@ -76,7 +76,7 @@ fn explain(fixture: &Fixture, judged: &Judged, out: &mut impl Write) -> io::Resu
         writeln!(out, "  {line}")?;
     }
     if judged.transcript.is_empty() {
-        writeln!(out, "  (nobody wrote anything)")?;
+        writeln!(out, "  (no writes)")?;
     }
     writeln!(out, "\noutcome   {}", judged.report.outcome.participle())?;
     for failure in &judged.report.failures {
@@ -85,7 +85,7 @@ fn explain(fixture: &Fixture, judged: &Judged, out: &mut impl Write) -> io::Resu
     writeln!(out)
 }
 
-/// The steps as the author wrote them.
+/// Prints the steps as written in the file.
 fn source(fixture: &Fixture, out: &mut impl Write) -> io::Result<()> {
     let Ok(text) = std::fs::read_to_string(&fixture.file) else { return Ok(()) };
     for (number, line) in text.lines().enumerate().skip_while(|(_, line)| !line.starts_with("given")) {

@@ -1,4 +1,4 @@
-//! `plumbline lint`: whether fixtures can be used, without running them.
+//! `plumbline lint`: validates fixtures without running them.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::fixture::{Problems, parse};
 /// Flags of `lint`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Fixture files to check [default: the whole fixtures folder]
+    /// Fixture files to check [default: all fixtures]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
 

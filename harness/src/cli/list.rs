@@ -1,11 +1,11 @@
-//! `plumbline list`: what there is.
+//! `plumbline list`: lists fixtures.
 
 use std::io::{self, Write};
 
 use super::Error;
 use super::select::Select;
 use crate::exit::Exit;
-use crate::plan::{Place, Plan};
+use crate::plan::{Capabilities, Plan};
 
 /// Flags of `list`.
 #[derive(Debug, clap::Args)]
@@ -13,7 +13,7 @@ pub(super) struct Args {
     #[command(flatten)]
     select: Select,
 
-    /// One JSON object per line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -21,14 +21,14 @@ pub(super) struct Args {
 /// Runs the verb.
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let fixtures = args.select.load()?;
-    let plan = args.select.plan(&fixtures, &Place::everything())?;
+    let plan = args.select.plan(&fixtures, &Capabilities::everything())?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let written = if args.json { json(&plan, &mut out) } else { table(&plan, &mut out) };
     written.and_then(|()| out.flush()).or_else(closed_pipe)?;
     Ok(Exit::Ok)
 }
 
-/// Who pipes into `head` has seen enough.
+/// Ends quietly if the reader of the pipe, such as `head`, has closed it.
 fn closed_pipe(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }

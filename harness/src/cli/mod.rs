@@ -1,4 +1,4 @@
-//! The command line: one file per verb. Data goes to standard output, talk to standard error.
+//! The command line: one file per verb. Results go to standard output, progress and diagnostics to standard error.
 
 mod bench;
 mod catalogue;
@@ -22,7 +22,8 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{self, Exit};
 
-/// Runs Kubernetes' disruption-class controllers against an embedded API server in virtual time and checks what they promise.
+/// Runs Kubernetes' disruption-class controllers against an embedded API server in virtual time and checks their
+/// behaviour
 ///
 /// Without a verb: `run`.
 #[derive(Debug, Parser)]
@@ -38,42 +39,42 @@ pub struct Cli {
 enum Verb {
     /// Run fixtures (the default)
     Run(run::Args),
-    /// Run fixtures again and again, shuffled and with changing numbers of jobs, until one differs from its first run
+    /// Run fixtures repeatedly, shuffled and with varying numbers of jobs, until one differs from its first run
     Repeat(repeat::Args),
-    /// List fixtures, or what the filters select of them
+    /// List fixtures, or the ones selected by filters
     List(list::Args),
     /// Check fixtures without running them
     Lint(lint::Args),
-    /// Show a fixture's promise, its steps and the transcript of a run
+    /// Show a fixture's promise, steps and the transcript of a run
     Explain(explain::Args),
     /// Test an implementation and write its conformance report
     Conform(conform::Args),
-    /// Check that a conformance report can be true
+    /// Verify that a conformance report is consistent
     Verify(verify::Args),
-    /// Show which fixture covers which rule, and fail if one is missing
+    /// Show the fixtures of each rule, and fail if a rule has none
     Catalogue(catalogue::Args),
-    /// Show where two subjects differ
+    /// Compare two subjects
     Compare(compare::Args),
     /// Serve the fake API server to kubectl and other clients
     Serve(serve::Args),
-    /// Measure the fake API server
+    /// Benchmark the fake API server
     Bench(bench::Args),
-    /// Measure controllers in a large cluster
+    /// Benchmark controllers in a large cluster
     Scale(Box<scale::Args>),
 }
 
-/// Why a verb could not do its work.
+/// Reasons why a verb failed.
 #[derive(Debug)]
 enum Error {
-    /// Fixtures that cannot be used.
+    /// Invalid fixtures.
     BadFixtures(crate::fixture::Problems),
-    /// Flags that do not go together.
+    /// Invalid or conflicting flags.
     Usage(String),
-    /// The filters select nothing.
+    /// The filters select no fixture.
     Nothing(String),
-    /// A document says what is not so.
+    /// A document is inconsistent.
     Refuted(String),
-    /// Something around us does not work.
+    /// The environment failed.
     Environment(String),
 }
 
@@ -114,15 +115,15 @@ pub fn main() -> Exit {
     exit
 }
 
-/// A length of time as flags take it: `250ms`, `5s`, `1m30s`.
+/// Parses a duration: `250ms`, `5s`, `1m30s`.
 fn duration(text: &str) -> Result<Duration, String> {
     let duration: jiff::SignedDuration =
         text.parse().map_err(|error| format!("{error} (write it like 250ms, 5s, 1m30s)"))?;
     Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())
 }
 
-/// Says something to the user, beside the data.
+/// Writes a message to standard error.
 fn talk(text: &str) {
-    // There is nobody left to tell when standard error is closed.
+    // If standard error is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Flags that say where fixtures run and what they test: shared by `run`, `conform` and `compare`.
+//! Flags for the cluster and the subject, shared by `run`, `conform` and `compare`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::cluster::provision::{Real, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, Embedded, Remote, Role, Served};
 use crate::fixture::Controller;
 use crate::interrupt;
-use crate::runner::suite::{self, Arena, Options};
+use crate::runner::suite::{self, RunOptions, TestBed};
 use crate::scratch::Scratch;
 use crate::subject::Subject;
 use crate::subject::command::Command;
@@ -21,49 +21,50 @@ use crate::subject::external::External;
 use crate::subject::in_process::InProcess;
 use crate::subject::none::NoSubject;
 
-/// Where and what.
+/// Flags for the cluster and the subject.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Cluster and subject")]
 pub(super) struct PlaceArgs {
-    /// Where fixtures run
+    /// Cluster that fixtures run on
     #[arg(long, value_enum, default_value_t = ClusterKind::Fake)]
     cluster: ClusterKind,
 
-    /// What is tested [default: command with --command, else in-process]
+    /// Implementation under test [default: command with --command, else in-process]
     #[arg(long, value_enum)]
     subject: Option<SubjectKind>,
 
-    /// Command line of the subject, quoted as for a shell. `{kubeconfig}`, `{port}`, `{controllers}` and `{flags}` are filled
-    /// in; without any of them it is taken for a drop-in for kube-controller-manager and gets its flags at the end
+    /// Command line of the subject, quoted as for a shell. `{kubeconfig}`, `{port}`, `{controllers}` and `{flags}` are
+    /// replaced; without any of them the command is treated as a drop-in for kube-controller-manager and its flags are
+    /// appended
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
 
-    /// Roles and bindings (YAML, such as controllers/deploy/rbac.yaml) of the subject's service account. The fake server
-    /// refuses what they do not grant
+    /// YAML file with the roles and bindings of the subject's service account (such as controllers/deploy/rbac.yaml).
+    /// The fake server rejects requests that they do not permit
     #[arg(long, value_name = "FILE")]
     subject_role: Option<PathBuf>,
 
     #[command(flatten)]
     about: AboutCommand,
 
-    /// Folder for the logs of whatever is started [default: a temporary one, removed at the end]
+    /// Folder for logs [default: a temporary folder, removed at the end unless something fails]
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
 
-    /// In-process controllers too run over HTTPS and on the wall clock
+    /// Run in-process controllers over HTTPS and in wall time too
     #[arg(long)]
     wall_clock: bool,
 
-    /// On the wall clock: how late things may be at least, whatever the fixture says. Not with `conform`
+    /// In wall time: minimum tolerance for late events, even if a fixture sets less. Not with `conform`
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
     tolerance: Duration,
 
-    /// On the wall clock: how often to try a fixture again that failed; one that passes then is reported as flaky
+    /// In wall time: retries of a failed fixture; one that passes on a retry is reported as flaky
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u8,
 
-    /// How many fixtures run side by side [default: one per core; on the wall clock, where they wait, 96; on a real API
-    /// server 16]
+    /// Number of fixtures that run in parallel [default: one per core; 96 in wall time, where fixtures mostly wait; 16
+    /// on a real API server]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 
@@ -71,11 +72,11 @@ pub(super) struct PlaceArgs {
     real: RealArgs,
 }
 
-/// What is said about a command, or about what runs in the cluster already.
+/// Flags for a command, or for controllers that already run in the cluster.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Cluster and subject")]
 pub(super) struct AboutCommand {
-    /// Variable for the command's environment; may be given several times
+    /// Environment variable for the command; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     command_env: Vec<(String, String)>,
 
@@ -83,19 +84,19 @@ pub(super) struct AboutCommand {
     #[arg(long, value_name = "NAME")]
     subject_name: Option<String>,
 
-    /// Controllers that the command, or what runs in the cluster, has [default: all]
+    /// Controllers that the subject implements [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = controller)]
     subject_controllers: Vec<Controller>,
 
-    /// Where this controller is tested, add this name to `{controllers}`: it does not work without. May be given several times
+    /// Also add NAME to `{controllers}` if CONTROLLER is tested, because it depends on NAME. May be repeated
     #[arg(long, value_name = "CONTROLLER=NAME", value_parser = companion)]
     companion: Vec<(Controller, String)>,
 
-    /// Features of level `extended` that are declared for it; globs such as `podgc.*`
+    /// Features of level `extended` that the subject declares; globs such as `podgc.*`
     #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
     features: Vec<String>,
 
-    /// The command is ready when this URL answers with 200, such as `http://127.0.0.1:{port}/readyz`
+    /// The command is ready when this URL returns 200, such as `http://127.0.0.1:{port}/readyz`
     #[arg(long, value_name = "URL")]
     ready_url: Option<String>,
 
@@ -103,21 +104,21 @@ pub(super) struct AboutCommand {
     #[arg(long, value_name = "REGEX")]
     ready_log: Option<Regex>,
 
-    /// How long the command may take until it is ready
+    /// Time limit for the command to become ready
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
     ready_timeout: Duration,
 
-    /// Where the command shows its metrics, such as `http://127.0.0.1:{port}/metrics`
+    /// URL of the command's metrics, such as `http://127.0.0.1:{port}/metrics`
     #[arg(long, value_name = "URL")]
     metrics_url: Option<String>,
 }
 
 impl AboutCommand {
-    /// Reads flags from a text, quoted as for a shell.
+    /// Parses flags from a text, quoted as for a shell.
     ///
     /// # Errors
     ///
-    /// When it holds something else.
+    /// Returns an error if the text contains anything else.
     pub(super) fn read(text: &str) -> Result<Self, Error> {
         #[derive(clap::Parser)]
         #[command(no_binary_name = true, disable_help_flag = true)]
@@ -125,18 +126,18 @@ impl AboutCommand {
             #[command(flatten)]
             about: AboutCommand,
         }
-        let wrong = |error: &dyn std::fmt::Display| Error::Usage(format!("flags of one side, `{text}`: {error}"));
+        let wrong = |error: &dyn std::fmt::Display| Error::Usage(format!("flags of one subject, `{text}`: {error}"));
         let words = shell_words::split(text).map_err(|error| wrong(&error))?;
         Line::try_parse_from(words).map(|line| line.about).map_err(|error| wrong(&error))
     }
 
-    /// Nothing said.
+    /// Returns the defaults.
     fn nothing() -> Result<Self, Error> {
         Self::read("")
     }
 }
 
-/// What concerns the real API servers, each under a heading of its own.
+/// Flags for real API servers, each kind under its own heading.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct RealArgs {
     #[command(flatten, next_help_heading = "Cluster envtest")]
@@ -153,7 +154,7 @@ pub(super) struct RealArgs {
 }
 
 impl RealArgs {
-    /// The real API server of this kind; `None` for the fake one.
+    /// Returns the real API server of this kind; `None` for the fake one.
     pub(super) fn of(&self, kind: ClusterKind) -> Option<Real> {
         match kind {
             ClusterKind::Fake => None,
@@ -165,67 +166,67 @@ impl RealArgs {
     }
 }
 
-/// A kind of cluster.
+/// Kinds of clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ClusterKind {
-    /// The embedded API server: in virtual time if the subject is in-process, over HTTPS otherwise
+    /// The embedded API server: in virtual time for in-process subjects, over HTTPS otherwise
     Fake,
     /// etcd and kube-apiserver as processes
     Envtest,
     /// k3s in a container
     K3s,
-    /// kind, through its command line
+    /// A cluster created with the kind CLI
     Kind,
-    /// A cluster that is there already
+    /// An existing cluster
     Kubeconfig,
 }
 
-/// A kind of subject.
+/// Kinds of subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SubjectKind {
     /// Our own controllers, in this process
     InProcess,
     /// The program of --command
     Command,
-    /// What runs in the cluster already, of a real cluster
+    /// Controllers that already run in a real cluster
     External,
-    /// Nothing: fixtures about the API server alone
+    /// None: fixtures about the API server alone
     None,
 }
 
-/// How many fixtures run side by side on the wall clock.
+/// Default number of parallel fixtures in wall time.
 const WALL_JOBS: usize = 96;
-/// The same on a real API server, whose work they share.
+/// The same on a real API server, which the fixtures share.
 const REMOTE_JOBS: usize = 16;
 
-/// The two sides, and what has to live as long as they.
+/// A started cluster and subject, with the resources that must live as long as they do.
 pub(super) struct Place {
-    pub(super) arena: Arena,
-    pub(super) options: Options,
+    pub(super) arena: TestBed,
+    pub(super) options: RunOptions,
     scratch: Scratch,
 }
 
 impl Place {
-    /// Ends what was started.
+    /// Stops everything that was started.
     ///
     /// # Errors
     ///
-    /// [`Error::Environment`] when the cluster broke, or does not end as it should.
+    /// Returns [`Error::Environment`] if the cluster broke or cannot be stopped cleanly.
     pub(super) fn close(mut self) -> Result<(), Error> {
         let broken = self.arena.cluster.broken();
         let stopped = self.arena.cluster.stop();
         if let Some(signal) = interrupt::requested() {
-            let why = format!("{signal}: the run was broken off, and what was started has been stopped");
+            let why = format!("interrupted by {signal}; everything that was started has been stopped");
             return Err(Error::Environment(why));
         }
         if let Some(why) = broken {
-            let why = format!("the cluster broke in mid-run; nothing after that counts: {why}");
+            let why = format!("the cluster failed during the run; later results are invalid: {why}");
             return Err(with_logs(Error::Environment(why), &mut self.scratch));
         }
         stopped.map_err(|why| with_logs(Error::Environment(why), &mut self.scratch))
     }
 
-    /// What servers logged, if the cluster broke; what subjects did is not among it.
+    /// Returns the server logs if the cluster broke, without those of subjects.
     pub(super) fn logs_of_broken_cluster(&self) -> Vec<PathBuf> {
         let logs = std::fs::read_dir(self.scratch.logs()).into_iter().flatten().flatten().map(|entry| entry.path());
         let is_subject =
@@ -236,35 +237,35 @@ impl Place {
     }
 }
 
-/// When the surroundings do not work, what was logged is evidence: it stays, and the error says where.
+/// Keeps the logs after an environment failure and adds their folder to the error.
 fn with_logs(error: Error, scratch: &mut Scratch) -> Error {
     let Error::Environment(why) = error else { return error };
     Error::Environment(match scratch.keep_logs() {
-        Some(folder) => format!("{why}\n  The logs are in {}", folder.display()),
+        Some(folder) => format!("{why}\n  logs: {}", folder.display()),
         None => why,
     })
 }
 
 impl PlaceArgs {
-    /// The same place for another subject: a command line, or our own controllers; with what is said `about` it alone.
+    /// Returns the same environment for another subject: a command line, or our own controllers, with flags `about` it.
     ///
     /// # Errors
     ///
-    /// When the flags name a subject themselves.
+    /// Returns an error if the flags already name a subject.
     pub(super) fn with_subject(&self, command: Option<&str>, about: Option<AboutCommand>) -> Result<Self, Error> {
         if self.command.is_some() || self.subject.is_some() {
-            return Err(Error::Usage("the subjects are named already: leave out --command and --subject".to_owned()));
+            return Err(Error::Usage("the subjects are given as arguments: remove --command and --subject".to_owned()));
         }
         let about = match (about, command) {
             (Some(about), _) => about,
             (None, Some(_)) => self.about.clone(),
-            // What was said about commands is about the other subject.
+            // The given flags are about the command, which is the other subject.
             (None, None) => AboutCommand::nothing()?,
         };
         Ok(Self { command: command.map(str::to_owned), about, ..self.clone() })
     }
 
-    /// The flags that were given and are about a command.
+    /// Returns the given flags that require a command.
     fn about_a_command(&self) -> Vec<&'static str> {
         let given = [
             ("--command-env", !self.about.command_env.is_empty()),
@@ -276,21 +277,21 @@ impl PlaceArgs {
         given.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
     }
 
-    /// Whether features are declared on the command line.
+    /// Returns true if features are declared on the command line.
     pub(super) const fn names_features(&self) -> bool {
         !self.about.features.is_empty()
     }
 
-    /// How late things may be at least.
+    /// Minimum tolerance for late events.
     pub(super) const fn tolerance(&self) -> Duration {
         self.tolerance
     }
 
-    /// Starts what the flags name.
+    /// Starts the cluster and the subject that the flags select.
     ///
     /// # Errors
     ///
-    /// [`Error::Environment`] when something that is needed is missing or does not start.
+    /// Returns [`Error::Environment`] if something is missing or does not start.
     pub(super) fn start(&self, fail_fast: bool) -> Result<Place, Error> {
         interrupt::heed();
         let mut scratch = Scratch::begin(self.logs.as_deref()).map_err(Error::Environment)?;
@@ -301,22 +302,22 @@ impl PlaceArgs {
             ClusterKind::Fake => WALL_JOBS,
             _ => REMOTE_JOBS,
         };
-        let options = Options {
+        let options = RunOptions {
             jobs: self.jobs.map_or(usual, usize::from),
             fail_fast,
             tolerance: self.tolerance,
             retries: self.retries,
-            ..Options::one_by_one()
+            ..RunOptions::one_by_one()
         };
         Ok(Place { arena, options, scratch })
     }
 
-    /// The two sides, rehearsed. On a real server the rehearsal disturbs nobody either: it has namespaces of its own.
-    fn arena(&self, logs: &std::path::Path) -> Result<Arena, Error> {
+    /// Starts both and rehearses. On a real server the rehearsal has its own namespaces too.
+    fn arena(&self, logs: &std::path::Path) -> Result<TestBed, Error> {
         let subject = self.subject(logs)?;
         let external = self.subject == Some(SubjectKind::External);
         if external && self.cluster == ClusterKind::Fake {
-            let next = "nothing runs in a fake cluster: --subject external goes with the real ones";
+            let next = "--subject external requires a real cluster: choose another --cluster than fake";
             return Err(Error::Usage(next.to_owned()));
         }
         let role = self.role()?;
@@ -325,27 +326,28 @@ impl PlaceArgs {
             None => Arc::new(Served { role }),
             Some(real) => self.remote(&real, logs, external)?,
         };
-        let arena = Arena { cluster, subject };
-        let rehearsed = if self.command.is_some() { suite::rehearse(&arena) } else { Ok(()) };
+        let arena = TestBed { cluster, subject };
+        let rehearsed = if self.command.is_some() { suite::check_start_up(&arena) } else { Ok(()) };
         let Err(why) = rehearsed else { return Ok(arena) };
         let name = arena.subject.name();
         let mut told = match interrupt::requested() {
-            Some(signal) => format!("{signal}: the run was broken off before the first fixture"),
+            Some(signal) => format!("interrupted by {signal} before the first fixture"),
             None => format!(
-                "{name} does not start, so no fixture was run: {why}\n  Try its command line by hand, or give it longer with --ready-timeout"
+                "{name} does not start, so no fixture was run: {why}\n  next: try its command line manually, or increase --ready-timeout"
             ),
         };
         if let Err(why) = arena.cluster.stop() {
-            told = format!("{told}\n  What was started for it does not stop: {why}");
+            told = format!("{told}\n  the cluster could not be stopped: {why}");
         }
         Err(Error::Environment(told))
     }
 
-    /// What the subject may do on a fake server.
+    /// Role that restricts the subject on a fake server.
     fn role(&self) -> Result<Option<Role>, Error> {
         match &self.subject_role {
             Some(_) if self.cluster != ClusterKind::Fake => {
-                let next = "--subject-role is enforced by the fake server alone: a real one has roles of its own";
+                let next =
+                    "--subject-role works with the fake server only: grant roles on a real cluster with RBAC objects";
                 Err(Error::Usage(next.to_owned()))
             }
             Some(file) => Role::read(file).map(Some).map_err(Error::Usage),
@@ -353,7 +355,7 @@ impl PlaceArgs {
         }
     }
 
-    /// Starts, or finds, a real API server.
+    /// Starts or finds a real API server.
     fn remote(&self, real: &Real, logs: &std::path::Path, external: bool) -> Result<Arc<dyn Cluster>, Error> {
         let remote = Remote::start(|| real.start(logs)).map_err(Error::Environment)?;
         if external {
@@ -361,7 +363,7 @@ impl PlaceArgs {
         }
         let tests = !matches!(self.subject, Some(SubjectKind::None));
         if tests && !remote.built_in().is_empty() {
-            let why = "the cluster's own controllers were left on and would do the subject's work: test them with --subject \
+            let why = "the cluster's built-in controllers are on and would interfere with the subject: test them with --subject \
                        external, or switch them off";
             return Err(Error::Usage(why.to_owned()));
         }
@@ -375,7 +377,7 @@ impl PlaceArgs {
         });
         let lonely = self.about_a_command();
         if self.command.is_none() && !lonely.is_empty() {
-            return Err(Error::Usage(format!("{}: there is no --command to go with", lonely.join(", "))));
+            return Err(Error::Usage(format!("{} requires --command", lonely.join(", "))));
         }
         let command = match (kind, &self.command) {
             (SubjectKind::InProcess, None) => return Ok(Arc::new(InProcess)),
@@ -389,7 +391,7 @@ impl PlaceArgs {
             }
             (SubjectKind::Command, Some(command)) => command,
             (SubjectKind::Command, None) => return Err(Error::Usage("--subject command needs --command".to_owned())),
-            (_, Some(_)) => return Err(Error::Usage("--command goes with --subject command only".to_owned())),
+            (_, Some(_)) => return Err(Error::Usage("--command requires --subject command".to_owned())),
         };
         let argv = shell_words::split(command).map_err(|error| Error::Usage(format!("--command: {error}")))?;
         let Some(program) = argv.first() else { return Err(Error::Usage("--command is empty".to_owned())) };
@@ -411,16 +413,16 @@ impl PlaceArgs {
 }
 
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    if name.is_empty() { Err("the name is missing".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    if name.is_empty() { Err("the name is empty".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
 }
 
 fn companion(text: &str) -> Result<(Controller, String), String> {
-    let (of, name) = variable(text).map_err(|_| "write CONTROLLER=NAME")?;
+    let (of, name) = variable(text).map_err(|_| "expected CONTROLLER=NAME")?;
     Ok((controller(&of)?, name))
 }
 
 pub(super) fn controller(text: &str) -> Result<Controller, String> {
     let known = || Controller::ALL.map(Controller::as_str).join(", ");
-    Controller::parse(text).ok_or_else(|| format!("no such controller; there are {}", known()))
+    Controller::parse(text).ok_or_else(|| format!("unknown controller; known: {}", known()))
 }

@@ -1,4 +1,4 @@
-//! `plumbline repeat`: the same again and again, until something differs.
+//! `plumbline repeat`: runs fixtures repeatedly until a result differs.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::num::NonZero;
@@ -10,8 +10,8 @@ use super::{Error, duration, talk};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
 use crate::interrupt;
-use crate::runner::repeat::{self, Rounds, Same};
-use crate::runner::suite::Arena;
+use crate::runner::repeat::{self, Rounds, RoundsResult};
+use crate::runner::suite::TestBed;
 
 /// Flags of `repeat`.
 #[derive(Debug, clap::Args)]
@@ -19,40 +19,44 @@ pub(super) struct Args {
     #[command(flatten)]
     select: Select,
 
-    /// How often each fixture runs
+    /// Number of runs of each fixture
     #[arg(long, value_name = "N", default_value = "1000")]
     runs: NonZero<u32>,
 
-    /// Where the orders come from: the same seed gives the same ones
+    /// Seed of the shuffles: the same seed gives the same orders
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// How many fixtures run side by side: each number in turn
+    /// Number of fixtures that run in parallel: each number of the range in turn
     #[arg(long, short, value_name = "N..M", value_parser = jobs, default_value = "1..8")]
     jobs: RangeInclusive<usize>,
 
-    /// Begin no new round after this much wall time
+    /// Start no new round after this wall time
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     at_most: Option<Duration>,
 }
 
 fn jobs(text: &str) -> Result<RangeInclusive<usize>, String> {
     let (from, to) = text.split_once("..").unwrap_or((text, text));
-    let number = |text: &str| text.parse().map_err(|error| format!("{error} (write it like 4 or 1..8)"));
+    let number = |text: &str| text.parse().map_err(|error| format!("{error} (use a form like 4 or 1..8)"));
     let (from, to) = (number(from)?, number(to)?);
-    if (1..=to).contains(&from) && to <= 1024 { Ok(from..=to) } else { Err("from 1 to 1024, upwards".to_owned()) }
+    if (1..=to).contains(&from) && to <= 1024 {
+        Ok(from..=to)
+    } else {
+        Err("expected an ascending range within 1..1024".to_owned())
+    }
 }
 
 /// Runs the verb.
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     interrupt::heed();
-    let arena = Arena::embedded();
+    let arena = TestBed::embedded();
     let fixtures = args.select.load()?;
-    let plan = args.select.plan(&fixtures, &arena.place())?;
+    let plan = args.select.plan(&fixtures, &arena.capabilities())?;
     let fixtures: Vec<Fixture> = plan.runs().cloned().collect();
     let rounds = Rounds { runs: args.runs.get(), seed: args.seed, jobs: args.jobs.clone(), at_most: args.at_most };
     let watched = io::stderr().is_terminal();
-    let told = |same: Same| {
+    let told = |same: RoundsResult| {
         if watched || same.runs.is_multiple_of(50) {
             talk(&format!("{} of {} runs, {} s", same.runs, rounds.runs, same.wall.as_secs()));
         }
@@ -67,13 +71,13 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
                 "{count} fixtures, {runs} runs of each, shuffled (seed {seed}), {from} to {to} jobs, {seconds} s: no difference"
             )?;
             let Some(signal) = interrupt::requested() else { return Ok(Exit::Ok) };
-            talk(&format!("plumbline: broken off by {signal} after {runs} of {} runs", rounds.runs));
+            talk(&format!("plumbline: interrupted by {signal} after {runs} of {} runs", rounds.runs));
             Ok(Exit::Environment)
         }
         Err(flake) => {
             writeln!(io::stdout(), "{flake}")?;
             talk(&format!(
-                "plumbline: not deterministic; again with: plumbline repeat --seed {} --runs {}",
+                "plumbline: not deterministic; to reproduce: plumbline repeat --seed {} --runs {}",
                 rounds.seed, flake.run
             ));
             Ok(Exit::FixturesFailed)

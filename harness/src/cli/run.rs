@@ -1,4 +1,4 @@
-//! `plumbline run`: the main job.
+//! `plumbline run`: runs fixtures.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -25,11 +25,11 @@ pub(super) struct Args {
     #[command(flatten)]
     place: PlaceArgs,
 
-    /// Start nothing new after the first failure; the rest is reported as not run
+    /// Start no further fixture after the first failure; the rest is reported as not run
     #[arg(long)]
     fail_fast: bool,
 
-    /// Form of the report
+    /// Format of the report
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
 
@@ -38,10 +38,10 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
-/// Form of a report.
+/// Report formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people
+    /// Text for a terminal
     Human,
     /// One JSON document (apiVersion plumbline/v1)
     Json,
@@ -53,14 +53,14 @@ enum Format {
 pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let fixtures = args.select.load()?;
     let place = args.place.start(args.fail_fast)?;
-    let plan = args.select.plan(&fixtures, &place.arena.place())?;
+    let plan = args.select.plan(&fixtures, &place.arena.capabilities())?;
     let mut reporters = reporters(args)?;
     let report = suite::run(&plan, &place.arena, place.options, &mut reporters);
     place.close()?;
     Ok(exit(&report?))
 }
 
-/// What a report means to the shell.
+/// Returns the exit code of a report.
 fn exit(report: &RunReport) -> Exit {
     if report.has_failed() {
         Exit::FixturesFailed
@@ -71,7 +71,7 @@ fn exit(report: &RunReport) -> Exit {
     }
 }
 
-/// Several reporters as one.
+/// Forwards events to several reporters.
 struct All(Vec<Box<dyn Reporter>>);
 
 impl Reporter for All {
@@ -80,7 +80,7 @@ impl Reporter for All {
     }
 }
 
-/// The report where it is wanted, and the one for people on standard error when it is a document on its way elsewhere.
+/// Creates the requested reporter, and one for the terminal on standard error if the report is a document.
 fn reporters(args: &Args) -> Result<All, Error> {
     let out: Box<dyn Write> = match &args.output {
         Some(path) => {

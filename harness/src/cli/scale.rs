@@ -1,4 +1,4 @@
-//! `plumbline scale`: how fast and how small controllers are in a large cluster.
+//! `plumbline scale`: benchmarks of controllers in a large cluster.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,53 +14,53 @@ use crate::scale::{self, Cluster, Options, Report, Scenario, Shape, Told, subjec
 use crate::scratch::Scratch;
 use crate::subject::command;
 
-/// Our own controllers, as they are measured when nobody names others.
+/// Our own controllers, the default subject.
 const OURS: &str = "plumbline-controllers";
-/// Alone, without a port, as fast as the server answers.
+/// Without leader election, port or rate limit.
 const OUR_FLAGS: [&str; 3] = ["--leader-elect=false", "--secure-port=0", "--kube-api-qps=0"];
 
 /// Flags of `scale`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Nodes
+    /// Number of nodes
     #[arg(long, value_name = "COUNT", default_value_t = Shape::default().nodes, value_parser = count)]
     nodes: usize,
-    /// Pods, all ready, spread over replica sets and nodes
+    /// Number of pods, all ready, spread over replica sets and nodes
     #[arg(long, value_name = "COUNT", default_value_t = Shape::default().pods, value_parser = count)]
     pods: usize,
-    /// Replica sets, each with a budget of `maxUnavailable: 10%`
+    /// Number of replica sets, each with a budget of `maxUnavailable: 10%`
     #[arg(long, value_name = "COUNT", default_value_t = Shape::default().budgets, value_parser = count)]
     budgets: usize,
-    /// Namespaces
+    /// Number of namespaces
     #[arg(long, value_name = "COUNT", default_value_t = Shape::default().namespaces, value_parser = count)]
     namespaces: usize,
-    /// Per cent of nodes, or of replica sets, that a scenario is about; a tenth of that is drained
+    /// Percentage of nodes or replica sets that a scenario affects; drain uses a tenth of it
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=40))]
     share: u8,
 
-    /// What happens, in this order, on one cluster; `start` comes first in any case
+    /// Scenarios to run, in this order on one cluster; `start` always comes first
     #[arg(long, value_name = "SCENARIOS", value_enum, value_delimiter = ',', default_value = "start")]
     scenario: Vec<Scenario>,
-    /// Also measure what a budget's sync costs in one namespace with 1,000, 10,000 and 50,000 pods
+    /// Also measure the cost of a budget's sync in one namespace with 1,000, 10,000 and 50,000 pods
     #[arg(long)]
     curve: bool,
-    /// Measure the curve alone
+    /// Measure only the curve
     #[arg(long, conflicts_with = "scenario")]
     curve_only: bool,
-    /// How long a scenario may take
+    /// Time limit of a scenario
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "15m")]
     limit: Duration,
     /// Connections of the load
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = count)]
     connections: usize,
 
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// End with 100 when a target is missed
+    /// Exit with 100 if a target is missed
     #[arg(long)]
     enforce: bool,
-    /// Folder for the logs of whatever is started [default: a temporary one, removed at the end unless something went wrong]
+    /// Folder for logs [default: a temporary folder, removed at the end unless something fails]
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
 
@@ -73,15 +73,16 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Args)]
 struct SubjectArgs {
-    /// Command line of the subject, quoted as for a shell. `{kubeconfig}`, `{port}` and `{controllers}` are filled in; without any of
-    /// them it is taken for a drop-in for kube-controller-manager and gets its flags at the end [default: the
-    /// plumbline-controllers beside this program, with --leader-elect=false --secure-port=0 --kube-api-qps=0]
+    /// Command line of the subject, quoted as for a shell. `{kubeconfig}`, `{port}` and `{controllers}` are replaced;
+    /// without any of them the command is treated as a drop-in for kube-controller-manager and its flags are appended
+    /// [default: plumbline-controllers in the folder of this program, with --leader-elect=false --secure-port=0
+    /// --kube-api-qps=0]
     #[arg(long, value_name = "COMMAND", alias = "subject")]
     command: Option<String>,
-    /// Command line of a second subject: on a fresh cluster of the same kind, after the first
+    /// Command line of a second subject, measured after the first on a fresh cluster of the same kind
     #[arg(long, value_name = "COMMAND")]
     vs: Option<String>,
-    /// Variable for the environment of the commands; may be given several times
+    /// Environment variable for the commands; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     command_env: Vec<(String, String)>,
     /// Name of the subject in the report [default: the program's name]
@@ -98,7 +99,7 @@ struct SubjectArgs {
 
 #[derive(Debug, clap::Args)]
 struct ClusterArgs {
-    /// Where: the fake server runs over HTTPS, as a process of its own
+    /// Cluster to use; the fake server runs over HTTPS in a separate process
     #[arg(long, value_enum, default_value_t = ClusterKind::Fake)]
     cluster: ClusterKind,
 
@@ -108,18 +109,15 @@ struct ClusterArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// A table for people.
+    /// A table.
     Text,
-    /// One document for programs.
+    /// One JSON document.
     Json,
 }
 
-/// A number of things.
+/// Parses a positive count.
 fn count(text: &str) -> Result<usize, String> {
-    text.parse()
-        .ok()
-        .filter(|count| (1..=1_000_000).contains(count))
-        .ok_or_else(|| "1 to 1000000 can be had".to_owned())
+    text.parse().ok().filter(|count| (1..=1_000_000).contains(count)).ok_or_else(|| "expected 1 to 1000000".to_owned())
 }
 
 /// Runs the verb.
@@ -133,24 +131,24 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let progress = Progress::new();
     let report = runtime.block_on(scale::run(&options, &|told| progress.tell(told)));
     progress.end();
-    // What was logged is evidence when something goes wrong.
+    // The logs explain failures.
     let mut logs = || scratch.keep_logs().unwrap_or_else(|| scratch.logs().to_owned()).display().to_string();
     let report = match report {
         Ok(report) => report,
         Err(scale::Error::Usage(why)) => return Err(Error::Usage(why)),
-        Err(error) => return Err(Error::Environment(format!("{error}\n  Logs are in {}", logs()))),
+        Err(error) => return Err(Error::Environment(format!("{error}\n  logs: {}", logs()))),
     };
     print(&report, args.format)?;
     let unfinished: Vec<String> = report
         .unfinished()
         .map(|(subject, measured)| {
             let left = measured.left.as_deref().unwrap_or_default();
-            format!("plumbline: {}, {}: not at its end: {left}", subject.name, measured.scenario.as_str())
+            format!("plumbline: {}, {}: did not finish: {left}", subject.name, measured.scenario.as_str())
         })
         .collect();
     let mut failed = !unfinished.is_empty();
     if failed {
-        talk(&format!("{}\n  Logs are in {}", unfinished.join("\n"), logs()));
+        talk(&format!("{}\n  logs: {}", unfinished.join("\n"), logs()));
     }
     for missed in report.missed() {
         let (scenario, measure) = (missed.scenario.as_str(), missed.measure);
@@ -164,7 +162,7 @@ fn options(args: &Args, logs: &Path) -> Result<Options, Error> {
     let Args { nodes, pods, budgets, namespaces, share, .. } = *args;
     let share = usize::from(share);
     if pods < budgets {
-        return Err(Error::Usage("--pods: every replica set has one at least".to_owned()));
+        return Err(Error::Usage("--pods: every replica set needs at least one".to_owned()));
     }
     let mut subjects = vec![command(args.subject.command.as_deref(), args.subject.subject_name.clone(), args)?];
     if let Some(vs) = &args.subject.vs {
@@ -172,7 +170,7 @@ fn options(args: &Args, logs: &Path) -> Result<Options, Error> {
     }
     let cluster = &args.cluster;
     if cluster.cluster == ClusterKind::Kubeconfig && (args.subject.vs.is_some() || args.curve || args.curve_only) {
-        let why = "--vs and --curve need a fresh cluster each time: use another --cluster than kubeconfig";
+        let why = "--vs and --curve need a fresh cluster each time: choose another --cluster than kubeconfig";
         return Err(Error::Usage(why.to_owned()));
     }
     let cluster = cluster.real.of(cluster.cluster).map_or(Cluster::Fake, Cluster::Real);
@@ -191,7 +189,7 @@ fn options(args: &Args, logs: &Path) -> Result<Options, Error> {
     })
 }
 
-/// The subject of a command line, or our own controllers.
+/// Returns the subject of a command line, or our own controllers.
 fn command(line: Option<&str>, name: Option<String>, args: &Args) -> Result<Command, Error> {
     let argv = match line {
         Some(line) => shell_words::split(line).map_err(|error| Error::Usage(format!("{line:?}: {error}")))?,
@@ -207,12 +205,12 @@ fn command(line: Option<&str>, name: Option<String>, args: &Args) -> Result<Comm
     }))
 }
 
-/// Our controllers beside this program.
+/// Returns our controllers in the folder of this program.
 fn ours() -> Result<Vec<String>, Error> {
     let program = std::env::current_exe().ok().map(|program| program.with_file_name(OURS));
     let Some(program) = program.filter(|program| program.is_file()) else {
-        let next = "build it (cargo build --release -p plumbline-controllers), or name another one with --command";
-        return Err(Error::Environment(format!("{OURS} is not beside this program: {next}")));
+        let next = "build it (cargo build --release -p plumbline-controllers), or choose another one with --command";
+        return Err(Error::Environment(format!("{OURS} is not in the folder of this program: {next}")));
     };
     let mut argv = vec![program.to_string_lossy().into_owned()];
     argv.extend(OUR_FLAGS.map(str::to_owned));
@@ -231,7 +229,7 @@ fn print(report: &Report, format: Format) -> io::Result<()> {
     out.flush()
 }
 
-/// Phases as lines, and below them, on a terminal, a line that changes.
+/// Prints phases as lines and, on a terminal, progress in a status line below them.
 struct Progress {
     bar: Option<ProgressBar>,
 }

@@ -1,4 +1,4 @@
-//! Where fixtures are, and which of them the user means.
+//! Selection of fixtures by flags.
 
 use std::path::{Path, PathBuf};
 
@@ -6,16 +6,17 @@ use clap::Args;
 
 use super::Error;
 use crate::fixture::{Fixture, Level, parse};
-use crate::plan::{Filter, Place, Plan};
+use crate::plan::{Capabilities, Filter, Plan};
 
-/// Flags that choose fixtures.
+/// Flags that select fixtures.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct Select {
-    /// Part of a fixture's id, a glob over the whole id (`podgc/*-40s`), or a rule id (`BR-24-03`); several: any of them
+    /// Part of a fixture id, a glob over the whole id (`podgc/*-40s`), or a rule id (`BR-24-03`); with several, any may
+    /// match
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
 
-    /// Only fixtures of this suite; may be given several times
+    /// Only fixtures of this suite; may be repeated
     #[arg(long, value_name = "SUITE", value_delimiter = ',')]
     suite: Vec<String>,
 
@@ -27,23 +28,23 @@ pub(super) struct Select {
     folder: Folder,
 }
 
-/// Where fixtures are.
+/// Location of fixtures.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct Folder {
-    /// Folder of the fixtures [default: `fixtures` here or in a folder above, then plumbline's own]
+    /// Folder of the fixtures [default: `fixtures` in this folder or a parent, then plumbline's own]
     #[arg(long, value_name = "DIR", env = "PLUMBLINE_FIXTURES")]
     fixtures: Option<PathBuf>,
 }
 
 fn level(text: &str) -> Result<Level, String> {
-    Level::parse(text).ok_or_else(|| format!("one of {}", Level::ALL.map(Level::as_str).join(", ")))
+    Level::parse(text).ok_or_else(|| format!("expected one of {}", Level::ALL.map(Level::as_str).join(", ")))
 }
 
 impl Folder {
-    /// Finds the folder.
+    /// Returns the folder.
     pub(super) fn find(&self) -> Result<PathBuf, Error> {
         if let Some(folder) = &self.fixtures {
-            let missing = || Error::Environment(format!("no folder {} (--fixtures)", folder.display()));
+            let missing = || Error::Environment(format!("the folder {} (--fixtures) does not exist", folder.display()));
             return folder.is_dir().then(|| folder.clone()).ok_or_else(missing);
         }
         let here = std::env::current_dir().unwrap_or_default();
@@ -51,20 +52,23 @@ impl Folder {
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures");
         let found = above.chain([own]).find(|folder| folder.is_dir());
         let found = found.ok_or_else(|| {
-            Error::Environment(format!("no folder `fixtures` in {} or above; name one with --fixtures", here.display()))
+            Error::Environment(format!(
+                "no folder `fixtures` in {} or its parents; set it with --fixtures",
+                here.display()
+            ))
         })?;
-        // Short paths read better in reports.
+        // Relative paths are shorter in reports.
         Ok(found.strip_prefix(&here).map(Path::to_owned).unwrap_or(found))
     }
 
-    /// Reads all fixtures; nothing is run if one of them is bad.
+    /// Reads all fixtures; fails if one of them is invalid.
     pub(super) fn load(&self) -> Result<Vec<Fixture>, Error> {
         parse::load(&self.find()?).map_err(Error::BadFixtures)
     }
 }
 
 impl Select {
-    /// Only the fixtures that `filter` names.
+    /// Selects the fixtures that match `filter`.
     pub(super) fn one(filter: &str, folder: &Folder) -> Self {
         Self { filters: vec![filter.to_owned()], folder: folder.clone(), ..Self::default() }
     }
@@ -74,8 +78,8 @@ impl Select {
         self.folder.load()
     }
 
-    /// Plans those that are meant; none is an error.
-    pub(super) fn plan<'a>(&self, fixtures: &'a [Fixture], place: &Place) -> Result<Plan<'a>, Error> {
+    /// Plans the selected fixtures; an empty selection is an error.
+    pub(super) fn plan<'a>(&self, fixtures: &'a [Fixture], place: &Capabilities) -> Result<Plan<'a>, Error> {
         let filter = Filter { patterns: self.filters.clone(), suites: self.suite.clone(), levels: self.level.clone() };
         let plan = Plan::new(fixtures, place, &filter);
         if plan.entries.is_empty() {

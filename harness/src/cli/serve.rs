@@ -1,6 +1,6 @@
 //! `plumbline serve`: the fake API server as a process, for kubectl and other clients.
 //!
-//! Standard output gets one line when the server is ready; everything else goes to standard error.
+//! Standard output gets one line when the server is ready; all other output goes to standard error.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -18,58 +18,58 @@ use crate::apiserver::{ApiServer, ApiServerConfig, expiry, faults, gc, kubelet, 
 use crate::exit::Exit;
 use crate::time::Clock;
 
-/// How much of the transcript is kept, in bytes, about.
+/// Approximate limit of the stored transcript, in bytes.
 const TRANSCRIPT: usize = 128 * 1024 * 1024;
 
 /// Serve the fake API server to kubectl and other clients.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(super) struct Args {
-    /// Address to listen on; port 0 takes a free one
+    /// Address to listen on; port 0 chooses a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// Allow an address other than loopback: whoever has the token may do anything on this server
+    /// Allow an address other than loopback: anyone with the token has full access to this server
     #[arg(long)]
     allow_remote: bool,
     /// Serve plain HTTP; on loopback only
     #[arg(long)]
     http: bool,
-    /// Bearer token that clients must send [default: a new one]
+    /// Bearer token that clients must send [default: a random one]
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
     /// Write a kubeconfig for this server
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
-    /// Begin with the objects in these YAML or JSON files, or in the files of these folders
+    /// Seed the objects in these YAML or JSON files, or in the files of these folders
     #[arg(long, value_name = "PATH", num_args = 1..)]
     seed_from: Vec<PathBuf>,
-    /// Begin without what every cluster has: the service kubernetes with its endpoints, the system priority classes
+    /// Do not create the default objects: the service kubernetes with its endpoints, the system priority classes
     #[arg(long)]
     bare: bool,
-    /// Answer every request this much later, such as 5ms
+    /// Delay every response by this time, such as 5ms
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     latency: Option<Duration>,
-    /// Make trouble by the rules in this YAML file
+    /// Inject faults by the rules in this YAML file
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
-    /// Play the kubelets and the scheduler: pods get nodes, become ready and end gracefully, nodes send heartbeats
+    /// Simulate kubelets and the scheduler: pods are bound, become ready and end gracefully, nodes send heartbeats
     #[arg(long)]
     kubelet: bool,
-    /// With --kubelet, begin with this many nodes, node-1, node-2, …
+    /// With --kubelet, create this many nodes: node-1, node-2, …
     #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "kubelet")]
     nodes: u16,
     /// With --kubelet, time from a pod's binding until it is ready
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "500ms", requires = "kubelet")]
     ready_after: Duration,
-    /// Loops of the controller manager to run: gc, namespaces, workloads; or none
+    /// Controller manager loops to run: gc, namespaces, workloads; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
     loops: Vec<Loop>,
 
-    /// How much later than a deletion its consequences come: garbage collection and the end of namespaces. The controllers of
-    /// a cluster take their time, too, and clients look at what waits for them
+    /// Delay of garbage collection and namespace deletion after a deletion. A real cluster's controllers are not
+    /// instantaneous either, and clients observe the state in between
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "300ms")]
     loop_delay: Duration,
-    /// Admission plugins to switch off: those that expect kubelets, unless said otherwise; or none
+    /// Admission plugins to disable, by default those that expect kubelets; or none
     #[arg(
         long,
         value_name = "PLUGINS",
@@ -77,34 +77,34 @@ pub(super) struct Args {
         default_value = "TaintNodesByCondition,DefaultTolerationSeconds"
     )]
     disable_admission_plugins: Vec<Disabled>,
-    /// Record nothing of the requests, for load: /plumbline/transcript stays empty
+    /// Do not record requests, for load tests: /plumbline/transcript stays empty
     #[arg(long)]
     no_transcript: bool,
 }
 
-/// Something that a cluster's controller manager does and that `serve` can do in its place.
+/// A loop of the controller manager that `serve` can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Loop {
     /// Delete objects whose owners are gone.
     Gc,
-    /// Empty namespaces that are being deleted, and finish them.
+    /// Empty and remove namespaces that are being deleted.
     Namespaces,
-    /// Keep the pods of deployments, replica sets, stateful sets and daemon sets, with their status.
+    /// Create the pods of deployments, replica sets, stateful sets and daemon sets, and update their status.
     Workloads,
-    /// Nothing.
+    /// No loop.
     None,
 }
 
-/// An admission plugin of kube-apiserver that can be switched off.
+/// An admission plugin of kube-apiserver that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Disabled {
-    /// New nodes are tainted until they are seen ready.
+    /// Taints new nodes until they are ready.
     #[value(name = "TaintNodesByCondition")]
     TaintNodesByCondition,
-    /// New pods tolerate nodes that are not ready or unreachable for five minutes.
+    /// Adds tolerations to new pods: five minutes on nodes that are not ready or unreachable.
     #[value(name = "DefaultTolerationSeconds")]
     DefaultTolerationSeconds,
-    /// Nothing.
+    /// None.
     None,
 }
 
@@ -122,23 +122,23 @@ impl Disabled {
 ///
 /// # Errors
 ///
-/// A sentence for people when the server cannot begin.
+/// Returns an error if the server cannot start.
 pub(super) fn main(args: &Args) -> Result<Exit, String> {
     logging();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        // Requests are looked for between fewer tasks than usual: the events of many watchers are many tasks.
+        // Polls for new I/O more often than the default, because events for many watchers are many tasks.
         .event_interval(16)
         .build()
         .map_err(|error| format!("unable to start the runtime: {error}"))?;
     runtime.block_on(serve(args))
 }
 
-/// What happens goes to standard error, as `RUST_LOG` wants it.
+/// Logs to standard error, filtered by `RUST_LOG`.
 fn logging() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).finish();
-    // Another subscriber may be there already, in tests.
+    // In tests another subscriber may be set already.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
@@ -164,7 +164,7 @@ async fn serve(args: &Args) -> Result<Exit, String> {
     let listening = listen(server.clone(), options).await.map_err(|error| chain(&error))?;
     if !args.bare {
         let objects = crate::apiserver::bootstrap::objects(listening.address(), server.clock().now());
-        server.seed(objects).map_err(|why| format!("what every cluster has: {why}"))?;
+        server.seed(objects).map_err(|why| format!("default objects: {why}"))?;
     }
     if let Some(path) = &args.kubeconfig {
         listening.write_kubeconfig(path).map_err(|error| chain(&error))?;
@@ -193,7 +193,7 @@ fn node(number: u16) -> Value {
         "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}})
 }
 
-/// One line: where the server is, and what a client needs.
+/// Prints one line with the server's address and the data that a client needs.
 fn ready(args: &Args, url: &str, token: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     match &args.kubeconfig {
@@ -214,7 +214,7 @@ fn arm(server: &ApiServer, args: &Args) -> Result<(), String> {
             server.faults().arm(rule.into());
         }
     }
-    // The last rule: requests that no other rule takes are late.
+    // As the last rule, it delays only requests that no other rule matches.
     if let Some(by) = args.latency {
         let late = json!({"name": "latency", "verdict": {"delay": {"milliseconds": by.as_millis()}}});
         let rule: faults::RuleSpec = serde_json::from_value(late).map_err(|error| format!("latency: {error}"))?;
@@ -225,7 +225,7 @@ fn arm(server: &ApiServer, args: &Args) -> Result<(), String> {
 
 async fn run_loops(server: ApiServer, args: &Args) {
     let mut running = tokio::task::JoinSet::new();
-    // Not the controller manager's but the server's own.
+    // Part of the server, not of the controller manager.
     running.spawn(expiry::expire_events(server.clone()));
     for wanted in &args.loops {
         match wanted {
@@ -241,7 +241,7 @@ async fn run_loops(server: ApiServer, args: &Args) {
     }
     while let Some(ended) = running.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a loop ended; the server goes on without it");
+            tracing::error!(%error, "a controller loop ended; the server continues without it");
         }
     }
     std::future::pending::<()>().await;
@@ -258,13 +258,14 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("unable to read {}: {error}", path.display()))
 }
 
-/// An object to begin with, and where it stands.
+/// An object to seed, and its source.
 struct Seed {
     from: String,
     object: Value,
 }
 
-/// The objects in a file or in the YAML and JSON files of a folder, in order of their names; lists are taken apart.
+/// Returns the objects in a file, or in the YAML and JSON files of a folder sorted by name; lists are split into their
+/// items.
 fn objects(path: &Path) -> Result<Vec<Seed>, String> {
     if path.is_dir() {
         let entries = std::fs::read_dir(path).map_err(|error| format!("unable to read {}: {error}", path.display()))?;
@@ -280,7 +281,7 @@ fn objects(path: &Path) -> Result<Vec<Seed>, String> {
         return Ok(all);
     }
     let file = path.display();
-    // The file is the user's own: as large as it likes.
+    // The file is the user's own, so its size is not limited.
     let budget = serde_saphyr::budget! { max_nodes: usize::MAX, max_events: usize::MAX, max_documents: usize::MAX };
     let options = serde_saphyr::options! { budget: budget };
     let documents: Vec<Value> =
@@ -300,7 +301,7 @@ fn unlisted(from: String, mut document: Value) -> Vec<Seed> {
     }
 }
 
-/// Whether an object has the fields of its kind and no others; what has no kind is told by the server.
+/// Returns an error if an object has unknown or invalid fields. Objects of unknown kinds are left to the server.
 fn check(server: &ApiServer, object: &Value) -> Result<(), String> {
     if !object.is_object() {
         return Err("not an object".to_owned());
@@ -317,7 +318,7 @@ fn check(server: &ApiServer, object: &Value) -> Result<(), String> {
     }
 }
 
-/// The signals that end a server.
+/// The signals that end the server.
 struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,

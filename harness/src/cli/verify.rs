@@ -1,4 +1,4 @@
-//! `plumbline verify`: whether a conformance report can be true.
+//! `plumbline verify`: verifies that a conformance report is consistent.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::exit::Exit;
 /// Flags of `verify`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The report, YAML or JSON
+    /// Report to verify, YAML or JSON
     #[arg(value_name = "REPORT")]
     report: PathBuf,
 
@@ -34,22 +34,22 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let text = std::fs::read_to_string(&args.report)
         .map_err(|error| Error::Environment(format!("unable to read {name}: {error}")))?;
     let report = ConformanceReport::read(&text)
-        .map_err(|error| Error::Refuted(format!("{name} is no conformance report: {error}")))?;
+        .map_err(|error| Error::Refuted(format!("{name} is not a conformance report: {error}")))?;
     let mut findings = verify(&report, Bench { fixtures: &fixtures, profiles: &profiles, digest: &digest });
-    // A run that was killed left what it had, maybe in the middle of a file.
+    // The evidence of a killed run may be incomplete.
     if report.fixtures.iter().all(|fixture| fixture.reason != NOT_RUN) {
         let beside = args.report.parent().unwrap_or(Path::new("."));
         findings.extend(manifest::check(beside, &report.digest).map_err(Error::Environment)?);
     }
     if !findings.is_empty() {
         let told = findings.iter().map(|finding| format!("\n  {finding}")).collect::<Vec<_>>().concat();
-        let things = if findings.len() == 1 { "thing" } else { "things" };
-        return Err(Error::Refuted(format!("{name} does not hold, {} {things}:{told}", findings.len())));
+        let things = if findings.len() == 1 { "problem" } else { "problems" };
+        return Err(Error::Refuted(format!("{name} is inconsistent, {} {things}:{told}", findings.len())));
     }
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "{name} holds: {} fixtures, suite {}, {}",
+        "{name} is consistent: {} fixtures, suite {}, {}",
         report.fixtures.len(),
         report.suite.version,
         report.digest

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-/// A client for a program of our own on loopback, whose certificate it made for itself and nobody can check.
+/// Creates a client for one of our own programs on loopback; its self-signed certificate is not verified.
 ///
 /// # Errors
 ///
-/// When no client can be made.
+/// Returns an error if no client can be created.
 pub fn of_own_program(base: http::Uri) -> Result<kube::Client, String> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut config = kube::Config::new(base);
@@ -17,23 +17,28 @@ pub fn of_own_program(base: http::Uri) -> Result<kube::Client, String> {
     kube::Client::try_from(config).map_err(|error| error.to_string())
 }
 
-/// A client for the kubeconfig at `path`. It waits as long as it takes and tries nothing twice: that is the caller's
-/// business. Call in the runtime in which it is to live.
+/// Creates a client for the kubeconfig at `path`, without time-outs or retries: both are the caller's responsibility.
+/// Call it in the runtime in which the client will be used.
 ///
 /// # Errors
 ///
-/// When the file cannot be read or makes no client; the text names it.
+/// Returns an error if the file cannot be read or is not usable; the message names it.
 pub fn from_file(path: &Path) -> Result<kube::Client, String> {
     use futures::FutureExt as _;
-    // With two providers compiled in, rustls would refuse to choose; a second call changes nothing.
+    // With two providers compiled in, rustls would not pick one itself; a second call has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let wrong = |why: String| format!("unable to use the kubeconfig {}: {why}", path.display());
     let kubeconfig = Kubeconfig::read_from(path).map_err(|error| wrong(error.to_string()))?;
-    // Nothing in it waits as long as the kubeconfig names no program to ask.
+    // Loading the kubeconfig does not block unless it names an exec credential plugin.
     let options = KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
         .now_or_never()
-        .ok_or_else(|| wrong("it asks a program for credentials; use a token or a certificate".to_owned()))?
+        .ok_or_else(|| {
+            wrong(
+                "it uses a credential plugin (exec), which is not supported; use a token or a client certificate"
+                    .to_owned(),
+            )
+        })?
         .map_err(|error| wrong(error.to_string()))?;
     config.default_retry = false;
     config.read_timeout = None;

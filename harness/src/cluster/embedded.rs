@@ -1,4 +1,4 @@
-//! The embedded API server: in this very process and in virtual time.
+//! The embedded API server: in this process and in virtual time.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,10 @@ use crate::fixture::{Capability, Fixture};
 use crate::time::Clock;
 use crate::transcript::Transcript;
 
-/// A server in this process for each fixture, in virtual time. It can do everything.
+/// An API server in this process for each fixture, in virtual time. It has every capability.
 #[derive(Clone, Debug, Default)]
 pub struct Embedded {
-    /// What the subject may do; everything without one.
+    /// Role that restricts the subject; `None` allows everything.
     pub role: Option<Role>,
 }
 
@@ -49,7 +49,7 @@ impl Cluster for Embedded {
     }
 }
 
-/// A fixture's embedded server.
+/// The embedded server of one fixture.
 struct EmbeddedStage {
     server: ApiServer,
 }
@@ -84,7 +84,7 @@ impl Stage for EmbeddedStage {
         Access::InProcess(&self.server)
     }
 
-    /// Nobody passes it: the subject's own gate cuts it off, between one poll and the next.
+    /// Nothing connects through this gate: the subject's own client factory cuts it off between two polls.
     fn door(&self) -> Door {
         Door::default()
     }
@@ -94,7 +94,7 @@ impl Stage for EmbeddedStage {
     }
 }
 
-/// Plants `objects` on `server` and returns everything that it has then.
+/// Seeds `objects` on `server` and returns all objects that the server then has.
 pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<Value>, String> {
     server.seed(objects)?;
     let resources = server.store().resources();
@@ -102,7 +102,7 @@ pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<Value>
     Ok(stored.map(|object| object.value().into()).collect())
 }
 
-/// Sends `call` to `server` and waits for the whole answer.
+/// Sends `call` to `server` and waits for the complete answer.
 pub(super) async fn send(server: &impl Handler, call: Call) -> Answer {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));

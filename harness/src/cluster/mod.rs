@@ -1,13 +1,13 @@
-//! Where fixtures run: a [`Cluster`] is the place, a [`Stage`] one fixture's part of it.
+//! Clusters that fixtures run in. A [`Cluster`] serves a whole run, a [`Stage`] is one fixture's slice of it.
 //!
-//! - [`embedded`]: the server of [`crate::apiserver`] in this very process, in virtual time; a server for each fixture
-//! - [`served`]: the same server over HTTPS, in wall time, for subjects that are processes; again one for each fixture
+//! - [`embedded`]: the server of [`crate::apiserver`] in this process, in virtual time; one server per fixture
+//! - [`served`]: the same server over HTTPS, in wall time, for subjects that are processes; also one server per fixture
 //! - [`remote`]: a real API server that fixtures share, each in namespaces and on nodes of its own
 //!
 //! [`provision`] starts and finds real API servers.
 //!
-//! A fixture never names a place, it requires capabilities. Every stage answers the same questions: how a step's request
-//! is sent, where the subject finds it, what happened ([`Stage::transcript`]).
+//! A fixture never names a cluster; it requires capabilities. Every sandbox has the same interface: send a step's
+//! request, give the subject access, record what happened ([`Stage::transcript`]).
 
 pub mod client;
 pub mod embedded;
@@ -36,97 +36,98 @@ pub use remote::Remote;
 pub use role::Role;
 pub use served::Served;
 
-/// Where fixtures run. Lives as long as the run; whatever it started ends when it is dropped.
+/// A cluster that fixtures run in. Lives as long as the run; everything it started ends when it is dropped.
 pub trait Cluster: Send + Sync {
-    /// Name in reports.
+    /// The name in reports.
     fn name(&self) -> &str;
 
-    /// The image that it runs from, if it runs from one that was named.
+    /// The image it runs from, if an image was chosen by name.
     fn image(&self) -> Option<&str> {
         None
     }
 
-    /// The version of Kubernetes that its API server is, or behaves as, such as `v1.36.0`.
+    /// The Kubernetes version that its API server has or emulates, such as `v1.36.0`.
     ///
     /// # Errors
     ///
-    /// When the API server does not say.
+    /// Returns an error if the API server does not report its version.
     fn kubernetes(&self) -> Result<String, String>;
 
-    /// What it can do.
+    /// Capabilities of the cluster.
     fn capabilities(&self) -> BTreeSet<Capability>;
 
-    /// Why a fixture cannot run here although its capabilities are there, if it cannot: it is skipped then.
+    /// Returns the reason if a fixture cannot run here although the cluster has the capabilities; it is then skipped.
     fn refuses(&self, _fixture: &Fixture) -> Option<String> {
         None
     }
 
-    /// Whether a fixture has to be alone in it: it changes something that the others see.
+    /// Returns true if the fixture must run alone because it changes something that other fixtures see.
     fn must_be_alone(&self, _fixture: &Fixture) -> bool {
         false
     }
 
-    /// Why it no longer works, if it does not: what runs is not to be trusted then, and nothing more can run. Not to be called
-    /// in a runtime.
+    /// Returns the reason if the cluster no longer works: results of running fixtures are then invalid and no fixture
+    /// can start. Do not call this inside a runtime.
     fn broken(&self) -> Option<String> {
         None
     }
 
-    /// Ends what was started for it. Not to be called in a runtime.
+    /// Stops everything that was started for the cluster. Do not call this inside a runtime.
     ///
     /// # Errors
     ///
-    /// What did not end as it should.
+    /// Returns an error that names what could not be stopped cleanly.
     fn stop(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// Sets the stage for a fixture. Called in the fixture's runtime; `clock` is the fixture's.
+    /// Creates the sandbox of a fixture. Called in the fixture's runtime; `clock` is the fixture's clock.
     ///
     /// # Errors
     ///
-    /// A sentence for people: what does not work, and what to do.
+    /// Returns an error with what does not work and what to do about it.
     fn stage<'a>(
         &'a self,
         fixture: &'a Fixture,
         clock: &'a Clock,
     ) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>>;
 
-    /// Whether time is virtual here.
+    /// Returns true if time is virtual here.
     fn is_virtual(&self) -> bool {
         self.capabilities().contains(&Capability::VirtualTime)
     }
 }
 
-/// One fixture's part of a cluster, while it runs.
+/// One fixture's slice of a cluster while the fixture runs.
 pub trait Stage {
-    /// What happened, written by the server's side.
+    /// The record of requests and changes, written on the server's side.
     fn transcript(&self) -> &Transcript;
 
-    /// Trouble on demand, where the place can make it.
+    /// Fault injection, if the cluster supports it.
     fn faults(&self) -> Option<&Faults>;
 
-    /// The resourceVersion of the last change; 0 where nobody knows.
+    /// The resourceVersion of the last change; 0 if unknown.
     fn revision(&self) -> u64;
 
-    /// Whether watchers must not see what happens to a resource for a moment: an object and its status are two requests,
-    /// but one happening. Nothing to do in virtual time, where watchers come to nothing meanwhile.
+    /// Holds the watch events of a resource back, so that a step's two requests (an object and its status) appear as
+    /// one change. Does nothing in virtual time, where watchers do not run between the two requests.
     ///
-    /// Says whether [`Stage::let_go`] has to follow: not if a fault holds the events back already.
+    /// Returns true if [`Stage::let_go`] must follow; false if a fault already holds the events back.
     fn keep_back(&self, _resource: &ResourceId) -> bool {
         false
     }
 
-    /// Ends [`Stage::keep_back`]: watchers see the last state of each object, once.
+    /// Ends [`Stage::keep_back`]: watchers then see the last state of each object once.
     fn let_go(&self, _resource: &ResourceId) {}
 
-    /// Why the place no longer works, as far as this fixture has noticed.
+    /// Returns the reason if this fixture noticed that the cluster no longer works.
     fn trouble(&self) -> Option<String> {
         None
     }
 
-    /// Whether those who begin to read wait from now on, until [`Stage::let_readers_in`]: the subject starts as slowly as it
-    /// likes, and finds a world that was made at the moment when it looks. Nothing to do in virtual time.
+    /// Makes new lists and watches wait until [`Stage::let_readers_in`], so that the time a subject needs to start does
+    /// not count: the fixture's objects are created when it first reads. Returns true if readers wait. Does nothing in
+    /// virtual time.
     fn keep_readers_waiting(&self) -> bool {
         false
     }
@@ -134,49 +135,50 @@ pub trait Stage {
     /// Ends [`Stage::keep_readers_waiting`].
     fn let_readers_in(&self) {}
 
-    /// Plants definitions of kinds ahead of everything else: a program asks which kinds there are before it reads.
+    /// Creates custom resource definitions before all other objects: a client runs discovery before it lists.
     ///
     /// # Errors
     ///
-    /// As [`Stage::seed`].
+    /// The same as for [`Stage::seed`].
     fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), Unplanted>> {
         self.seed(definitions).map_ok(drop).boxed_local()
     }
 
-    /// Makes the past unavailable to watches and lists. Only with [`Capability::Compaction`].
+    /// Compacts the history, so that older resourceVersions are no longer available to watches and lists. Only with
+    /// [`Capability::Compaction`].
     fn compact(&self);
 
-    /// Plants `objects` and returns everything that the server has then, as stored.
+    /// Seeds `objects` and returns all objects that the server then has, as stored.
     ///
     /// # Errors
     ///
-    /// When an object is of an unknown kind or cannot be stored; the text names it.
+    /// Returns an error if an object has an unknown kind or cannot be stored; the message names it.
     fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, Unplanted>>;
 
-    /// Sends `call` and waits for the whole answer.
+    /// Sends `call` and waits for the complete answer.
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer>;
 
-    /// How a subject gets at it.
+    /// The subject's way to reach this sandbox.
     fn access(&self) -> Access<'_>;
 
-    /// The door that the subject's connections pass: shut at the moment of a crash, because a process takes another
-    /// moment to die.
+    /// The gate for the subject's connections. It is closed at the moment of a crash, because a process takes longer to
+    /// die.
     fn door(&self) -> Door;
 
-    /// Takes everything away that the fixture left behind.
+    /// Deletes everything that the fixture created.
     ///
     /// # Errors
     ///
-    /// What is left, and where.
+    /// Returns an error that names the leftovers.
     fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>>;
 }
 
-/// Why given objects are not there.
+/// Reasons why a fixture's objects could not be seeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unplanted {
-    /// No client can make such an object on this server, says the server: the fixture is skipped.
+    /// The server rejects the object as invalid (422), so no client can create it: the fixture is skipped.
     Refused(String),
-    /// Something went wrong.
+    /// Any other failure.
     Failed(String),
 }
 
@@ -186,27 +188,27 @@ impl From<String> for Unplanted {
     }
 }
 
-/// How a subject gets at a stage.
+/// Ways for a subject to reach a sandbox.
 #[derive(Clone, Copy, Debug)]
 pub enum Access<'a> {
-    /// By calls in this process.
+    /// Direct calls in this process.
     InProcess(&'a ApiServer),
-    /// Over a connection.
+    /// A connection described by a kubeconfig.
     Kubeconfig(&'a Path),
 }
 
 /// The answer to a request of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// HTTP status code; 0 when the connection broke.
+    /// HTTP status code; 0 if the connection broke.
     pub code: u16,
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u32>,
-    /// Decoded body; a string if it is no JSON.
+    /// Decoded body; a string if it is not JSON.
     pub body: Value,
 }
 
-/// A request of a step, ready to be sent.
+/// A request of a step, ready to send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     /// HTTP method.
@@ -215,17 +217,17 @@ pub struct Call {
     pub path: String,
     /// Body and its content type.
     pub body: Option<(&'static str, Value)>,
-    /// Who asks.
+    /// User agent of the request.
     pub user_agent: String,
 }
 
-/// The server's name for a resource of a fixture.
+/// Returns the server's id for a fixture's resource.
 #[must_use]
 pub fn resource_id(resource: &Resource) -> ResourceId {
     ResourceId::new(&resource.group, &resource.plural)
 }
 
-/// An error with its causes, each told once: the outermost alone often says nothing.
+/// Formats an error with its causes, without repeating texts; the outermost error alone often lacks the cause.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

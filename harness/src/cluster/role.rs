@@ -1,4 +1,4 @@
-//! What a subject may do on a fake server: the role that it ships with, enforced.
+//! Permissions of a subject on a fake server: the RBAC role it ships with, enforced.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::apiserver::ApiServerConfig;
 
-/// Objects of `rbac.authorization.k8s.io`, and the service account that they are for.
+/// Objects of `rbac.authorization.k8s.io` and the service account they are bound to.
 ///
-/// On a server that has it the subject's requests are made in the account's name, and what its roles do not grant is
-/// answered with 403. Requests of fixtures' steps are not confined.
+/// A server that has a role runs the subject's requests as that account and answers 403 for everything that the roles
+/// do not grant. Requests of fixture steps are not restricted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Role {
     user: String,
@@ -21,7 +21,7 @@ impl Role {
     ///
     /// # Errors
     ///
-    /// A sentence for people: what cannot be read, or that no binding, or more than one account, is in it.
+    /// Returns an error if the file cannot be read or does not bind exactly one service account.
     pub fn read(file: &Path) -> Result<Self, String> {
         let text =
             std::fs::read_to_string(file).map_err(|error| format!("unable to read {}: {error}", file.display()))?;
@@ -30,7 +30,7 @@ impl Role {
 
     fn parse(text: &str) -> Result<Self, String> {
         let objects: Vec<Value> =
-            serde_saphyr::from_multiple(text).map_err(|error| format!("this is no YAML: {error}"))?;
+            serde_saphyr::from_multiple(text).map_err(|error| format!("invalid YAML: {error}"))?;
         let subjects = objects.iter().flat_map(|object| object["subjects"].as_array().into_iter().flatten());
         let mut users: Vec<String> = subjects.filter_map(account).collect();
         users.sort();
@@ -38,19 +38,22 @@ impl Role {
         match <[String; 1]>::try_from(users) {
             Ok([user]) => Ok(Self { user, objects }),
             Err(users) if users.is_empty() => {
-                Err("no binding names a ServiceAccount with its namespace: who is it for?".to_owned())
+                Err("no binding names a ServiceAccount with a namespace; add one to `subjects`".to_owned())
             }
-            Err(users) => Err(format!("bindings of {}: a subject is one account, give each a file", users.join(", "))),
+            Err(users) => Err(format!(
+                "the bindings name several accounts: {}; a subject has one account, so use one file for each",
+                users.join(", ")
+            )),
         }
     }
 
-    /// Its objects, to be planted on the server.
+    /// The RBAC objects to seed on the server.
     #[must_use]
     pub fn objects(&self) -> Vec<Value> {
         self.objects.clone()
     }
 
-    /// The set-up of a server that enforces `role`, if there is one.
+    /// Returns `config` with `role` enforced, if there is one.
     #[must_use]
     pub fn enforced(role: Option<&Self>, config: ApiServerConfig) -> ApiServerConfig {
         ApiServerConfig { subject_user: role.map(|role| role.user.clone()), ..config }
@@ -87,14 +90,14 @@ mod tests {
     }
 
     #[rstest]
-    #[case::nobody(binding("a", "{kind: Group, name: everybody}"), "who is it for?")]
-    #[case::no_namespace(binding("a", "{kind: ServiceAccount, name: me}"), "who is it for?")]
+    #[case::no_account(binding("a", "{kind: Group, name: everybody}"), "no binding names a ServiceAccount")]
+    #[case::no_namespace(binding("a", "{kind: ServiceAccount, name: me}"), "no binding names a ServiceAccount")]
     #[case::two(
         [binding("a", ACCOUNT), binding("b", "{kind: ServiceAccount, name: you, namespace: here}")].join("---\n"),
         "here:me, system:serviceaccount:here:you"
     )]
-    #[case::broken("a: [".to_owned(), "this is no YAML")]
-    fn nobody_or_several(#[case] text: String, #[case] why: &str) {
+    #[case::broken("a: [".to_owned(), "invalid YAML")]
+    fn exactly_one_account_is_required(#[case] text: String, #[case] why: &str) {
         let error = Role::parse(&text).unwrap_err();
         assert!(error.contains(why), "{error}");
     }

@@ -1,8 +1,8 @@
-//! The fake API server over HTTPS, in wall time: for subjects that are processes of their own.
+//! The fake API server over HTTPS, in wall time: for subjects that are separate processes.
 //!
-//! Each fixture gets a server of its own, in the fixture's runtime, on a free port of loopback: fixtures run side by side
-//! without knowing of each other, cluster-scoped ones too. Whatever comes over the socket is the subject's; steps call the
-//! server in process.
+//! Each fixture gets its own server, in the fixture's runtime, on a free loopback port, so fixtures run in parallel
+//! without sharing anything, cluster-scoped objects included. All requests over the socket come from the subject; steps
+//! call the server in process.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,10 @@ use crate::fixture::{Capability, Fixture};
 use crate::time::Clock;
 use crate::transcript::Transcript;
 
-/// A fake server over HTTPS for each fixture, in wall time. It can do everything but make time stand still.
+/// A fake server over HTTPS for each fixture, in wall time. It has every capability except virtual time.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
-    /// What the subject may do; everything without one.
+    /// Role that restricts the subject; `None` allows everything.
     pub role: Option<Role>,
 }
 
@@ -60,7 +60,7 @@ impl Cluster for Served {
     }
 }
 
-/// A fixture's server and its socket.
+/// The server of one fixture and its socket.
 struct ServedStage {
     server: ApiServer,
     kubeconfig: PathBuf,

@@ -1,4 +1,4 @@
-//! The report before the first fixture: who is tested, on what, and everything that is going to be seen.
+//! The report before the first fixture: who is tested, on what, and all fixtures as `not-run`.
 
 use jiff::Timestamp;
 
@@ -7,32 +7,32 @@ use super::deviations::Deviation;
 use super::profile::Profiles;
 use super::report::{API_VERSION, ConformanceReport, FixtureResult, KIND, Mode, Outcome, Place, Suite, Tested};
 use crate::fixture::{Capability, Fixture};
-use crate::runner::suite::Arena;
+use crate::runner::suite::TestBed;
 use crate::time::Clock;
 
-/// What a report is to be about.
+/// Input of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// Who.
+    /// The implementation's description.
     pub implementation: &'a Implementation,
-    /// The profile that was asked for.
+    /// The requested profile.
     pub profile: &'a str,
     /// All profiles.
     pub profiles: &'a Profiles,
     /// The fixtures of the profile.
     pub fixtures: &'a [Fixture],
-    /// What is known about them.
+    /// Known deviations in these fixtures.
     pub deviations: &'a [Deviation],
-    /// Where they come from.
+    /// Version and digest of the suite.
     pub suite: &'a Suite,
 }
 
-/// The report of a run in `arena` in which nothing has run yet.
+/// Returns the report of a run in `arena` before any fixture has run.
 ///
 /// # Errors
 ///
-/// When the program that is tested or the version of the cluster cannot be found out.
-pub fn blank(scope: Scope<'_>, arena: &Arena) -> Result<ConformanceReport, String> {
+/// Returns an error if the tested program cannot be identified or the cluster's version is unknown.
+pub fn blank(scope: Scope<'_>, arena: &TestBed) -> Result<ConformanceReport, String> {
     let (cluster, subject) = (&arena.cluster, &arena.subject);
     let identity = subject.identity()?;
     let now = Clock::wall().now();
@@ -65,7 +65,7 @@ pub fn blank(scope: Scope<'_>, arena: &Arena) -> Result<ConformanceReport, Strin
         cluster: Place {
             name: cluster.name().to_owned(),
             image: cluster.image().map(str::to_owned),
-            capabilities: arena.place().capabilities.iter().map(ToString::to_string).collect(),
+            capabilities: arena.capabilities().capabilities.iter().map(ToString::to_string).collect(),
         },
         mode: if cluster.is_virtual() { Mode::Virtual } else { Mode::Wall },
         profile: scope.profile.to_owned(),

@@ -1,4 +1,4 @@
-//! Who says that their implementation is conformant: the file of `--implementation`.
+//! The description of a tested implementation: the file of `--implementation`.
 
 use std::path::Path;
 
@@ -12,35 +12,35 @@ use crate::fixture::schema::{Record, may, must};
 use crate::fixture::strict::{self, words};
 use crate::fixture::vocabulary::FEATURES;
 
-/// The file.
+/// Schema of the file.
 pub const RECORD: Record = Record {
     name: "implementation",
-    doc: "Who is tested, and what they claim beyond the core.",
+    doc: "The tested implementation and the features it declares.",
     fields: &[
-        must("organization", "text", "Who makes it."),
-        must("project", "letters, digits, `-`, `_`, `.`", "Its name; that of its file of known deviations too."),
-        must("url", "http:// or https://", "Where it is at home."),
-        must("version", "text", "The version that is tested."),
-        must("contacts", "list of texts", "Whom to ask: names, addresses, URLs."),
-        may("features", "list of features or globs such as `podgc.*`", "Features of level `extended` that it has."),
+        must("organization", "text", "Organization that develops it."),
+        must("project", "letters, digits, `-`, `_`, `.`", "Its name, also used for its file of known deviations."),
+        must("url", "http:// or https://", "Home page or repository."),
+        must("version", "text", "The tested version."),
+        must("contacts", "list of texts", "Contacts: names, addresses, URLs."),
+        may("features", "list of features or globs such as `podgc.*`", "Declared features of level `extended`."),
     ],
 };
 
-/// An implementation, as its makers describe it.
+/// An implementation, as described by its authors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Implementation {
-    /// Who makes it.
+    /// The organization that develops it.
     pub organization: String,
     /// Its name.
     pub project: String,
-    /// Where it is at home.
+    /// Its home page or repository.
     pub url: String,
-    /// The version that is tested.
+    /// The tested version.
     pub version: String,
-    /// Whom to ask; never empty.
+    /// Contacts; never empty.
     pub contacts: Vec<String>,
-    /// Features of level `extended` that it declares; globs.
+    /// Declared features of level `extended`, as globs.
     pub features: Vec<String>,
 }
 
@@ -49,21 +49,21 @@ impl Implementation {
     ///
     /// # Errors
     ///
-    /// Every problem, with line and field.
+    /// Returns every problem, with line and field.
     pub fn load(file: &Path) -> Result<Self, Problems> {
         strict::load(file, read)
     }
 
-    /// Reads `text`; `file` is for messages.
+    /// Parses `text`; `file` is used in messages.
     ///
     /// # Errors
     ///
-    /// Every problem, with line and field.
+    /// Returns every problem, with line and field.
     pub fn parse(file: &Path, text: &str) -> Result<Self, Problems> {
         strict::parse(file, text, read)
     }
 
-    /// What the file could not have said: field and message. For reports that were read back.
+    /// Returns the problems that parsing would have rejected, as field and message. For reports that were read back.
     #[must_use]
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
@@ -113,13 +113,13 @@ fn read(cursor: &Cursor<'_>) -> Option<Implementation> {
     })
 }
 
-/// A list of texts without doubles, each of which passes `check`.
+/// Reads a list of distinct texts, each of which passes `check`.
 fn list(fields: &Fields<'_>, name: &str, check: fn(&str) -> Result<(), Fail>) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for cursor in fields.get(name).map(|cursor| cursor.list()).unwrap_or_default() {
         let Some(text) = cursor.words() else { continue };
         if texts.contains(&text) {
-            cursor.fail(Fail::new(format!("`{text}` stands here twice")));
+            cursor.fail(Fail::new(format!("`{text}` is listed twice")));
         } else if cursor.take(check(&text)).is_some() {
             texts.push(text);
         }
@@ -142,7 +142,11 @@ fn project(text: &str) -> Result<(), Fail> {
 fn url(text: &str) -> Result<(), Fail> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
     let usable = !rest.is_empty() && !rest.starts_with('/') && !text.contains(char::is_whitespace);
-    if usable { Ok(()) } else { Err(Fail::new(format!("`{text}` is no URL")).hint("like https://example.org/project")) }
+    if usable {
+        Ok(())
+    } else {
+        Err(Fail::new(format!("`{text}` is not a URL")).hint("like https://example.org/project"))
+    }
 }
 
 fn feature(pattern: &str) -> Result<(), Fail> {
@@ -186,10 +190,10 @@ features: [podgc.*, ttl.start-up]
     #[case::missing("version: v1.2.3\n", "", "`version` is missing")]
     #[case::empty("v1.2.3", "''", "me.yaml:4:10: version: expected a text that is not empty")]
     #[case::list("v1.2.3", "[1]", "me.yaml:4:10: version: ")]
-    #[case::url("https://example.org/pod-collector", "example.org", "me.yaml:3:6: url: `example.org` is no URL")]
+    #[case::url("https://example.org/pod-collector", "example.org", "me.yaml:3:6: url: `example.org` is not a URL")]
     #[case::project("pod-collector\n", "../x\n", "me.yaml:2:10: project: `../x` cannot be the name of a file")]
     #[case::contacts("[ops@example.org]", "[]", "me.yaml:5:11: contacts: is empty")]
-    #[case::contact("[ops@example.org]", "[a, a]", "me.yaml:5:15: contacts[1]: `a` stands here twice")]
+    #[case::contact("[ops@example.org]", "[a, a]", "me.yaml:5:15: contacts[1]: `a` is listed twice")]
     #[case::feature(
         "podgc.*",
         "podgc.orphan",

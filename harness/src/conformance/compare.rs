@@ -1,4 +1,4 @@
-//! Two subjects, the same fixtures: where do they differ? Pure, over two lists of results.
+//! Compares two subjects on the same fixtures. Pure, over two lists of results.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,21 +9,21 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use crate::report::{FixtureReport, Outcome};
 
-/// How many equal lines are shown around a difference.
+/// Number of equal lines shown around a difference.
 const CONTEXT: usize = 2;
 
-/// What is compared of a fixture.
+/// The results of one fixture that are compared.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Its report.
     pub report: FixtureReport,
-    /// Its transcript; on the wall clock, the one by objects ([`crate::transcript::by_object`]).
+    /// Its transcript; in wall time, the one grouped by object ([`crate::transcript::by_object`]).
     pub transcript: String,
-    /// How inexact its times are by themselves: nothing in virtual time.
+    /// Inherent inaccuracy of its times; zero in virtual time.
     pub leeway: Duration,
 }
 
-/// Where two subjects differ.
+/// The differences of two subjects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
@@ -33,28 +33,28 @@ pub struct Comparison {
     pub kind: &'static str,
     /// Name of the first subject.
     pub a: String,
-    /// Name of the second one.
+    /// Name of the second subject.
     pub b: String,
-    /// How many fixtures either of them saw.
+    /// Number of fixtures that at least one of them ran.
     pub fixtures: usize,
-    /// Those in which they differ, in the order of ids.
+    /// Fixtures with different results, sorted by id.
     pub differences: Vec<Difference>,
-    /// Those that only one of them could be shown, and why the other could not.
+    /// Fixtures that only one of them ran, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_comparable: Vec<NotComparable>,
 }
 
-/// A fixture that one of the subjects was not shown: the place cannot, or the feature is not declared.
+/// A fixture that only one of the subjects ran: the cluster lacks a capability, or the feature is not declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NotComparable {
     /// The fixture.
     pub id: String,
-    /// Who did not see it, and why.
+    /// The subject that did not run it, and the reason.
     pub reason: String,
 }
 
-/// A fixture in which two subjects differ.
+/// A fixture with different results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
@@ -62,24 +62,24 @@ pub struct Difference {
     pub id: String,
     /// Its promise.
     pub promise: String,
-    /// What became of it with the first subject.
+    /// Result of the first subject.
     pub a: Told,
-    /// With the second one.
+    /// Result of the second subject.
     pub b: Told,
-    /// Transcript beside transcript; empty if they are alike.
+    /// The transcripts side by side; empty if they are equal.
     pub rows: Vec<Row>,
 }
 
-/// What became of a fixture with one of the subjects.
+/// Result of a fixture with one of the subjects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Told {
-    /// `None`: it did not see the fixture at all.
+    /// `None` if the subject did not run the fixture at all.
     pub outcome: Option<Outcome>,
-    /// Why it was skipped and the like.
+    /// Reason of a skip and the like.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What was not as promised.
+    /// Messages of the failed checks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
 }
@@ -88,7 +88,7 @@ pub struct Told {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// Whether both say the same.
+    /// True if both lines are equal.
     pub same: bool,
     /// The first subject's line.
     pub a: Option<String>,
@@ -96,16 +96,16 @@ pub struct Row {
     pub b: Option<String>,
 }
 
-/// How closely to look.
+/// Settings of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closeness {
-    /// Look at outcomes only.
+    /// Compares outcomes only.
     pub outcomes_only: bool,
-    /// Times that are no farther apart are the same. On the wall clock no two runs agree to the millisecond.
+    /// Times that differ by no more than this are equal. In wall time no two runs agree to the millisecond.
     pub tolerance: Duration,
 }
 
-/// Compares what `a` saw with what `b` saw, in whatever order.
+/// Compares the results `a` and `b`, in any order.
 #[must_use]
 pub fn compare(names: [&str; 2], a: &[Seen], b: &[Seen], closeness: Closeness) -> Comparison {
     let mut fixtures: BTreeMap<&str, [Option<&Seen>; 2]> = BTreeMap::new();
@@ -158,7 +158,7 @@ fn difference(a: Option<&Seen>, b: Option<&Seen>, closeness: Closeness) -> Optio
     Some(Difference { id: known.id.clone(), promise: known.promise.clone(), a: told_a, b: told_b, rows })
 }
 
-/// The lines of two transcripts beside each other; none if they are alike.
+/// Returns the lines of two transcripts side by side; empty if they are equal.
 fn rows(a: &str, b: &str, tolerance: Duration) -> Vec<Row> {
     let (a, b): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
     let lines = |lines: &[&str]| lines.iter().map(|line| Line::new(line, tolerance)).collect::<Vec<_>>();
@@ -183,14 +183,14 @@ fn rows(a: &str, b: &str, tolerance: Duration) -> Vec<Row> {
     if rows.iter().all(|row| row.same) { Vec::new() } else { rows }
 }
 
-/// A line of a transcript, with its times apart if they need not agree exactly.
+/// A line of a transcript, with its times separated if they need not agree exactly.
 struct Line {
     key: String,
-    /// In seconds. One at the beginning says when; the others are moments in objects.
+    /// In seconds. One at the beginning of the line is the time of the entry; the others are times in objects.
     times: Vec<f64>,
 }
 
-/// By how much moments in objects differ beyond what happened: Kubernetes cuts them to whole seconds, wherever `t=+0s` lies.
+/// Additional tolerance for times in objects: Kubernetes truncates them to whole seconds.
 const WHOLE_SECONDS: f64 = 1.0;
 
 impl Line {
@@ -199,7 +199,7 @@ impl Line {
             return Self { key: line.to_owned(), times: Vec::new() };
         }
         let (mut key, mut times) = (String::new(), Vec::new());
-        // The width of the first column follows the length of the time.
+        // The width of the first column depends on the length of the time.
         let spaced = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut rest = spaced.as_str();
         while let Some(found) = rest.find("t=") {
@@ -225,13 +225,14 @@ impl Line {
 }
 
 impl Comparison {
-    /// Whether no fixture tells the two apart.
+    /// Returns true if no fixture differs.
     #[must_use]
     pub const fn is_equal(&self) -> bool {
         self.differences.is_empty()
     }
 
-    /// For people. `width`: columns to write side by side in; `None`: one below the other, marked `-` and `+`.
+    /// Formats the comparison for a terminal. `width` is the number of columns for a side-by-side view; with `None`
+    /// lines are below each other, marked `-` and `+`.
     #[must_use]
     pub fn text(&self, width: Option<usize>) -> String {
         let mut out = String::new();
@@ -268,7 +269,7 @@ impl Comparison {
 
 impl Told {
     fn words(&self) -> String {
-        let outcome = self.outcome.map_or("not seen", Outcome::participle);
+        let outcome = self.outcome.map_or("not run", Outcome::participle);
         let why: Vec<&str> = [self.reason.as_str()]
             .into_iter()
             .chain(self.failures.iter().map(String::as_str))
@@ -278,7 +279,7 @@ impl Told {
     }
 }
 
-/// The rows around differences.
+/// Returns the rows around differences.
 fn show(rows: &[Row], width: Option<usize>) -> Vec<String> {
     let near = |index: usize| {
         let (from, to) = (index.saturating_sub(CONTEXT), (index + CONTEXT + 1).min(rows.len()));

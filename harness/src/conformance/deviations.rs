@@ -1,7 +1,7 @@
-//! What an implementation is known not to do, each with a reason: `fixtures/deviations/<project>.yaml`.
+//! Known deviations of an implementation, each with a reason: `fixtures/deviations/<project>.yaml`.
 //!
-//! A known deviation is told apart from a failure; it is no excuse: a core fixture that deviates keeps its profile from being
-//! conformant. An entry that nothing needs is an error, so that the file never says more than is true.
+//! A known deviation is reported separately from a failure, but is no excuse: a core fixture that deviates prevents
+//! conformance. An entry whose fixtures all pass is an error, so that the file stays accurate.
 
 use std::path::Path;
 
@@ -15,62 +15,62 @@ use crate::fixture::schema::{Record, may, must};
 use crate::fixture::strict::{self, words};
 use crate::fixture::{Fixture, Problems};
 
-/// One entry.
+/// Schema of an entry.
 const RECORD: Record = Record {
     name: "deviation",
-    doc: "Something that is known to be different.",
+    doc: "A known difference.",
     fields: &[
-        must("fixtures", "glob", "The ids of the fixtures that fail."),
-        must("reason", "text", "Why they do."),
-        may("upstream", "e.g. `kubernetes/kubernetes#82149`", "The issue where that is discussed."),
-        may("sometimes", "`true`", "It depends on who is first: in a lucky run all of the fixtures pass."),
+        must("fixtures", "glob", "Ids of the failing fixtures."),
+        must("reason", "text", "Reason for the failures."),
+        may("upstream", "e.g. `kubernetes/kubernetes#82149`", "Issue that discusses it."),
+        may("sometimes", "`true`", "The result depends on a race: all of the fixtures may pass."),
     ],
 };
 
-/// An entry.
+/// A known deviation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Deviation {
-    /// Glob over ids.
+    /// Glob over fixture ids.
     pub fixtures: String,
-    /// Why those fixtures fail.
+    /// The reason for the failures.
     pub reason: String,
-    /// The issue where that is discussed; may be empty.
+    /// The issue that discusses it; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub upstream: String,
-    /// Whether all of the fixtures may pass all the same.
+    /// True if all of the fixtures may also pass.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sometimes: bool,
 }
 
 impl Deviation {
-    /// Whether it speaks of the fixture.
+    /// Returns true if it applies to the fixture.
     #[must_use]
     pub fn covers(&self, id: &str) -> bool {
         glob(&self.fixtures, id)
     }
 
-    /// What a report says about a fixture that deviates.
+    /// Returns the reason in reports.
     #[must_use]
     pub fn text(&self) -> String {
         if self.upstream.is_empty() { self.reason.clone() } else { format!("{} ({})", self.reason, self.upstream) }
     }
 }
 
-/// Reads a file of deviations from the suite `fixtures`.
+/// Reads a deviations file for the suite `fixtures`.
 ///
 /// # Errors
 ///
-/// Every problem with its line; a glob that matches no fixture is one.
+/// Returns every problem with its line, including globs that match no fixture.
 pub fn load(file: &Path, fixtures: &[Fixture]) -> Result<Vec<Deviation>, Problems> {
     strict::load(file, |cursor| read(cursor, fixtures))
 }
 
-/// As [`load`], of a text that was read.
+/// Parses a text; otherwise like [`load`].
 ///
 /// # Errors
 ///
-/// As [`load`].
+/// The same as for [`load`].
 pub fn parse(file: &Path, text: &str, fixtures: &[Fixture]) -> Result<Vec<Deviation>, Problems> {
     strict::parse(file, text, |cursor| read(cursor, fixtures))
 }
@@ -84,10 +84,10 @@ fn read(cursor: &Cursor<'_>, fixtures: &[Fixture]) -> Option<Vec<Deviation>> {
         let (Some(pattern), Some(reason), Some(upstream)) = (pattern, reason, upstream) else { continue };
         let place = fields.get("fixtures")?;
         if !fixtures.iter().any(|fixture| glob(&pattern, &fixture.id)) {
-            place.fail(Fail::new(format!("`{pattern}` matches no fixture")).hint("take the entry out"));
+            place.fail(Fail::new(format!("`{pattern}` matches no fixture")).hint("remove the entry"));
         }
         if deviations.iter().any(|other| other.fixtures == pattern) {
-            place.fail(Fail::new(format!("`{pattern}` stands here twice")));
+            place.fail(Fail::new(format!("`{pattern}` is listed twice")));
         }
         let sometimes = fields.get("sometimes").is_some_and(|cursor| cursor.flag().unwrap_or_default());
         deviations.push(Deviation { fixtures: pattern, reason, upstream, sometimes });
@@ -95,7 +95,7 @@ fn read(cursor: &Cursor<'_>, fixtures: &[Fixture]) -> Option<Vec<Deviation>> {
     Some(deviations)
 }
 
-/// Makes a failure that is known a known deviation.
+/// Turns a known failure into a known deviation.
 pub fn apply(deviations: &[Deviation], result: &mut FixtureResult) {
     if result.outcome != Outcome::Fail {
         return;
@@ -106,8 +106,8 @@ pub fn apply(deviations: &[Deviation], result: &mut FixtureResult) {
     }
 }
 
-/// The entries that nothing needs, but for those that luck decides: all of their fixtures ran, and passed. As long as one waits
-/// for its turn, or cannot be seen in this place, nobody knows.
+/// Returns the entries that are not needed: all of their fixtures ran and passed. Entries marked `sometimes` and
+/// entries with fixtures that have not run or were skipped are not included.
 #[must_use]
 pub fn unneeded<'a>(deviations: &'a [Deviation], results: &[FixtureResult]) -> Vec<&'a Deviation> {
     let unneeded = |deviation: &&Deviation| {
@@ -149,9 +149,9 @@ mod tests {
     #[case(
         "podgc/orphan-*",
         "podgc/orfan-*",
-        "d.yaml:1:13: [0].fixtures: `podgc/orfan-*` matches no fixture\n  hint: take the entry out"
+        "d.yaml:1:13: [0].fixtures: `podgc/orfan-*` matches no fixture\n  hint: remove the entry"
     )]
-    #[case("ttl/b[*]", "podgc/orphan-*", "[1].fixtures: `podgc/orphan-*` stands here twice")]
+    #[case("ttl/b[*]", "podgc/orphan-*", "[1].fixtures: `podgc/orphan-*` is listed twice")]
     #[case("reason: Known.", "resaon: Known.", "did you mean `reason`?")]
     #[case("Known.", "''", "[1].reason: expected a text that is not empty")]
     #[case("- fixtures: podgc/orphan-*\n  ", "- ", "`fixtures` is missing")]
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(one.outcome, after);
         let mut other = result("podgc/b", "core", before);
         apply(&deviations, &mut other);
-        assert_eq!(other.outcome, before, "nobody speaks of it");
+        assert_eq!(other.outcome, before, "no entry covers it");
     }
 
     #[rstest]

@@ -1,4 +1,4 @@
-//! Digests: of the fixtures, of a report, of a program. All are SHA-256, written `sha256:<hex>`.
+//! Digests of fixtures, reports and programs. All are SHA-256, written `sha256:<hex>`.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use ring::digest::{Context, SHA256};
 use serde_json::Value;
 
-/// The folder below the fixtures folder that says what an implementation is known not to do; no part of the suite.
+/// Subfolder of the fixtures with known deviations; not part of the suite.
 const DEVIATIONS: &str = "deviations";
 
-/// The digest of some bytes.
+/// Returns the digest of `bytes`.
 #[must_use]
 pub fn bytes(bytes: &[u8]) -> String {
     let mut context = Context::new(&SHA256);
@@ -26,18 +26,18 @@ fn finish(context: Context) -> String {
     })
 }
 
-/// Whether `text` is written as digests are.
+/// Returns true if `text` has the form of a digest.
 #[must_use]
 pub fn is_digest(text: &str) -> bool {
     let digits = text.strip_prefix("sha256:").unwrap_or_default();
     digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// The digest of a file's content.
+/// Returns the digest of a file's content.
 ///
 /// # Errors
 ///
-/// When it cannot be read; the text names it.
+/// Returns an error if the file cannot be read; the message names it.
 pub fn file(path: &Path) -> Result<String, String> {
     let unreadable = |error| format!("unable to read {}: {error}", path.display());
     let mut file = File::open(path).map_err(unreadable)?;
@@ -51,7 +51,7 @@ pub fn file(path: &Path) -> Result<String, String> {
     }
 }
 
-/// The file that is started for `program`: itself if it is a path, else the first one in `PATH`.
+/// Returns the file that is started for `program`: the path itself, or the first match in `PATH`.
 #[must_use]
 pub fn program(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
@@ -61,13 +61,15 @@ pub fn program(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// The digest of the suite: of every YAML file below `root` with its path, in order of paths, except the known deviations.
+/// Returns the digest of the suite: of every YAML file below `root` with its path, in path order, without known
+/// deviations.
 ///
-/// Line ends count as `\n`, so a checkout on another system is the same suite.
+/// Line ends count as `
+/// `, so checkouts on different systems have the same digest.
 ///
 /// # Errors
 ///
-/// When a folder or file cannot be read; the text names it.
+/// Returns an error if a folder or file cannot be read; the message names it.
 pub fn suite(root: &Path) -> Result<String, String> {
     let mut files = Vec::new();
     find(root, Path::new(""), &mut files)?;
@@ -76,7 +78,7 @@ pub fn suite(root: &Path) -> Result<String, String> {
     for name in files {
         let path = root.join(&name);
         let text = fs::read_to_string(&path).map_err(|error| format!("unable to read {}: {error}", path.display()))?;
-        // Lengths keep a file's end from passing for the next one's name.
+        // Lengths separate the end of a file from the name of the next.
         for part in [name, text.replace("\r\n", "\n")] {
             context.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             context.update(part.as_bytes());
@@ -85,7 +87,7 @@ pub fn suite(root: &Path) -> Result<String, String> {
     Ok(finish(context))
 }
 
-/// Paths of the files that count, with `/` between their parts.
+/// Collects the paths of the included files, with `/` as separator.
 fn find(root: &Path, below: &Path, files: &mut Vec<String>) -> Result<(), String> {
     let folder = root.join(below);
     let unreadable = |error| format!("unable to read the folder {}: {error}", folder.display());
@@ -106,7 +108,7 @@ fn find(root: &Path, below: &Path, files: &mut Vec<String>) -> Result<(), String
     Ok(())
 }
 
-/// `value` as JSON that depends on nothing but its content: keys in order, no blanks.
+/// Formats `value` as canonical JSON: sorted keys, no whitespace.
 #[must_use]
 pub fn canonical(value: &Value) -> String {
     let mut out = String::new();

@@ -1,17 +1,17 @@
-//! What fixtures leave behind that failed, were flaky or were cut short: a folder for each, and an index of them all.
+//! Evidence of fixtures that failed, were flaky or were interrupted: a folder for each, and an index.
 //!
 //! ```text
-//! evidence/index.yaml                         which fixture, what failed, where the rest is
+//! evidence/index.yaml                         fixtures, failures, and the folder of each
 //! evidence/podgc/orphaned-quarantine-40s/
-//!   failures.txt                              what was demanded, what was there
-//!   transcript.txt                            who asked and wrote what, when, by the server's record
-//!   objects.yaml                              what was in the cluster in the end, before anything was tidied up
-//!   subject.log                               what the subject said
-//! evidence/_passed/podgc/….txt                the transcript of a fixture that passed
-//! evidence/_server/                           what etcd and the API server logged, if they died in mid-run
+//!   failures.txt                              expected and observed values
+//!   transcript.txt                            requests and writes with their times, as recorded by the server
+//!   objects.yaml                              objects in the cluster at the end, before the cleanup
+//!   subject.log                               log of the subject
+//! evidence/_passed/podgc/….txt                transcript of a fixture that passed
+//! evidence/_server/                           logs of etcd and the API server, if they died during the run
 //! ```
 //!
-//! Written as soon as a fixture has failed: a run that is killed leaves what it had.
+//! Written as soon as a fixture has failed, so that a killed run leaves its evidence.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use super::digest;
 use super::record::replace;
-use crate::runner::verdict::Judged;
+use crate::report::JudgedRun;
 
 const INDEX: &str = "index.yaml";
 /// The folder for logs of servers.
@@ -31,12 +31,12 @@ const SERVER: &str = "_server";
 /// The folder for transcripts of fixtures that passed.
 const PASSED: &str = "_passed";
 
-/// The folder of one run.
+/// The evidence folder of one run.
 #[derive(Debug)]
 pub struct Evidence {
     folder: PathBuf,
     index: BTreeMap<String, Item>,
-    /// The digest of each file, by its path in the folder.
+    /// Digest of each file, by its path in the folder.
     digests: BTreeMap<String, String>,
 }
 
@@ -55,21 +55,21 @@ struct Item {
 }
 
 impl Evidence {
-    /// An empty folder. That of an earlier run, known by its index, is removed.
+    /// Creates an empty folder. The folder of an earlier run, identified by its index, is removed.
     ///
     /// # Errors
     ///
-    /// When the folder cannot be made, or has something in it that is not ours.
+    /// Returns an error if the folder cannot be created, or contains files that are not evidence.
     pub fn begin(folder: &Path) -> Result<Self, String> {
         let told = |what: &str, error: &io::Error| format!("unable to {what} {}: {error}", folder.display());
         if folder.join(INDEX).is_file() {
-            fs::remove_dir_all(folder).map_err(|error| told("remove the old", &error))?;
+            fs::remove_dir_all(folder).map_err(|error| told("remove the old folder", &error))?;
         }
-        fs::create_dir_all(folder).map_err(|error| told("make the folder", &error))?;
+        fs::create_dir_all(folder).map_err(|error| told("create the folder", &error))?;
         let mut inside = fs::read_dir(folder).map_err(|error| told("read the folder", &error))?;
         if inside.next().is_some() {
             return Err(format!(
-                "{} holds something that is no evidence of ours: take another --out",
+                "{} contains files that are not plumbline evidence: choose another --out",
                 folder.display()
             ));
         }
@@ -78,24 +78,24 @@ impl Evidence {
         Ok(evidence)
     }
 
-    /// How many fixtures left something.
+    /// Returns the number of fixtures with evidence.
     #[must_use]
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no evidence.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// Keeps what `judged` left, under the word that the report has for its outcome.
+    /// Stores the evidence of `judged` under the report's word for its outcome.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
-    pub fn add(&mut self, judged: &Judged, outcome: &str) -> io::Result<()> {
+    /// Returns an error if it cannot be written.
+    pub fn add(&mut self, judged: &JudgedRun, outcome: &str) -> io::Result<()> {
         let report = &judged.report;
         let name = self.free_name(&report.id);
         let mut failures = String::new();
@@ -129,14 +129,14 @@ impl Evidence {
         self.write_index()
     }
 
-    /// Keeps the transcript of a fixture that passed.
+    /// Stores the transcript of a fixture that passed.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
-    pub fn add_passed(&mut self, judged: &Judged) -> io::Result<()> {
+    /// Returns an error if it cannot be written.
+    pub fn add_passed(&mut self, judged: &JudgedRun) -> io::Result<()> {
         let name = format!("{PASSED}/{}.txt", path_of(&judged.report.id));
-        // Two rows whose ids have one path: their transcripts stand below each other.
+        // Matrix rows whose ids map to the same path share a file.
         let text = match fs::read_to_string(self.folder.join(&name)) {
             Ok(before) => format!("{before}\n{}\n{}", judged.report.id, judged.transcript),
             Err(_) => format!("{}\n{}", judged.report.id, judged.transcript),
@@ -144,7 +144,7 @@ impl Evidence {
         self.put(&name, &text)
     }
 
-    /// The digest of each file, by its path in the folder.
+    /// Digest of each file, by its path in the folder.
     #[must_use]
     pub const fn digests(&self) -> &BTreeMap<String, String> {
         &self.digests
@@ -162,7 +162,7 @@ impl Evidence {
     ///
     /// # Errors
     ///
-    /// When they cannot be read or written.
+    /// Returns an error if they cannot be read or written.
     pub fn keep_server_logs(&mut self, logs: &[PathBuf]) -> io::Result<()> {
         for log in logs {
             let name = log.file_name().unwrap_or_default().to_string_lossy();
@@ -179,7 +179,7 @@ impl Evidence {
         Ok(())
     }
 
-    /// A path that no other fixture has.
+    /// Returns a path that no other fixture uses.
     fn free_name(&self, id: &str) -> String {
         let name = path_of(id);
         let taken = |name: &str| self.index.values().any(|item| item.folder == name);
@@ -193,7 +193,7 @@ impl Evidence {
     }
 }
 
-/// An id as a path: brackets of rows and whatever a file system dislikes become `_`.
+/// Converts an id to a path: brackets of matrix rows and characters unsafe in file names become `_`.
 fn path_of(id: &str) -> String {
     let usual = |c: char| if c.is_ascii_alphanumeric() || "-_./".contains(c) { c } else { '_' };
     let parts = id.split('/').map(|part| part.chars().map(usual).collect::<String>());
@@ -211,13 +211,13 @@ mod tests {
     use crate::report::{Failure, Outcome};
     use crate::runner::verdict;
 
-    fn judged(id: &str) -> Judged {
+    fn judged(id: &str) -> JudgedRun {
         let fixture = crate::conformance::report::tests::fixture(id, "core");
         let mut report = verdict::blank(&fixture, Outcome::Fail, "");
         report.failures = vec![Failure { message: "pods/a must go".to_owned(), line: 7, ..Failure::default() }];
         report.log = vec!["W it was me".to_owned()];
         let objects = vec![Arc::new(json!({ "kind": "Pod" })), Arc::new(json!({ "kind": "Node" }))];
-        Judged {
+        JudgedRun {
             report,
             transcript: "t=+0s GET\n".to_owned(),
             entries: Vec::new(),

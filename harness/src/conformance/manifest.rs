@@ -1,4 +1,4 @@
-//! Which evidence belongs to which report: `evidence.sha256` beside it, in the form of `sha256sum`.
+//! The manifest that ties evidence to its report: `evidence.sha256` next to the report, in the format of `sha256sum`.
 //!
 //! ```text
 //! # report sha256:…                      the digest of the report
@@ -6,8 +6,9 @@
 //! # seal sha256:…                        over the lines above
 //! ```
 //!
-//! It is a file of its own because evidence holds times and process numbers, and two runs with the same outcomes are to write the
-//! same report. As the report's digest, the seal is no signature: it finds what was exchanged, not who ran it.
+//! It is a separate file because evidence contains times and process ids, while two runs with equal outcomes must write
+//! equal reports. Like the report's digest, the seal is not a signature: it detects exchanged files, not who ran the
+//! suite.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,10 +19,10 @@ use super::digest;
 use super::record::EVIDENCE;
 use super::verify::Finding;
 
-/// Its name, beside the report.
+/// File name, next to the report.
 pub const FILE: &str = "evidence.sha256";
 
-/// The file about `files`: paths below the folder of evidence, and their digests.
+/// Returns the manifest for `files`: paths below the evidence folder, with digests.
 #[must_use]
 pub fn text(report: &str, files: &BTreeMap<String, String>) -> String {
     let mut out = format!("# report {report}\n");
@@ -33,11 +34,11 @@ pub fn text(report: &str, files: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// The digests of all files below the evidence of `folder`, where the report lies.
+/// Returns the digests of all evidence files below `folder`, the folder of the report.
 ///
 /// # Errors
 ///
-/// When one cannot be read; the text names it.
+/// Returns an error if a file cannot be read; the message names it.
 pub fn files(folder: &Path) -> Result<BTreeMap<String, String>, String> {
     let mut files = BTreeMap::new();
     below(&folder.join(EVIDENCE), "", &mut files)?;
@@ -60,18 +61,19 @@ fn below(root: &Path, path: &str, files: &mut BTreeMap<String, String>) -> Resul
     Ok(())
 }
 
-/// What is wrong with the evidence in `folder`, where the report with the digest `report` lies; nothing if there is none at hand.
+/// Returns the problems of the evidence in `folder` for the report with the digest `report`; empty if there is no
+/// evidence.
 ///
 /// # Errors
 ///
-/// When it cannot be read; the text names the file.
+/// Returns an error if a file cannot be read; the message names it.
 pub fn check(folder: &Path, report: &str) -> Result<Vec<Finding>, String> {
     if !folder.join(EVIDENCE).is_dir() {
         return Ok(Vec::new());
     }
     let finding = |field: &str, message: String| Finding { field: field.to_owned(), message };
     let Ok(says) = fs::read_to_string(folder.join(FILE)) else {
-        return Ok(vec![finding(FILE, format!("is missing, though {EVIDENCE}/ lies beside the report"))]);
+        return Ok(vec![finding(FILE, format!("is missing, although {EVIDENCE}/ is next to the report"))]);
     };
     let there = files(folder)?;
     if says == text(report, &there) {
@@ -86,16 +88,16 @@ pub fn check(folder: &Path, report: &str) -> Result<Vec<Finding>, String> {
     for path in told.keys().chain(there.keys().filter(|path| !told.contains_key(*path))) {
         let message = match (told.get(path), there.get(path)) {
             (Some(one), Some(other)) if one == other => continue,
-            (Some(_), Some(_)) => format!("is not what {FILE} was made of: it was changed or exchanged"),
-            (Some(_), None) => format!("is gone, {FILE} has it"),
-            (None, _) => format!("was added, {FILE} does not have it"),
+            (Some(_), Some(_)) => format!("does not match its digest in {FILE}: it was changed or replaced"),
+            (Some(_), None) => format!("is missing, but listed in {FILE}"),
+            (None, _) => format!("is not listed in {FILE}"),
         };
         findings.push(finding(&format!("{EVIDENCE}/{path}"), message));
     }
     if !says.starts_with(&format!("# report {report}\n")) {
-        findings.push(finding(FILE, format!("belongs to another report than this one, {report}")));
+        findings.push(finding(FILE, format!("belongs to another report, not to {report}")));
     } else if findings.is_empty() {
-        findings.push(finding(FILE, "does not have the seal of its lines: it was edited".to_owned()));
+        findings.push(finding(FILE, "does not match its seal: it was edited".to_owned()));
     }
     Ok(findings)
 }
@@ -112,13 +114,13 @@ mod tests {
     #[case::untouched(|_: &Path| {}, None)]
     #[case::exchanged(
         |root: &Path| fs::write(root.join("evidence/podgc/b.txt"), "better").expect("a file"),
-        Some("evidence/podgc/b.txt: is not what evidence.sha256 was made of")
+        Some("evidence/podgc/b.txt: does not match its digest in evidence.sha256")
     )]
     #[case::gone(
         |root: &Path| fs::remove_file(root.join("evidence/index.yaml")).expect("a file"),
-        Some("evidence/index.yaml: is gone")
+        Some("evidence/index.yaml: is missing, but listed")
     )]
-    #[case::added(|root: &Path| fs::write(root.join("evidence/more"), "").expect("a file"), Some("evidence/more: was added"))]
+    #[case::added(|root: &Path| fs::write(root.join("evidence/more"), "").expect("a file"), Some("evidence/more: is not listed"))]
     #[case::another_report(
         |root: &Path| fs::write(root.join(FILE), text("sha256:other", &files(root).expect("files"))).expect("a file"),
         Some("evidence.sha256: belongs to another report")
@@ -128,7 +130,7 @@ mod tests {
             let text = fs::read_to_string(root.join(FILE)).expect("a file");
             fs::write(root.join(FILE), text + "\n").expect("a file");
         },
-        Some("evidence.sha256: does not have the seal")
+        Some("evidence.sha256: does not match its seal")
     )]
     #[case::no_manifest(|root: &Path| fs::remove_file(root.join(FILE)).expect("a file"), Some("evidence.sha256: is missing"))]
     #[case::nothing_at_hand(

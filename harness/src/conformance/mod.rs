@@ -1,4 +1,4 @@
-//! Who was tested, on what, with which result, in a document that cannot disagree with itself.
+//! Conformance reports: who was tested, on what, with which result, in a self-consistent document.
 //!
 //! ```text
 //! claim (--implementation) ─┐
@@ -6,16 +6,17 @@
 //! deviations/<project>.yaml ┘                                          └─► evidence/ for each failure
 //! ```
 //!
-//! - [`claim`]: who says to be conformant · [`profile`]: which fixtures that takes · [`deviations`]: what is known to differ
+//! - [`claim`]: the implementation's own description · [`profile`]: fixtures required for conformance · [`deviations`]:
+//!   known differences
 //! - [`begin`]: the report before the first fixture
-//! - [`report`]: the model; whatever can be derived from the list of fixtures is derived in one place · [`digest`]
-//! - [`record`]: fills it while fixtures run; a run that is killed leaves `not-run` · [`evidence`]: what fixtures leave behind ·
-//!   [`manifest`]: which evidence belongs to the report
-//! - [`verify`]: finds what somebody changed afterwards · [`compare`]: two subjects side by side
+//! - [`report`]: the model; everything derivable from the list of fixtures is derived in one place · [`digest`]
+//! - [`record`]: fills the report while fixtures run; a killed run leaves `not-run` · [`evidence`]: details of failed
+//!   fixtures · [`manifest`]: ties the evidence to the report
+//! - [`verify`]: finds later edits and inconsistencies · [`compare`]: compares two subjects
 //!
-//! Modelled on gateway-api's conformance report, with three differences: the list of fixtures is part of it, every count and
-//! verdict is derived from that list, and a skipped or flaky core fixture never makes conformant: what only virtual time can show
-//! is not asked of those whose time is real, that is all.
+//! Modelled on gateway-api's conformance report, with three differences: the list of fixtures is part of the report,
+//! every count and verdict is derived from that list, and a skipped or flaky core fixture prevents conformance (except
+//! fixtures that need virtual time, which wall-time subjects may skip).
 
 pub mod begin;
 pub mod claim;

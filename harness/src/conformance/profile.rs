@@ -1,4 +1,4 @@
-//! Which fixtures it takes to be conformant: `fixtures/profiles.yaml`.
+//! Conformance profiles: `fixtures/profiles.yaml`.
 
 use std::path::Path;
 
@@ -12,24 +12,24 @@ use crate::fixture::{Fixture, Problems};
 /// The file below the fixtures folder.
 pub const FILE: &str = "profiles.yaml";
 
-/// The profile that is all others together.
+/// The union of all profiles.
 pub const ALL: &str = "all";
 
-/// The file.
+/// Schema of the file.
 const RECORD: Record = Record {
     name: "profiles",
-    doc: "What can be conformed to.",
-    fields: &[must("profiles", "list of profiles", "One entry for each.")],
+    doc: "The conformance profiles.",
+    fields: &[must("profiles", "list of profiles", "One entry per profile.")],
 };
 
-/// One entry.
+/// Schema of an entry.
 const PROFILE: Record = Record {
     name: "profile",
-    doc: "What somebody can be conformant with.",
+    doc: "A set of fixtures to conform to.",
     fields: &[
         must("name", "text", "Its name in `--profile`."),
-        must("about", "text", "What it is, in a sentence."),
-        must("fixtures", "list of globs", "The ids of its fixtures."),
+        must("about", "text", "A one-sentence description."),
+        must("fixtures", "list of globs", "Ids of its fixtures."),
     ],
 };
 
@@ -38,9 +38,9 @@ const PROFILE: Record = Record {
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// What it is, in a sentence.
+    /// A one-sentence description.
     pub about: String,
-    /// Globs over ids.
+    /// Globs over fixture ids.
     pub fixtures: Vec<String>,
 }
 
@@ -49,44 +49,44 @@ pub struct Profile {
 pub struct Profiles(pub Vec<Profile>);
 
 impl Profiles {
-    /// Reads the file of the suite below `root` and compares it with its `fixtures`.
+    /// Reads the profiles below `root` and checks them against its `fixtures`.
     ///
     /// # Errors
     ///
-    /// Every problem with its line; a glob that matches no fixture is one.
+    /// Returns every problem with its line, including globs that match no fixture.
     pub fn load(root: &Path, fixtures: &[Fixture]) -> Result<Self, Problems> {
         strict::load(&root.join(FILE), |cursor| read(cursor, fixtures))
     }
 
-    /// Reads `text`; `file` is for messages.
+    /// Parses `text`; `file` is used in messages.
     ///
     /// # Errors
     ///
-    /// As [`Profiles::load`].
+    /// The same as for [`Profiles::load`].
     pub fn parse(file: &Path, text: &str, fixtures: &[Fixture]) -> Result<Self, Problems> {
         strict::parse(file, text, |cursor| read(cursor, fixtures))
     }
 
-    /// Whether there is a profile of that name.
+    /// Returns true if there is a profile with this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         name == ALL || self.0.iter().any(|profile| profile.name == name)
     }
 
-    /// The names, [`ALL`] last.
+    /// Returns the names, [`ALL`] last.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         self.0.iter().map(|profile| profile.name.as_str()).chain([ALL]).collect()
     }
 
-    /// The profiles that a fixture belongs to.
+    /// Returns the profiles that contain a fixture.
     #[must_use]
     pub fn of(&self, id: &str) -> Vec<String> {
         let has = |profile: &&Profile| profile.fixtures.iter().any(|pattern| glob(pattern, id));
         self.0.iter().filter(has).map(|profile| profile.name.clone()).collect()
     }
 
-    /// Whether a fixture belongs to the profile of that name.
+    /// Returns true if the named profile contains the fixture.
     #[must_use]
     pub fn selects(&self, name: &str, id: &str) -> bool {
         let of = self.of(id);

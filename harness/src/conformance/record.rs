@@ -1,4 +1,4 @@
-//! Fills a report while fixtures run, on the disk too: what is killed half way leaves a document that says so.
+//! Fills a report while fixtures run, on disk too: a killed run leaves a valid report with `not-run` fixtures.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,11 +11,10 @@ use super::evidence::Evidence;
 use super::manifest;
 use super::report::{ConformanceReport, Outcome};
 use crate::report::junit::Junit;
-use crate::report::{self, Event, FixtureReport, Reporter, RunReport};
-use crate::runner::verdict::Judged;
+use crate::report::{self, Event, FixtureReport, JudgedRun, Reporter, RunReport};
 use crate::time::Stopwatch;
 
-/// Names below `--out`.
+/// File and folder names below `--out`.
 pub const YAML: &str = "report.yaml";
 /// As [`YAML`].
 pub const JSON: &str = "report.json";
@@ -24,13 +23,13 @@ pub const JUNIT: &str = "junit.xml";
 /// As [`YAML`].
 pub const EVIDENCE: &str = "evidence";
 
-/// Why fixtures have not run that are `not-run` to the end.
-pub const NOT_RUN: &str = "the run did not come to its end";
+/// Reason of fixtures that are still `not-run` at the end.
+pub const NOT_RUN: &str = "the run did not finish";
 
-/// How often the files are written while fixtures run. Each time is a whole document.
+/// Minimum pause between two writes of the files while fixtures run. Each write replaces the whole document.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The report on its way.
+/// Writes the report of a run in progress.
 #[derive(Debug)]
 pub struct Record {
     report: ConformanceReport,
@@ -41,15 +40,15 @@ pub struct Record {
 }
 
 impl Record {
-    /// Writes `report`, in which every fixture is `not-run`, to `folder`.
+    /// Writes `report`, with every fixture as `not-run`, to `folder`.
     ///
     /// # Errors
     ///
-    /// When the folder or its files cannot be written.
+    /// Returns an error if the folder or its files cannot be written.
     pub fn begin(mut report: ConformanceReport, folder: &Path) -> Result<Self, String> {
         let told = |error: io::Error| format!("unable to write to {}: {error}", folder.display());
         fs::create_dir_all(folder).map_err(told)?;
-        // What an earlier run said about its end is no longer true.
+        // The JUnit file of an earlier run is stale.
         match fs::remove_file(folder.join(JUNIT)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(told(error)),
             _ => {}
@@ -71,29 +70,29 @@ impl Record {
         Ok(record)
     }
 
-    /// The report as far as it has come.
+    /// The report so far.
     #[must_use]
     pub const fn report(&self) -> &ConformanceReport {
         &self.report
     }
 
-    /// How many fixtures left evidence.
+    /// Returns the number of fixtures with evidence.
     #[must_use]
     pub fn evidence(&self) -> usize {
         self.evidence.len()
     }
 
-    /// Keeps what the servers of a cluster that broke had logged.
+    /// Stores the server logs of a cluster that broke.
     ///
     /// # Errors
     ///
-    /// When the evidence cannot be written.
+    /// Returns an error if the evidence cannot be written.
     pub fn keep_server_logs(&mut self, logs: &[PathBuf]) -> io::Result<()> {
         self.evidence.keep_server_logs(logs)?;
         self.write()
     }
 
-    /// Takes an outcome down.
+    /// Records an outcome.
     fn put(&mut self, fixture: &FixtureReport) -> Outcome {
         let Some(index) = self.index.get(&fixture.id) else { return fixture.outcome.into() };
         let result = &mut self.report.fixtures[*index];
@@ -103,7 +102,7 @@ impl Record {
         result.outcome
     }
 
-    fn finished(&mut self, judged: &Judged) -> io::Result<()> {
+    fn finished(&mut self, judged: &JudgedRun) -> io::Result<()> {
         let outcome = self.put(&judged.report);
         match outcome {
             Outcome::Fail => self.evidence.add(judged, "fail")?,
@@ -128,7 +127,7 @@ impl Record {
         replace(&self.folder.join(JUNIT), &String::from_utf8_lossy(&junit))
     }
 
-    /// `JUnit` has no word for a known deviation: it is a test that was left out for a reason.
+    /// `JUnit` has no known deviations: they are written as skipped tests with a reason.
     fn as_told(&self, fixture: &FixtureReport) -> FixtureReport {
         let result = self.index.get(&fixture.id).map(|index| &self.report.fixtures[*index]);
         match result {
@@ -163,7 +162,7 @@ impl Reporter for Record {
     }
 }
 
-/// Replaces a file as a whole: whoever reads it, or kills us, sees the old text or the new one.
+/// Replaces a file atomically: readers see the old text or the new one, even if the process is killed.
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -181,9 +180,9 @@ mod tests {
     use crate::conformance::report::tests::{fixture, report as sealed, result};
     use crate::runner::verdict;
 
-    fn judged(id: &str, outcome: report::Outcome, reason: &str) -> Judged {
+    fn judged(id: &str, outcome: report::Outcome, reason: &str) -> JudgedRun {
         let report = verdict::blank(&fixture(id, "core"), outcome, reason);
-        Judged {
+        JudgedRun {
             report,
             transcript: String::new(),
             entries: Vec::new(),
@@ -213,7 +212,7 @@ mod tests {
             sometimes: false,
         });
         let mut record = Record::begin(begun, root.path()).expect("a writable folder");
-        assert_eq!(on_disk(root.path()).with(Outcome::NotRun).count(), 4, "whoever kills us now leaves this");
+        assert_eq!(on_disk(root.path()).with(Outcome::NotRun).count(), 4, "a kill at this point leaves this");
 
         for (id, outcome, reason) in [
             ("podgc/a", report::Outcome::Fail, ""),
@@ -225,7 +224,7 @@ mod tests {
         assert_eq!(record.evidence(), 3);
         let broken = judged("podgc/d", report::Outcome::NotRun, "the cluster broke");
         record.event(Event::Finished(&broken)).expect("a writable folder");
-        assert_eq!(record.evidence(), 4, "what the fixture saw of a server that died");
+        assert_eq!(record.evidence(), 4, "the evidence of a server that died");
         let d = verdict::blank(&fixture("podgc/d", "core"), report::Outcome::Skip, "needs more");
         let rest = ["podgc/a", "podgc/b"].map(|id| judged(id, report::Outcome::Fail, "").report);
         let c = judged("podgc/c", report::Outcome::Flaky, "passed at attempt 2").report;

@@ -1,8 +1,8 @@
 //! The conformance report: a list of fixtures with their outcomes, and everything that follows from it.
 //!
-//! Nothing that can be derived is ever set by hand: [`ConformanceReport::seal`] sorts the list and derives counts, verdicts and
-//! the digest from it, [`super::verify`] does the same again and compares. The bytes depend on nothing but the content, and
-//! of that only `time` differs between two runs with the same outcomes.
+//! Derived values are never set by hand: [`ConformanceReport::seal`] sorts the list and derives counts, verdicts and
+//! the digest from it; [`super::verify`] derives them again and compares. The bytes depend only on the content, of
+//! which only `time` differs between two runs with the same outcomes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,28 +24,28 @@ pub const KIND: &str = "ConformanceReport";
 /// Fields that the digest does not cover.
 const NOT_DIGESTED: [&str; 2] = ["time", "digest"];
 
-/// What became of a fixture. As [`report::Outcome`], and a failure that is known is told apart.
+/// Outcome of a fixture. Like [`report::Outcome`], with known deviations separate from failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Everything was as promised.
+    /// Everything behaved as promised.
     Pass,
-    /// Something was not.
+    /// A check failed.
     Fail,
-    /// Something was not, and the file of known deviations says why.
+    /// A check failed, and the file of known deviations explains it.
     KnownDeviation,
-    /// It passed on a later attempt only.
+    /// It passed only on a later attempt.
     Flaky,
-    /// The place cannot do what it requires.
+    /// The cluster lacks a capability that it requires.
     Skip,
-    /// The subject does not have what it is about.
+    /// The subject does not implement the tested controller or feature.
     Unsupported,
-    /// The run ended before its turn.
+    /// The run ended before it was run.
     NotRun,
 }
 
 impl Outcome {
-    /// All, in the order of summaries.
+    /// All outcomes, in the order of summaries.
     pub const ALL: [Self; 7] =
         [Self::Pass, Self::Fail, Self::KnownDeviation, Self::Flaky, Self::Skip, Self::Unsupported, Self::NotRun];
 
@@ -63,13 +63,13 @@ impl Outcome {
         }
     }
 
-    /// Whether the fixture came to its end.
+    /// Returns true if the fixture ran to its end.
     #[must_use]
     pub const fn has_run(self) -> bool {
         matches!(self, Self::Pass | Self::Fail | Self::KnownDeviation | Self::Flaky)
     }
 
-    /// Whether it needs a reason. A failure's is in the evidence.
+    /// Returns true if the outcome needs a reason. The reason of a failure is in the evidence.
     #[must_use]
     pub const fn needs_reason(self) -> bool {
         !matches!(self, Self::Pass | Self::Fail)
@@ -89,17 +89,17 @@ impl From<report::Outcome> for Outcome {
     }
 }
 
-/// How time passed.
+/// The kind of time in which fixtures ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Only when everything waited; nothing was late.
+    /// Time that advances only when every task waits; nothing is late.
     Virtual,
-    /// By the clock, with the fixtures' tolerances.
+    /// Wall-clock time, with the fixtures' tolerances.
     Wall,
 }
 
-/// The document.
+/// A conformance report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConformanceReport {
@@ -107,57 +107,58 @@ pub struct ConformanceReport {
     pub api_version: String,
     /// [`KIND`].
     pub kind: String,
-    /// When the run began, in UTC. The only time in here, and the only field besides `digest` that `digest` does not cover.
+    /// Start of the run, in UTC. The only time in the report, and besides `digest` the only field that `digest` does
+    /// not cover.
     pub time: String,
-    /// Digest over the canonical JSON of everything else.
+    /// Digest over the canonical JSON of all other fields.
     pub digest: String,
-    /// Who was tested, in their own words.
+    /// The implementation's own description.
     pub implementation: Implementation,
-    /// What was tested.
+    /// The tested subject.
     pub subject: Tested,
-    /// By what.
+    /// The suite that tested it.
     pub suite: Suite,
-    /// Version of Kubernetes that the API server is or behaves as.
+    /// Kubernetes version that the API server has or emulates.
     pub kubernetes_version: String,
-    /// Where.
+    /// The cluster it ran on.
     pub cluster: Place,
-    /// How time passed.
+    /// The kind of time.
     pub mode: Mode,
-    /// The profile that was asked for.
+    /// The requested profile.
     pub profile: String,
-    /// What was known before to deviate; only entries about fixtures in the list.
+    /// Known deviations that apply to fixtures in the list.
     pub deviations: Vec<Deviation>,
     /// The verdicts; derived from `fixtures`.
     pub profiles: Vec<Summary>,
-    /// Every fixture of the profile, in the order of their ids.
+    /// Every fixture of the profile, sorted by id.
     pub fixtures: Vec<FixtureResult>,
 }
 
-/// What was tested.
+/// The tested subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Tested {
-    /// Its name in reports.
+    /// The name in reports.
     pub name: String,
     /// `in-process`, `command`, …
     pub kind: String,
     /// Name and version, or command line.
     pub what: String,
-    /// Digest of the program's file; absent where there is none that we could see.
+    /// Digest of the program file; absent if no file is accessible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The controllers that it was said to have, in order. Reports of earlier versions say nothing.
+    /// The controllers that it declares, sorted. Absent in reports of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controllers: Vec<String>,
-    /// Names of the variables that were added to its environment, in order. Not their values: they may be secrets.
+    /// Names of the variables added to its environment, sorted. Values are left out because they may be secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<String>,
-    /// Controllers that ran beside some of its own, `taint-eviction=daemonset-controller`, in order.
+    /// Controllers that ran alongside some of its own, `taint-eviction=daemonset-controller`, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub companions: Vec<String>,
 }
 
-/// The fixtures and what ran them.
+/// The fixtures and the program that ran them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Suite {
@@ -167,57 +168,57 @@ pub struct Suite {
     pub digest: String,
 }
 
-/// The cluster.
+/// The cluster of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Place {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The image that it ran from, `rancher/k3s:v1.36.1-k3s1`; absent where there was none, or the program chose it itself.
+    /// The image it ran from, `rancher/k3s:v1.36.1-k3s1`; absent if there was none or the program chose it itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// What cluster and subject could do together, in order.
+    /// Capabilities that cluster and subject had in common, sorted.
     pub capabilities: Vec<String>,
 }
 
-/// What became of one fixture.
+/// The outcome of one fixture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FixtureResult {
     /// `podgc/orphaned-quarantine-40s`, `ttl/boundary[up-100]`.
     pub id: String,
-    /// The profiles that it belongs to, without [`ALL`].
+    /// The profiles that contain it, without [`ALL`].
     pub profiles: Vec<String>,
     /// `core`, `extended`, `hardened`, `provisional`.
     pub level: String,
-    /// What it is about.
+    /// The tested feature.
     pub feature: String,
-    /// Whether it can only be seen in virtual time. Where time is real nobody can be asked to pass it.
+    /// True if it requires virtual time. Subjects in wall time may skip it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub virtual_time: bool,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why, where the outcome alone does not say; see [`Outcome::needs_reason`].
+    /// The reason, where the outcome needs one; see [`Outcome::needs_reason`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// How a profile came out; derived.
+/// The result of a profile; derived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Summary {
-    /// The profile.
+    /// The profile's name.
     pub name: String,
-    /// Whether every core fixture passed, and there was one.
+    /// True if every core fixture passed, and there is at least one.
     pub conformant: bool,
-    /// What keeps it from being conformant; empty if nothing does.
+    /// Reasons against conformance; empty if conformant.
     pub reasons: Vec<String>,
     /// Numbers of fixtures by level.
     pub levels: BTreeMap<String, Counts>,
-    /// Features of level `extended` of which every fixture passed; as everywhere, what only virtual time can show does not count
-    /// where time is real.
+    /// Features of level `extended` whose fixtures all passed. Fixtures that require virtual time do not count in wall
+    /// time.
     pub supported_features: Vec<String>,
-    /// Features of level `extended` that were declared, and of which some fixture did not pass.
+    /// Declared features of level `extended` with a fixture that did not pass.
     pub failed_features: Vec<String>,
     /// Features of level `extended` that were not declared.
     pub unsupported_features: Vec<String>,
@@ -262,13 +263,13 @@ impl Counts {
         }
     }
 
-    /// How many have this outcome.
+    /// Returns the number of fixtures with this outcome.
     #[must_use]
     pub const fn get(mut self, outcome: Outcome) -> usize {
         *self.slot(outcome)
     }
 
-    /// `44 passed, 1 failed`, from those that are there.
+    /// Formats `44 passed, 1 failed`, without zero counts.
     #[must_use]
     pub fn tally(self) -> String {
         let parts = Outcome::ALL.into_iter().filter(|outcome| self.get(*outcome) > 0);
@@ -277,14 +278,14 @@ impl Counts {
 }
 
 impl ConformanceReport {
-    /// Puts the list in order and derives everything else from it.
+    /// Sorts the list and derives everything else from it.
     pub fn seal(&mut self) {
         self.fixtures.sort_by(|a, b| a.id.cmp(&b.id));
         self.profiles = summaries(&self.profile, &self.fixtures);
         self.digest = self.digest();
     }
 
-    /// The digest that belongs to the content.
+    /// Computes the digest of the content.
     #[must_use]
     pub fn digest(&self) -> String {
         let mut value = self.value();
@@ -297,33 +298,33 @@ impl ConformanceReport {
     /// The report as a JSON tree.
     #[must_use]
     pub fn value(&self) -> Value {
-        // Texts, numbers and lists with text keys always have a JSON form.
+        // Text, numbers and lists with text keys always convert to JSON.
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// The document as JSON.
+    /// Returns the document as JSON.
     ///
     /// # Errors
     ///
-    /// Never for a report that was read or made by us.
+    /// Never for a report that was parsed or created here.
     pub fn to_json(&self) -> Result<String, String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(|error| error.to_string())
     }
 
-    /// The document as YAML.
+    /// Returns the document as YAML.
     ///
     /// # Errors
     ///
-    /// Never for a report that was read or made by us.
+    /// Never for a report that was parsed or created here.
     pub fn to_yaml(&self) -> Result<String, String> {
         serde_saphyr::to_string(self).map_err(|error| error.to_string())
     }
 
-    /// Reads a document, JSON if it begins with a brace, YAML otherwise. Whether it is true is another question.
+    /// Parses a document, JSON if it begins with a brace, YAML otherwise. Does not verify it.
     ///
     /// # Errors
     ///
-    /// What is wrong, with line and column: unknown, missing and double fields, unknown words.
+    /// Returns the problem with line and column: unknown, missing and duplicate fields, unknown words.
     pub fn read(text: &str) -> Result<Self, String> {
         if text.trim_start().starts_with('{') {
             serde_json::from_str(text).map_err(|error| error.to_string())
@@ -332,12 +333,12 @@ impl ConformanceReport {
         }
     }
 
-    /// The fixtures that have this outcome.
+    /// Returns the fixtures with this outcome.
     pub fn with(&self, outcome: Outcome) -> impl Iterator<Item = &FixtureResult> {
         self.fixtures.iter().filter(move |fixture| fixture.outcome == outcome)
     }
 
-    /// Whether every profile is conformant and nothing failed that counts.
+    /// Returns true if every profile is conformant and no fixture failed, provisional ones excepted.
     #[must_use]
     pub fn is_success(&self) -> bool {
         let failed = self.with(Outcome::Fail).any(|fixture| fixture.level != "provisional");
@@ -345,7 +346,7 @@ impl ConformanceReport {
     }
 }
 
-/// What the list says about the profile that was asked for; of [`ALL`], about each of its parts too.
+/// Returns the summary of the requested profile; for [`ALL`], also of each of its parts.
 #[must_use]
 pub fn summaries(profile: &str, fixtures: &[FixtureResult]) -> Vec<Summary> {
     if profile != ALL {
@@ -414,7 +415,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::fixture::{Fixture, Level, parse};
 
-    /// A fixture that does nothing.
+    /// Returns a fixture that does nothing.
     pub(crate) fn fixture(id: &str, level: &str) -> Fixture {
         let text = "\
 promise: A pod of a missing node is deleted after its quarantine.
@@ -434,7 +435,7 @@ steps:
         fixture
     }
 
-    /// An outcome that is as it must be.
+    /// Returns a consistent result.
     pub(crate) fn result(id: &str, level: &str, outcome: Outcome) -> FixtureResult {
         FixtureResult {
             id: id.to_owned(),
@@ -447,7 +448,7 @@ steps:
         }
     }
 
-    /// A sealed report of these fixtures.
+    /// Returns a sealed report of these fixtures.
     pub(crate) fn report(profile: &str, fixtures: Vec<FixtureResult>) -> ConformanceReport {
         let text = |text: &str| text.to_owned();
         let mut report = ConformanceReport {
@@ -493,7 +494,7 @@ steps:
         prop::sample::select(Outcome::ALL.to_vec())
     }
 
-    /// Lists of results with ids of their own.
+    /// Generates lists of results with distinct ids.
     pub(crate) fn lists() -> impl Strategy<Value = Vec<FixtureResult>> {
         let level = prop::sample::select(vec!["core", "extended", "hardened", "provisional"]);
         let suite = prop::sample::select(vec!["podgc", "ttl"]);
@@ -562,12 +563,12 @@ steps:
         assert_eq!((report.profiles[0].conformant, report.is_success()), (reason.is_none(), reason.is_none()));
     }
 
-    /// What only virtual time can show is asked of nobody whose time is real, and of everybody else.
+    /// Fixtures that need virtual time are required only for subjects that run in virtual time.
     #[rstest]
     #[case::out_of_reach(Outcome::Skip, true)]
     #[case::failed(Outcome::Fail, false)]
     #[case::not_run(Outcome::NotRun, false)]
-    fn virtual_time_is_asked_of_those_who_have_it(#[case] outcome: Outcome, #[case] conformant: bool) {
+    fn virtual_time_is_required_only_in_virtual_time(#[case] outcome: Outcome, #[case] conformant: bool) {
         let far = FixtureResult { virtual_time: true, ..result("podgc/b", "core", outcome) };
         let report = report("podgc", vec![result("podgc/a", "core", Outcome::Pass), far.clone()]);
         assert_eq!((report.profiles[0].conformant, report.profiles[0].levels["core"].total), (conformant, 2));

@@ -1,7 +1,7 @@
-//! Whether a report can be true: everything derived is derived again, and the list is compared with the fixtures at hand.
+//! Verification of a report: everything derived is derived again, and the list is compared with the available fixtures.
 //!
-//! A digest is no signature: who changes a report *and* computes its digest anew can claim outcomes that never were, as
-//! long as they are possible ones. To find that out, run the suite.
+//! A digest is not a signature: an edited report with a recomputed digest can claim false outcomes, as long as they are
+//! possible. To detect that, run the suite.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,12 +31,12 @@ pub struct Bench<'a> {
     pub digest: &'a str,
 }
 
-/// Something that cannot be.
+/// An inconsistency in a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The field, such as `profiles[0].levels.core.pass`, or `fixtures[podgc/x].outcome`.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem.
     pub message: String,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Everything that is wrong with `report`; nothing if it holds.
+/// Returns every inconsistency of `report`; empty if there is none.
 #[must_use]
 pub fn verify(report: &ConformanceReport, bench: Bench<'_>) -> Vec<Finding> {
     let mut check = Check { report, bench, findings: Vec::new() };
@@ -69,7 +69,7 @@ impl Check<'_> {
         self.findings.push(Finding { field: field.into(), message: message.into() });
     }
 
-    /// Notes that a field should have had another value.
+    /// Adds a finding unless the values are equal.
     fn same(&mut self, field: &str, says: &str, should: &str) {
         if says != should {
             self.note(field, format!("says `{says}`, should be `{should}`"));
@@ -81,13 +81,13 @@ impl Check<'_> {
         self.same("apiVersion", &report.api_version, API_VERSION);
         self.same("kind", &report.kind, KIND);
         if report.time.parse::<Timestamp>().is_err() || !report.time.ends_with('Z') {
-            self.note("time", format!("`{}` is no time in UTC such as 2030-01-01T00:00:00Z", report.time));
+            self.note("time", format!("`{}` is not a UTC time such as 2030-01-01T00:00:00Z", report.time));
         }
         for (field, message) in report.implementation.problems() {
             self.note(format!("implementation.{field}"), message);
         }
         if report.subject.digest.as_deref().is_some_and(|text| !digest::is_digest(text)) {
-            self.note("subject.digest", "is no SHA-256 digest");
+            self.note("subject.digest", "is not a SHA-256 digest");
         }
         for (index, name) in report.subject.controllers.iter().enumerate() {
             if Controller::parse(name).is_none() {
@@ -97,7 +97,7 @@ impl Check<'_> {
         if report.suite.digest != self.bench.digest {
             let (theirs, ours) = (&report.suite.digest, self.bench.digest);
             let message = format!(
-                "says {theirs}, the fixtures at hand have {ours}: name those of version {} with --fixtures",
+                "says {theirs}, the fixtures at hand have {ours}: select those of version {} with --fixtures",
                 report.suite.version
             );
             self.note("suite.digest", message);
@@ -113,11 +113,11 @@ impl Check<'_> {
         }
         let is_virtual = report.cluster.capabilities.iter().any(|name| name == Capability::VirtualTime.as_str());
         if is_virtual != (report.mode == Mode::Virtual) {
-            self.note("mode", "does not go with cluster.capabilities");
+            self.note("mode", "contradicts cluster.capabilities");
         }
     }
 
-    /// Every fixture of the profile stands in the list once, as the suite has it.
+    /// Checks that every fixture of the profile is listed exactly once, with the suite's metadata.
     fn list(&mut self) {
         let (report, bench) = (self.report, self.bench);
         let known: BTreeMap<&str, &Fixture> =
@@ -126,7 +126,7 @@ impl Check<'_> {
         for result in &report.fixtures {
             let at = |field: &str| format!("fixtures[{}]{field}", result.id);
             if !seen.insert(result.id.as_str()) {
-                self.note(at(""), "stands in the list twice");
+                self.note(at(""), "is listed twice");
             }
             match known.get(result.id.as_str()) {
                 None => self.note(at(""), "the suite has no such fixture"),
@@ -138,14 +138,14 @@ impl Check<'_> {
                     let profiles = bench.profiles.of(&result.id);
                     self.same(&at(".profiles"), &result.profiles.join(", "), &profiles.join(", "));
                     if !bench.profiles.selects(&report.profile, &result.id) {
-                        self.note(at(""), format!("is no part of profile {}", report.profile));
+                        self.note(at(""), format!("does not belong to profile {}", report.profile));
                     }
                 }
             }
         }
         for id in known.keys().filter(|id| bench.profiles.selects(&report.profile, id)) {
             if !seen.contains(id) {
-                self.note(format!("fixtures[{id}]"), format!("is missing, profile {} has it", report.profile));
+                self.note(format!("fixtures[{id}]"), format!("is missing, but belongs to profile {}", report.profile));
             }
         }
         if !report.fixtures.is_sorted_by(|a, b| a.id <= b.id) {
@@ -153,13 +153,13 @@ impl Check<'_> {
         }
     }
 
-    /// Each outcome is one that this fixture can have had with this subject in this place.
+    /// Checks that each outcome is possible for this fixture, subject and cluster.
     fn outcomes(&mut self) {
         let (report, bench) = (self.report, self.bench);
         for result in &report.fixtures {
             let field = format!("fixtures[{}]", result.id);
             if result.outcome.needs_reason() == result.reason.is_empty() {
-                let message = if result.reason.is_empty() { "is missing" } else { "is there without need" };
+                let message = if result.reason.is_empty() { "is missing" } else { "is not needed" };
                 self.note(format!("{field}.reason"), message);
             }
             if let Some(fixture) = bench.fixtures.iter().find(|fixture| fixture.id == result.id)
@@ -185,7 +185,7 @@ impl Check<'_> {
             let field = format!("fixtures[{}]", result.id);
             match (result.outcome, entry) {
                 (Outcome::KnownDeviation, None) => {
-                    self.note(format!("{field}.outcome"), "is `known-deviation`, but nothing in deviations covers it");
+                    self.note(format!("{field}.outcome"), "is `known-deviation`, but no entry in deviations covers it");
                 }
                 (Outcome::KnownDeviation, Some(entry)) => {
                     self.same(&format!("{field}.reason"), &result.reason, &entry.text());
@@ -208,13 +208,13 @@ impl Check<'_> {
         self.findings.extend(differences);
         let digest = self.report.digest();
         if self.report.digest != digest {
-            let message = format!("says {}, the content has {digest}: something was changed", self.report.digest);
+            let message = format!("says {}, the content has {digest}: the report was changed", self.report.digest);
             self.note("digest", message);
         }
     }
 }
 
-/// Why a fixture cannot have come out like this, if it cannot.
+/// Returns the reason if a fixture cannot have had this outcome.
 fn impossible(report: &ConformanceReport, fixture: &Fixture, result: &FixtureResult) -> Option<String> {
     let can = |capability: &Capability| report.cluster.capabilities.iter().any(|name| name == capability.as_str());
     let lacks: Vec<&str> =
@@ -233,13 +233,13 @@ fn impossible(report: &ConformanceReport, fixture: &Fixture, result: &FixtureRes
             Some(format!("cannot have run: subject.controllers lacks {}", absent.join(", ")))
         }
         outcome if outcome.has_run() && !lacks.is_empty() => {
-            Some(format!("cannot have run: the cluster cannot do {}", lacks.join(", ")))
+            Some(format!("cannot have run: the cluster lacks {}", lacks.join(", ")))
         }
         outcome if outcome.has_run() && undeclared => {
             Some(format!("cannot have run: the implementation does not declare {}", fixture.feature))
         }
         Outcome::Unsupported if absent.is_empty() && !undeclared && !refuses_flags(report, fixture) => Some(
-            "is `unsupported`, but the subject has its controllers, declares its feature and takes its flags"
+            "is `unsupported`, but the subject has its controllers, declares its feature and accepts its flags"
                 .to_owned(),
         ),
         Outcome::Skip if !absent.is_empty() => {
@@ -247,13 +247,13 @@ fn impossible(report: &ConformanceReport, fixture: &Fixture, result: &FixtureRes
         }
         Outcome::Skip if undeclared => Some("should be `unsupported`: its feature is not declared".to_owned()),
         Outcome::Skip if lacks.is_empty() && !may_be_skipped(report, fixture, &result.reason) => {
-            Some("was skipped, but the cluster can do all that it requires".to_owned())
+            Some("was skipped, but the cluster has all capabilities that it requires".to_owned())
         }
         _ => None,
     }
 }
 
-/// Whether the subject cannot be given the flags that a fixture asks for.
+/// Returns true if the subject does not accept the flags that a fixture sets.
 fn refuses_flags(report: &ConformanceReport, fixture: &Fixture) -> bool {
     let what = || shell_words::split(&report.subject.what).unwrap_or_default();
     let refused = match report.subject.kind.as_str() {
@@ -264,8 +264,8 @@ fn refuses_flags(report: &ConformanceReport, fixture: &Fixture) -> bool {
     refused.is_some()
 }
 
-/// Whether a fixture may be skipped for this reason where nothing is missing that it requires: real servers refuse some objects,
-/// or are not ours alone, and an external subject's requests are not seen.
+/// Returns true if this reason for a skip is valid although the cluster has every required capability: real servers
+/// reject some objects or are shared, and an external subject's requests are not recorded.
 fn may_be_skipped(report: &ConformanceReport, fixture: &Fixture, reason: &str) -> bool {
     let external = report.subject.kind == external::KIND;
     (external && external::cannot_show(fixture).as_deref() == Some(reason))
@@ -273,7 +273,7 @@ fn may_be_skipped(report: &ConformanceReport, fixture: &Fixture, reason: &str) -
             && (remote::is_refusal(reason) || remote::refusals(fixture).iter().any(|refusal| refusal == reason)))
 }
 
-/// Where two trees differ.
+/// Collects the differences of two trees.
 fn walk(path: &str, says: &Value, should: &Value, out: &mut Vec<Finding>) {
     match (says, should) {
         (Value::Object(a), Value::Object(b)) => {
@@ -295,7 +295,7 @@ fn walk(path: &str, says: &Value, should: &Value, out: &mut Vec<Finding>) {
     }
 }
 
-/// A value in a sentence.
+/// Formats a value for a sentence.
 fn short(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),

@@ -1,39 +1,39 @@
-//! One check at one point of the transcript.
+//! Evaluates one check at one point of the transcript.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::matching::{self, Surroundings, is_in_second, show};
-use super::world::{World, same_group};
+use super::world::{ObjectStates, same_group};
 use super::{Run, is_subject_write, line, requests};
-use crate::fixture::check::{BudgetStatus, ConditionPattern, EventPattern, Text};
+use crate::fixture::check::{BudgetStatus, ConditionPattern, EventPattern, TextPattern};
+use crate::fixture::matching::{self, MatchContext, is_in_second, show};
 use crate::fixture::pattern::{RequestPattern, Target, glob};
 use crate::fixture::{Check, CheckKind};
 use crate::transcript::{Attributed as _, Entry, Exchange};
 
-/// A point of a run.
+/// A point of a run at which checks are evaluated.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Point<'a> {
+pub(crate) struct CheckPoint<'a> {
     /// The run.
     pub(crate) run: &'a Run<'a>,
-    /// The objects there.
-    pub(crate) world: &'a World,
-    /// The entries to count requests in: from the begin of the window, or of the run, up to here.
+    /// The objects at this point.
+    pub(crate) world: &'a ObjectStates,
+    /// The entries in which to count requests: from the begin of the window, or of the run, up to this point.
     pub(crate) entries: &'a [Entry],
-    /// The time.
+    /// The time of the point.
     pub(crate) at: Duration,
-    /// Whether `entries` are a window, in which `quiet` looks at all of them.
+    /// True if `entries` is a window, all of which `quiet` inspects.
     pub(crate) window: bool,
 }
 
-/// How a check failed: what should have been, what was.
+/// The difference between the expected and the observed state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gap {
-    /// What should have been.
+    /// The expected state.
     pub(crate) expected: String,
-    /// What was.
+    /// The observed state.
     pub(crate) observed: String,
 }
 
@@ -43,12 +43,12 @@ impl Gap {
     }
 }
 
-/// Whether `check` holds at `point`.
+/// Evaluates `check` at `point`.
 ///
 /// # Errors
 ///
-/// How it does not.
-pub(crate) fn evaluate(check: &Check, point: Point<'_>) -> Result<(), Gap> {
+/// If the check does not hold: the difference.
+pub(crate) fn evaluate(check: &Check, point: CheckPoint<'_>) -> Result<(), Gap> {
     match &check.kind {
         CheckKind::Exists(target) => exists(target, point),
         CheckKind::Absent(target) => absent(target, point),
@@ -92,7 +92,7 @@ pub(crate) fn evaluate(check: &Check, point: Point<'_>) -> Result<(), Gap> {
     }
 }
 
-/// What a check asks, in the words of a fixture.
+/// Describes a check in the words of a fixture.
 pub(crate) fn describe(check: &Check) -> String {
     match &check.kind {
         CheckKind::Exists(target) => format!("exists: {target}"),
@@ -116,16 +116,16 @@ fn hold(holds: bool, gap: impl FnOnce() -> Gap) -> Result<(), Gap> {
     if holds { Ok(()) } else { Err(gap()) }
 }
 
-fn exists(target: &Target, point: Point<'_>) -> Result<(), Gap> {
-    hold(!point.world.find(target).is_empty(), || Gap::new(format!("{target} exists"), "it does not"))
+fn exists(target: &Target, point: CheckPoint<'_>) -> Result<(), Gap> {
+    hold(!point.world.find(target).is_empty(), || Gap::new(format!("{target} exists"), "no such object"))
 }
 
-fn absent(target: &Target, point: Point<'_>) -> Result<(), Gap> {
+fn absent(target: &Target, point: CheckPoint<'_>) -> Result<(), Gap> {
     let found: Vec<String> = point.world.find(target).iter().map(|(key, object)| present(&key.name, object)).collect();
-    hold(found.is_empty(), || Gap::new(format!("no {target}"), format!("there: {}", found.join(", "))))
+    hold(found.is_empty(), || Gap::new(format!("no {target}"), format!("found {}", found.join(", "))))
 }
 
-/// A pod that is only terminating, or that a finalizer holds, says so: the usual reason why it is still there.
+/// Describes an object that still exists. Notes whether it is terminating or held by finalizers, the usual reasons.
 fn present(name: &str, object: &Value) -> String {
     let meta = &object["metadata"];
     match (meta["deletionTimestamp"].as_str(), meta["finalizers"].as_array()) {
@@ -135,8 +135,8 @@ fn present(name: &str, object: &Value) -> String {
     }
 }
 
-/// Applies a test to every object `target` means; there must be one.
-fn each(target: &Target, point: Point<'_>, test: impl Fn(&Value) -> Result<(), Gap>) -> Result<(), Gap> {
+/// Applies a test to every object that `target` covers. There must be at least one.
+fn each(target: &Target, point: CheckPoint<'_>, test: impl Fn(&Value) -> Result<(), Gap>) -> Result<(), Gap> {
     let mut any = false;
     for (key, object) in point.world.find(target) {
         any = true;
@@ -144,7 +144,7 @@ fn each(target: &Target, point: Point<'_>, test: impl Fn(&Value) -> Result<(), G
             if target.is_glob() { Gap { observed: format!("{}: {}", key.name, gap.observed), ..gap } } else { gap }
         })?;
     }
-    hold(any, || Gap::new(format!("{target} exists"), "it does not"))
+    hold(any, || Gap::new(format!("{target} exists"), "no such object"))
 }
 
 fn budget(wanted: &BudgetStatus, object: &Value) -> Result<(), Gap> {
@@ -158,12 +158,13 @@ fn budget(wanted: &BudgetStatus, object: &Value) -> Result<(), Gap> {
     ];
     let (mut expected, mut observed, mut good) = (Vec::new(), Vec::new(), true);
     for (name, wanted, field) in numbers {
-        // The API leaves observedGeneration out when it is 0; the other four are always written once there is a status.
+        // The API omits observedGeneration when it is 0; the other four numbers are always present once there is a
+        // status.
         let found = status[field].as_i64().or_else(|| (name == "generation").then_some(0));
         let Some(wanted) = wanted else { continue };
         good &= found == Some(wanted);
         expected.push(format!("{name} {wanted}"));
-        observed.push(format!("{name} {}", found.map_or_else(|| "nothing".to_owned(), |found| found.to_string())));
+        observed.push(format!("{name} {}", found.map_or_else(|| "missing".to_owned(), |found| found.to_string())));
     }
     if let Some(wanted) = &wanted.disrupted {
         let found: BTreeSet<&str> =
@@ -175,19 +176,19 @@ fn budget(wanted: &BudgetStatus, object: &Value) -> Result<(), Gap> {
     hold(good, || Gap::new(expected.join(", "), observed.join(", ")))
 }
 
-fn surroundings<'a>(point: Point<'a>, uid: &'a dyn Fn(&str) -> Option<String>) -> Surroundings<'a> {
-    Surroundings { start: point.run.start, tolerance: point.run.tolerance, uid }
+fn match_context<'a>(point: CheckPoint<'a>, uid: &'a dyn Fn(&str) -> Option<String>) -> MatchContext<'a> {
+    MatchContext { start: point.run.start, tolerance: point.run.tolerance, uid }
 }
 
-fn matched(pattern: &Value, object: &Value, point: Point<'_>) -> Result<(), Gap> {
+fn matched(pattern: &Value, object: &Value, point: CheckPoint<'_>) -> Result<(), Gap> {
     let uid = |name: &str| point.world.uid(name);
-    matching::matches(pattern, Some(object), surroundings(point, &uid)).map_err(|mismatch| {
+    matching::matches(pattern, Some(object), match_context(point, &uid)).map_err(|mismatch| {
         let place = |text: String| if mismatch.path.is_empty() { text } else { format!("{}: {text}", mismatch.path) };
         Gap::new(place(mismatch.wanted.clone()), mismatch.found.clone())
     })
 }
 
-fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Result<(), Gap> {
+fn condition(wanted: &ConditionPattern, object: &Value, point: CheckPoint<'_>) -> Result<(), Gap> {
     let conditions = object["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let found: Vec<&Value> = conditions.iter().filter(|condition| condition["type"] == wanted.kind.as_str()).collect();
     let observed = || match found.as_slice() {
@@ -201,7 +202,7 @@ fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Res
     let good = |condition: &Value| {
         text(condition, "status") == *status
             && wanted.reason.as_ref().is_none_or(|reason| text(condition, "reason") == *reason)
-            && wanted.message.as_ref().is_none_or(|message| says(message, &text(condition, "message")))
+            && wanted.message.as_ref().is_none_or(|message| text_matches(message, &text(condition, "message")))
             && wanted
                 .generation
                 .is_none_or(|generation| condition["observedGeneration"].as_i64().unwrap_or(0) == generation)
@@ -212,7 +213,7 @@ fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Res
         if let Some(reason) = &wanted.reason {
             expected = format!("{expected}, reason {reason:?}");
         }
-        if let Some(Text::Is(message) | Text::Like(message)) = &wanted.message {
+        if let Some(TextPattern::Exact(message) | TextPattern::Glob(message)) = &wanted.message {
             expected = format!("{expected}, message {message:?}");
         }
         if let Some(generation) = wanted.generation {
@@ -225,33 +226,33 @@ fn condition(wanted: &ConditionPattern, object: &Value, point: Point<'_>) -> Res
     })
 }
 
-/// Whether a time of the API is `since` after the start, in whole seconds as it writes them.
+/// Returns true if an API time is `since` after the start, compared in whole seconds.
 fn changed_at(text: &str, since: jiff::SignedDuration, run: &Run<'_>) -> bool {
     let found = text.parse::<jiff::Timestamp>().ok();
     let wanted = run.start.checked_add(since).ok();
     found.zip(wanted).is_some_and(|(found, wanted)| is_in_second(found, wanted, (run.tolerance, run.late)))
 }
 
-/// Whole seconds, cut off towards the past as the API's times are.
+/// Whole seconds, rounded down as the API's times are.
 fn floor_seconds(duration: jiff::SignedDuration) -> i64 {
     duration.as_secs() - i64::from(duration.subsec_nanos() < 0)
 }
 
-/// Whether `text` is what the pattern says.
-pub(crate) fn says(pattern: &Text, text: &str) -> bool {
+/// Returns true if `text` matches the pattern.
+pub(crate) fn text_matches(pattern: &TextPattern, text: &str) -> bool {
     match pattern {
-        Text::Is(wanted) => wanted == text,
-        Text::Like(pattern) => glob(pattern, text),
+        TextPattern::Exact(wanted) => wanted == text,
+        TextPattern::Glob(pattern) => glob(pattern, text),
     }
 }
 
-/// Whether an Event is one that `pattern` means, its number apart.
+/// Returns true if an Event matches `pattern`, ignoring the count.
 pub(crate) fn is_event(pattern: &EventPattern, event: &Value) -> bool {
     let subject = if event["involvedObject"].is_null() { &event["regarding"] } else { &event["involvedObject"] };
     let message = event["message"].as_str().or_else(|| event["note"].as_str()).unwrap_or_default();
     event["reason"] == pattern.reason.as_str()
         && pattern.kind.as_ref().is_none_or(|kind| event["type"] == kind.as_str())
-        && pattern.message.as_ref().is_none_or(|wanted| says(wanted, message))
+        && pattern.message.as_ref().is_none_or(|wanted| text_matches(wanted, message))
         && pattern.on.as_ref().is_none_or(|target| {
             let namespace = subject["namespace"].as_str().filter(|namespace| !namespace.is_empty());
             subject["kind"] == target.resource.kind.as_ref()
@@ -260,7 +261,7 @@ pub(crate) fn is_event(pattern: &EventPattern, event: &Value) -> bool {
         })
 }
 
-fn event(pattern: &EventPattern, point: Point<'_>) -> Result<(), Gap> {
+fn event(pattern: &EventPattern, point: CheckPoint<'_>) -> Result<(), Gap> {
     let mut number = 0;
     let mut others = Vec::new();
     for (_, event) in point.world.all("events") {
@@ -276,7 +277,7 @@ fn event(pattern: &EventPattern, point: Point<'_>) -> Result<(), Gap> {
         if let Some(target) = &pattern.on {
             expected = format!("{expected} on {target}");
         }
-        if let Some(Text::Is(message) | Text::Like(message)) = &pattern.message {
+        if let Some(TextPattern::Exact(message) | TextPattern::Glob(message)) = &pattern.message {
             expected = format!("{expected}: {message:?}");
         }
         let others =
@@ -285,7 +286,7 @@ fn event(pattern: &EventPattern, point: Point<'_>) -> Result<(), Gap> {
     })
 }
 
-fn found<'a>(pattern: &RequestPattern, point: Point<'a>) -> Vec<(&'a Entry, &'a Exchange)> {
+fn found<'a>(pattern: &RequestPattern, point: CheckPoint<'a>) -> Vec<(&'a Entry, &'a Exchange)> {
     requests(point.entries).filter(|(entry, exchange)| covers(pattern, entry, exchange, point.run)).collect()
 }
 
@@ -298,7 +299,7 @@ fn listed(found: &[(&Entry, &Exchange)]) -> String {
     }
 }
 
-fn quiet(point: Point<'_>) -> Result<(), Gap> {
+fn quiet(point: CheckPoint<'_>) -> Result<(), Gap> {
     let writes: Vec<_> = requests(point.entries)
         .filter(|(entry, exchange)| {
             is_subject_write(entry, exchange) && (point.window || point.run.is_at(point.at, entry.at))
@@ -307,7 +308,7 @@ fn quiet(point: Point<'_>) -> Result<(), Gap> {
     hold(writes.is_empty(), || Gap::new("no writes", listed(&writes)))
 }
 
-/// Whether `pattern` means this request of `run`.
+/// Returns true if `pattern` covers this request of `run`.
 pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchange, run: &Run<'_>) -> bool {
     let request = &exchange.request;
     let by = match &pattern.actor {
@@ -332,20 +333,21 @@ pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchang
         && pattern.code.is_none_or(|code| exchange.reply.as_ref().is_some_and(|reply| code.covers(reply.status)))
 }
 
-/// What was read of the metrics at this point: on a real clock a little after the step's time, and more often where the subject may be late.
-fn readings(point: Point<'_>) -> Result<(&str, impl Iterator<Item = &str>), Gap> {
+/// Returns the metrics that count for this point. On a real clock the first reading is shortly after the step's time;
+/// further readings follow if the subject may be late.
+fn readings(point: CheckPoint<'_>) -> Result<(&str, impl Iterator<Item = &str>), Gap> {
     let scrapes = point.run.scrapes;
     let latest = point.at + point.run.tolerance;
     let (seen, later) = scrapes.split_at(scrapes.partition_point(|(at, _)| *at <= latest));
     let later = later.iter().take_while(move |(at, _)| *at <= latest + point.run.late);
     let mut all = seen.last().into_iter().chain(later).map(|(_, text)| text.as_str());
-    let first = all.next().ok_or_else(|| Gap::new("metrics", "they were not read"))?;
+    let first = all.next().ok_or_else(|| Gap::new("metrics", "the metrics were not read"))?;
     Ok((first, all))
 }
 
-/// The sum of the samples with these labels.
+/// Returns the sum of the samples with these labels.
 fn metric(text: &str, name: &str, labels: &[(String, String)]) -> Result<f64, Gap> {
-    // What could not be read is told in a comment.
+    // If the metrics could not be read, the text is a single comment with the reason.
     if let Some(why) = text.strip_prefix("# ").filter(|rest| rest.trim_end().lines().count() == 1) {
         return Err(Gap::new("metrics", why.trim_end()));
     }

@@ -1,32 +1,33 @@
-//! Whether a step's checks hold already, while the run still goes on.
+//! Evaluates the checks of a step while the run is still going on.
 
 use super::Run;
-use super::checks::{Point, evaluate};
-use super::world::World;
+use super::checks::{CheckPoint, evaluate};
+use super::world::ObjectStates;
 use crate::fixture::{Check, Fixture, StepKind};
 use crate::transcript::Entry;
 
-/// Follows a run in wall time, so that a step need not wait longer than it must. The world is kept between two questions:
-/// each costs the new entries and the checks, not the whole run.
+/// Follows a run in wall time, so that a step waits no longer than necessary. Keeps the cluster state between calls:
+/// each call costs only the new entries and the checks, not the whole run.
 #[derive(Debug)]
-pub struct Live<'a> {
+pub struct LiveChecker<'a> {
     fixture: &'a Fixture,
-    world: World,
+    world: ObjectStates,
     seen: usize,
 }
 
-impl<'a> Live<'a> {
-    /// At the begin of `run`: of what it holds, only `initial` matters here.
+impl<'a> LiveChecker<'a> {
+    /// Creates a follower at the begin of `run`, of which it uses only `initial`.
     #[must_use]
     pub fn new(fixture: &'a Fixture, run: &Run<'_>) -> Self {
-        Self { fixture, world: World::new(run, &fixture.given.namespace), seen: 0 }
+        Self { fixture, world: ObjectStates::new(run, &fixture.given.namespace), seen: 0 }
     }
 
-    /// Whether the checks of step `index` hold together at the present end of `run`, so that it need not be waited for any
-    /// longer. After the last step: those of the fixture's `expect`.
+    /// Returns true if all checks of step `index` hold at the current end of `run`, so that the runner need not wait
+    /// any longer. An index after the last step means the fixture's `expect`.
     ///
-    /// `run` is the same run at each call, grown since: `entries` up to now, `marks` of the steps that are over, `end` the
-    /// present time. Always true for actions, which nothing is waited for after, and never for `consistently`, which lasts until its end.
+    /// Each call gets the same run with more entries: `entries` up to now, `marks` of the finished steps, and the
+    /// current time as `end`. Returns true for actions, which need no waiting, and false for `consistently`, which
+    /// always lasts until its end.
     pub fn holds(&mut self, run: &Run<'_>, index: usize) -> bool {
         let new = run.entries.get(self.seen..).unwrap_or_default();
         for entry in new {
@@ -55,7 +56,7 @@ impl<'a> Live<'a> {
         (at, window): (std::time::Duration, bool),
         checks: &[Check],
     ) -> bool {
-        let point = Point { run, world: &self.world, entries, at, window };
+        let point = CheckPoint { run, world: &self.world, entries, at, window };
         checks.iter().all(|check| evaluate(check, point).is_ok())
     }
 }

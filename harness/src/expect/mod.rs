@@ -1,12 +1,12 @@
-//! Whether a run kept its promises. Pure: everything is judged afterwards, from the transcript.
+//! Judges a run after it has ended, from the transcript alone. Pure.
 //!
 //! * [`world`] — the objects as they were at any point of the transcript.
-//! * [`matching`] — partial match of JSON values; [`checks`] — one check at one point.
-//! * [`temporal`] — the steps: at an instant, all through a window, some time in a window; replies.
-//! * [`Live`] — whether a step's checks hold already, while the run goes on.
+//! * [`checks`] — one check at one point.
+//! * [`temporal`] — the steps: at an instant, during a whole window, at some time of a window; replies.
+//! * [`LiveChecker`] — evaluates the checks of a step while the run is still going on.
 //! * [`traffic`] — order, completeness and explanation of the subject's requests.
 //!
-//! [`judge`] puts them together, with the always-on [`crate::invariants`].
+//! [`judge`] combines them. The always-on invariants (`crate::invariants`) are judged separately, with the same context.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,61 +14,60 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::fixture::Fixture;
-use crate::invariants;
+use crate::fixture::{Fixture, matching};
 use crate::transcript::{Attributed as _, Entry, Exchange, Happening};
 
 pub(crate) mod checks;
 mod live;
-pub mod matching;
 mod temporal;
 mod traffic;
 pub mod world;
 
-pub use live::Live;
-use world::World;
+pub use live::LiveChecker;
+use world::ObjectStates;
 
-/// What is left of a run: all that judging needs.
+/// The record of a run: everything that judging needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
     /// The time on the clock at `t=+0s`.
     pub start: Timestamp,
     /// The objects as the server had stored them before the controllers started.
     pub initial: &'a [Arc<Value>],
-    /// What happened, in order.
+    /// The transcript's entries, in order.
     pub entries: &'a [Entry],
-    /// For every step that was reached, in order: the length of the transcript when it was over and the world had come to
-    /// rest. A window (`consistently`, `eventually`) is over at its end ([`crate::fixture::Step::end`]).
+    /// For every step that was reached, in order: the length of the transcript when the step was over and the cluster
+    /// had become idle. A window (`consistently`, `eventually`) is over at its end ([`crate::fixture::Step::end`]).
     pub marks: &'a [usize],
-    /// What users' requests were answered, in order.
+    /// The replies to users' requests, in order.
     pub replies: &'a [StepReply],
-    /// The subject's metrics (Prometheus text) and when they were read. Only needed if the fixture has
-    /// `metrics:` checks: then at the end of every step that has one, and at the end of the run.
+    /// The subject's metrics (Prometheus text) and the times at which they were read. Needed only for fixtures with
+    /// `metrics:` checks: at the end of every step that has one, and at the end of the run.
     pub scrapes: &'a [(Duration, String)],
-    /// How long the run was. If it was broken off, checks beyond it fail.
+    /// Duration of the run. If it was interrupted, checks after this time fail.
     pub end: Duration,
-    /// How far off the clocks and the reactions may be. Zero in virtual time, where every time is exact; on a real clock
+    /// Allowed deviation of clocks and reactions. Zero in virtual time, where every time is exact; on a real clock
     /// [`crate::fixture::Fixture::tolerance`].
     pub tolerance: Duration,
-    /// How much later still a reaction may come, see [`crate::fixture::Fixture::late`]. Zero in virtual time.
+    /// Additional delay allowed for reactions, see [`crate::fixture::Fixture::late`]. Zero in virtual time.
     pub late: Duration,
 }
 
 impl Run<'_> {
-    /// Whether `at` is `wanted`, as far as the clock can tell.
+    /// Returns true if `at` equals `wanted`, within the tolerances of the clock.
     pub(crate) fn is_at(&self, wanted: Duration, at: Duration) -> bool {
         wanted <= at + self.tolerance && at <= wanted + self.tolerance + self.late
     }
 
-    /// What a length of time may differ by if the server's clock measured both of its ends. The server sees the cause before
-    /// the subject does and the effect after it, so what the subject waits for can only look longer. What is left is that two
-    /// clocks tick and round differently: a twentieth of the tolerance, 50 ms of a second. So 39 s never pass for 40 s.
+    /// Returns the allowed error of a duration whose ends were both measured by the server's clock. The server records
+    /// the cause before the subject sees it, and the effect after the subject acted, so the subject's wait can only
+    /// appear longer. The remaining error comes from different ticks and rounding of two clocks: a twentieth of the
+    /// tolerance, 50 ms of a second. So 39 s are never accepted for 40 s.
     pub(crate) fn slack(&self) -> Duration {
         self.tolerance / 20
     }
 }
 
-/// The answer to a request of a step. If there are several, only the last may fail.
+/// The reply to a request of a step. If a step has several requests, only the last may fail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepReply {
     /// Index in `Fixture::steps`.
@@ -81,52 +80,52 @@ pub struct StepReply {
     pub body: Value,
 }
 
-/// A promise that was not kept.
+/// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// The line in the fixture's file (1-based); 0 for what no line says (invariants, unexplained writes).
+pub struct BrokenPromise {
+    /// The line in the fixture's file (1-based); 0 if no line demands it (invariants, unexplained writes).
     pub line: u64,
-    /// When it failed, as an offset from the start.
+    /// Time of the failure, as an offset from the start.
     pub at: Duration,
-    /// The entry of the transcript near which it failed ([`Entry::seq`]).
+    /// Position of the closest entry of the transcript ([`Entry::seq`]).
     pub seq: usize,
-    /// What was checked, in the words of the fixture.
+    /// The check, in the words of the fixture.
     pub check: String,
-    /// What should have been.
+    /// The expected state.
     pub expected: String,
-    /// What was.
+    /// The observed state.
     pub observed: String,
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for BrokenPromise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} at {}: expected {}, observed {}", self.check, matching::at(self.at), self.expected, self.observed)
     }
 }
 
-/// Judges a run: every promise of `fixture` that was not kept, in order of the transcript.
-pub fn judge(fixture: &Fixture, run: &Run<'_>) -> Vec<Failure> {
-    let scene = Scene { fixture, run, begin: &World::new(run, &fixture.given.namespace) };
-    let mut failures = temporal::steps(scene);
-    failures.extend(temporal::at_the_end(scene));
-    failures.extend(traffic::judge(scene));
-    failures.extend(invariants::check(scene));
+/// Judges a run: returns every broken promise of `fixture` itself, in order of the transcript.
+pub fn judge(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
+    let begin = ObjectStates::new(run, &fixture.given.namespace);
+    let context = JudgeContext { fixture, run, begin: &begin };
+    let mut failures = temporal::steps(context);
+    failures.extend(temporal::at_the_end(context));
+    failures.extend(traffic::judge(context));
     failures.sort_by_key(|failure| failure.seq);
     failures
 }
 
-/// What is judged, and against what.
+/// The fixture and the run to judge.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scene<'a> {
+pub(crate) struct JudgeContext<'a> {
     /// The promises.
     pub(crate) fixture: &'a Fixture,
-    /// What happened.
+    /// The recorded run.
     pub(crate) run: &'a Run<'a>,
-    /// The world before the first entry.
-    pub(crate) begin: &'a World,
+    /// The objects before the first entry.
+    pub(crate) begin: &'a ObjectStates,
 }
 
-/// The requests of a piece of a transcript.
+/// Returns the requests among `entries`.
 pub(crate) fn requests(entries: &[Entry]) -> impl DoubleEndedIterator<Item = (&Entry, &Exchange)> {
     entries.iter().filter_map(|entry| match &entry.what {
         Happening::Request(exchange) => Some((entry, exchange.as_ref())),
@@ -134,7 +133,8 @@ pub(crate) fn requests(entries: &[Entry]) -> impl DoubleEndedIterator<Item = (&E
     })
 }
 
-/// Whether it is a write of the subject that fixtures speak of: leases and reviews are its own business.
+/// Returns true for writes of the subject that fixtures cover. Leases, token requests and reviews are the subject's
+/// own.
 pub(crate) fn is_subject_write(entry: &Entry, exchange: &Exchange) -> bool {
     const OWN: [&str; 4] = ["leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"];
     entry.actor().is_subject()
@@ -143,7 +143,7 @@ pub(crate) fn is_subject_write(entry: &Entry, exchange: &Exchange) -> bool {
         && exchange.request.subresource.as_deref() != Some("token")
 }
 
-/// `PATCH pods/a/status 200`: a request in a line, as a pattern would be written.
+/// Formats a request in one line, in the form of a request pattern: `PATCH pods/a/status 200`.
 pub(crate) fn line(entry: &Entry, exchange: &Exchange) -> String {
     use std::fmt::Write as _;
     let request = &exchange.request;

@@ -1,19 +1,19 @@
-//! Steps: at an instant, all through a window, some time in a window; and what users were answered.
+//! Judges the steps: at an instant, during a whole window, at some time of a window; and the replies to users.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::checks::{Gap, Point, covers, describe, evaluate, says};
-use super::matching::{self, Surroundings};
-use super::world::World;
-use super::{Failure, Run, Scene, is_subject_write, requests};
+use super::checks::{CheckPoint, Gap, covers, describe, evaluate, text_matches};
+use super::world::ObjectStates;
+use super::{BrokenPromise, JudgeContext, Run, is_subject_write, requests};
+use crate::fixture::matching::{self, MatchContext};
 use crate::fixture::{Check, CheckKind, ReplyPattern, Step, StepKind};
 use crate::transcript::Happening;
 
 /// Judges all steps.
-pub(super) fn steps(scene: Scene<'_>) -> Vec<Failure> {
-    let Scene { fixture, run, begin: first } = scene;
+pub(super) fn steps(context: JudgeContext<'_>) -> Vec<BrokenPromise> {
+    let JudgeContext { fixture, run, begin: first } = context;
     let mut failures = Vec::new();
     let mut world = first.clone();
     let mut seen = 0;
@@ -23,7 +23,7 @@ pub(super) fn steps(scene: Scene<'_>) -> Vec<Failure> {
             break;
         };
         let end = end.min(run.entries.len());
-        // Where the step before was over.
+        // The end of the previous step.
         let over = index.checked_sub(1).map_or(0, |before| run.marks[before].min(end));
         let begin = match index {
             0 => run.entries[..end].partition_point(|entry| entry.at.is_zero()),
@@ -62,36 +62,36 @@ pub(super) fn steps(scene: Scene<'_>) -> Vec<Failure> {
 }
 
 /// Judges `expect:`.
-pub(super) fn at_the_end(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
+pub(super) fn at_the_end(JudgeContext { fixture, run, begin }: JudgeContext<'_>) -> Vec<BrokenPromise> {
     if fixture.expect.is_empty() {
         return Vec::new();
     }
     let world = begin.clone().after(run.entries);
     let end = run.entries.len();
-    let point = Point { run, world: &world, entries: run.entries, at: run.end, window: false };
+    let point = CheckPoint { run, world: &world, entries: run.entries, at: run.end, window: false };
     fixture.expect.iter().filter_map(|check| failed(check, point, end)).collect()
 }
 
-fn not_reached(step: &Step, run: &Run<'_>) -> Failure {
-    Failure {
+fn not_reached(step: &Step, run: &Run<'_>) -> BrokenPromise {
+    BrokenPromise {
         line: step.line,
         at: run.end,
         seq: run.entries.len(),
         check: "the step is reached".to_owned(),
         expected: format!("a run until {}", matching::at(step.end())),
-        observed: format!("it was broken off at {}", matching::at(run.end)),
+        observed: format!("the run ended at {}", matching::at(run.end)),
     }
 }
 
-fn failure(check: &Check, at: Duration, seq: usize, gap: Gap) -> Failure {
-    Failure { line: check.line, at, seq, check: describe(check), expected: gap.expected, observed: gap.observed }
+fn failure(check: &Check, at: Duration, seq: usize, gap: Gap) -> BrokenPromise {
+    BrokenPromise { line: check.line, at, seq, check: describe(check), expected: gap.expected, observed: gap.observed }
 }
 
-fn failed(check: &Check, point: Point<'_>, seq: usize) -> Option<Failure> {
+fn failed(check: &Check, point: CheckPoint<'_>, seq: usize) -> Option<BrokenPromise> {
     evaluate(check, point).err().map(|gap| failure(check, point.at, seq.saturating_sub(1), gap))
 }
 
-/// The position of the first entry of `run` before `end` that is not before `at`.
+/// Returns the position of the first entry of `run` at or after `at`, at most `end`.
 fn first_at(run: &Run<'_>, at: Duration, end: usize) -> usize {
     run.entries[..end].partition_point(|entry| entry.at < at)
 }
@@ -107,7 +107,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// The window without what may belong to the steps before and after it, see [`Step::margin`].
+    /// Returns the window without the margins that may belong to the neighbouring steps, see [`Step::margin`].
     fn without_edges(mut self, step: &Step) -> Self {
         let margin = step.margin(self.run.tolerance);
         if !margin.is_zero() {
@@ -120,18 +120,23 @@ impl Window<'_> {
         self
     }
 
-    /// Checks that must hold together at `self.to`: at the window's end, or as late or early as the clock may be off.
-    fn at_once(&self, checks: &[Check], mut world: World) -> Vec<Failure> {
+    /// Evaluates checks that must hold together at `self.to`: at the window's end, or earlier or later by as much as
+    /// the clock may be off.
+    fn at_once(&self, checks: &[Check], mut world: ObjectStates) -> Vec<BrokenPromise> {
         let mut last = Vec::new();
         for position in self.begin..=self.end {
             if position > self.begin {
                 world.step(&self.run.entries[position - 1]);
             }
             let fails = |check: &Check| {
-                // Before a write it is always quiet.
+                // `quiet` inspects the whole window: before a write every moment is quiet.
                 let seen = if matches!(check.kind, CheckKind::Quiet) { self.end } else { position };
                 let entries = &self.run.entries[..seen];
-                failed(check, Point { run: self.run, world: &world, entries, at: self.to, window: false }, position)
+                failed(
+                    check,
+                    CheckPoint { run: self.run, world: &world, entries, at: self.to, window: false },
+                    position,
+                )
             };
             last = checks.iter().filter_map(fails).collect();
             if last.is_empty() {
@@ -141,14 +146,14 @@ impl Window<'_> {
         last
     }
 
-    fn point<'w>(&'w self, world: &'w World, position: usize) -> Point<'w> {
+    fn point<'w>(&'w self, world: &'w ObjectStates, position: usize) -> CheckPoint<'w> {
         let at = if position == self.begin { self.from } else { self.run.entries[position - 1].at };
-        Point { run: self.run, world, entries: &self.run.entries[self.begin..position], at, window: true }
+        CheckPoint { run: self.run, world, entries: &self.run.entries[self.begin..position], at, window: true }
     }
 
-    /// A check that must hold all the time: after every change of an object. What is asked of requests can be judged
-    /// when the window is over.
-    fn always(&self, check: &Check, mut world: World) -> Option<Failure> {
+    /// Evaluates a check that must hold during the whole window: after every change of an object. Checks of requests
+    /// and metrics are evaluated once, at the end of the window.
+    fn always(&self, check: &Check, mut world: ObjectStates) -> Option<BrokenPromise> {
         let whole = match &check.kind {
             CheckKind::Requests { .. } | CheckKind::Metric { .. } => true,
             CheckKind::Quiet => {
@@ -167,7 +172,7 @@ impl Window<'_> {
             _ => false,
         };
         if whole {
-            let point = Point { at: self.to, ..self.point(&world, self.end) };
+            let point = CheckPoint { at: self.to, ..self.point(&world, self.end) };
             return evaluate(check, point).err().map(|gap| failure(check, self.to, self.end.saturating_sub(1), gap));
         }
         for position in self.begin..=self.end {
@@ -186,8 +191,8 @@ impl Window<'_> {
         None
     }
 
-    /// Checks that must hold together at some instant: when everything that happens at it has happened.
-    fn some_time(&self, checks: &[Check], mut world: World) -> Vec<Failure> {
+    /// Evaluates checks that must hold together at some instant, after all entries of that instant.
+    fn some_time(&self, checks: &[Check], mut world: ObjectStates) -> Vec<BrokenPromise> {
         let mut last = Vec::new();
         for position in self.begin..=self.end {
             if position > self.begin {
@@ -212,10 +217,16 @@ impl Window<'_> {
     }
 }
 
-fn reply(index: usize, step: &Step, wanted: Option<&ReplyPattern>, run: &Run<'_>, world: &World) -> Vec<Failure> {
+fn reply(
+    index: usize,
+    step: &Step,
+    wanted: Option<&ReplyPattern>,
+    run: &Run<'_>,
+    world: &ObjectStates,
+) -> Vec<BrokenPromise> {
     let replies: Vec<_> = run.replies.iter().filter(|reply| reply.step == index).collect();
     let seq = run.marks[index].saturating_sub(1);
-    let failure = |gap: Gap| Failure {
+    let failure = |gap: Gap| BrokenPromise {
         line: step.line,
         at: step.at,
         seq,
@@ -234,7 +245,7 @@ fn reply(index: usize, step: &Step, wanted: Option<&ReplyPattern>, run: &Run<'_>
     failures
 }
 
-fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world: &World) -> Result<(), Gap> {
+fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world: &ObjectStates) -> Result<(), Gap> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (reason, message) = (text(&reply.body["reason"]), text(&reply.body["message"]));
     let causes = reply.body["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
@@ -254,10 +265,13 @@ fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world:
         demand(format!("reason {wanted}"), *wanted == reason);
     }
     if let Some(wanted) = &wanted.message {
-        demand(format!("message {wanted:?}"), says(wanted, &message));
+        demand(format!("message {wanted:?}"), text_matches(wanted, &message));
     }
     if let Some(wanted) = &wanted.cause {
-        demand(format!("a cause like {wanted:?}"), causes.iter().any(|cause| says(wanted, &text(&cause["message"]))));
+        demand(
+            format!("a cause like {wanted:?}"),
+            causes.iter().any(|cause| text_matches(wanted, &text(&cause["message"]))),
+        );
     }
     if let Some(wanted) = &wanted.cause_reason {
         demand(format!("a cause with reason {wanted}"), causes.iter().any(|cause| text(&cause["reason"]) == *wanted));
@@ -271,7 +285,7 @@ fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world:
         let result = matching::matches(
             pattern,
             Some(&reply.body),
-            Surroundings { start: run.start, tolerance: run.tolerance, uid: &uid },
+            MatchContext { start: run.start, tolerance: run.tolerance, uid: &uid },
         );
         demand(result.as_ref().err().map_or_else(|| "the body".to_owned(), ToString::to_string), result.is_ok());
     }

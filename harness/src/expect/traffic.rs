@@ -1,22 +1,22 @@
-//! The subject's requests over the whole run: order, completeness, and that every write is explained.
+//! Judges the subject's requests over the whole run: order, completeness, and an explanation for every write.
 
 use serde_json::Value;
 
 use super::checks::{covers, is_event};
-use super::matching::{self, Surroundings};
-use super::world::{World, same_group};
-use super::{Failure, Run, Scene, is_subject_write, line, requests};
+use super::world::{ObjectStates, same_group};
+use super::{BrokenPromise, JudgeContext, Run, is_subject_write, line, requests};
 use crate::fixture::check::RequestCheck;
+use crate::fixture::matching::{self, MatchContext};
 use crate::fixture::parse::step_checks;
 use crate::fixture::pattern::Target;
 use crate::fixture::{Check, CheckKind, Fixture};
 use crate::transcript::{Entry, Exchange};
 
 /// Judges `order`, `writes`, `only`, and that nothing else was written.
-pub(super) fn judge(scene: Scene<'_>) -> Vec<Failure> {
-    let mut failures = order(scene);
-    failures.extend(writes(scene));
-    failures.extend(unexplained(scene));
+pub(super) fn judge(context: JudgeContext<'_>) -> Vec<BrokenPromise> {
+    let mut failures = order(context);
+    failures.extend(writes(context));
+    failures.extend(unexplained(context));
     failures
 }
 
@@ -24,12 +24,13 @@ fn end_of(run: &Run<'_>) -> usize {
     run.entries.len().saturating_sub(1)
 }
 
-/// Whether a request is the one meant, its body included; if only the body differs, how.
+/// Returns true if the request matches, including its body. If only the body differs, returns the difference as an
+/// error.
 fn meets(
     wanted: &RequestCheck,
     entry: &Entry,
     exchange: &Exchange,
-    world: &World,
+    world: &ObjectStates,
     run: &Run<'_>,
 ) -> Result<bool, String> {
     if !covers(&wanted.pattern, entry, exchange, run) {
@@ -38,12 +39,12 @@ fn meets(
     let Some(pattern) = &wanted.body else { return Ok(true) };
     let uid = |name: &str| world.uid(name);
     let body = exchange.request.body.as_deref();
-    matching::matches(pattern, body, Surroundings { start: run.start, tolerance: run.tolerance, uid: &uid })
+    matching::matches(pattern, body, MatchContext { start: run.start, tolerance: run.tolerance, uid: &uid })
         .map(|()| true)
         .map_err(|mismatch| format!("{} with body.{mismatch}", line(entry, exchange)))
 }
 
-fn order(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
+fn order(JudgeContext { fixture, run, begin }: JudgeContext<'_>) -> Vec<BrokenPromise> {
     let mut world = begin.clone();
     let mut wanted = fixture.traffic.order.iter().peekable();
     let mut passed = Vec::new();
@@ -75,7 +76,7 @@ fn order(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
         let seen: Vec<String> = same.map(|(entry, exchange)| line(entry, exchange)).take(6).collect();
         if seen.is_empty() { "no such request".to_owned() } else { format!("only {}", seen.join(", ")) }
     });
-    vec![Failure {
+    vec![BrokenPromise {
         line: missing.line,
         at: run.end,
         seq: end_of(run),
@@ -89,7 +90,7 @@ fn is_event_write(exchange: &Exchange) -> bool {
     exchange.request.resource == "events"
 }
 
-fn writes(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
+fn writes(JudgeContext { fixture, run, begin }: JudgeContext<'_>) -> Vec<BrokenPromise> {
     let Some(wanted) = &fixture.traffic.writes else { return Vec::new() };
     let mut world = begin.clone();
     let mut wanted = wanted.iter();
@@ -102,7 +103,7 @@ fn writes(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
         let next = wanted.next();
         let result = next.map_or(Ok(false), |next| meets(next, entry, exchange, &world, run));
         if result != Ok(true) {
-            return vec![Failure {
+            return vec![BrokenPromise {
                 line: next.map_or(0, |next| next.line),
                 at: entry.at,
                 seq: entry.seq,
@@ -112,7 +113,7 @@ fn writes(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
             }];
         }
     }
-    let missing = wanted.next().map(|next| Failure {
+    let missing = wanted.next().map(|next| BrokenPromise {
         line: next.line,
         at: run.end,
         seq: end_of(run),
@@ -123,11 +124,11 @@ fn writes(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
     missing.into_iter().collect()
 }
 
-/// What a fixture says about an object, as far as it explains writes to it.
+/// A check of an object, which explains writes to that object.
 #[derive(Debug, Clone, Copy)]
-struct Explains<'a> {
+struct Explanation<'a> {
     target: &'a Target,
-    /// Deletes too.
+    /// True if it also explains deletes.
     deletes: bool,
 }
 
@@ -135,28 +136,28 @@ fn all_checks(fixture: &Fixture) -> impl Iterator<Item = &Check> {
     fixture.steps.iter().flat_map(step_checks).chain(&fixture.expect)
 }
 
-fn explanations(fixture: &Fixture) -> Vec<Explains<'_>> {
+fn explanations(fixture: &Fixture) -> Vec<Explanation<'_>> {
     all_checks(fixture).filter_map(|check| explanation(&check.kind)).collect()
 }
 
-fn explanation(kind: &CheckKind) -> Option<Explains<'_>> {
+fn explanation(kind: &CheckKind) -> Option<Explanation<'_>> {
     match kind {
-        CheckKind::Absent(target) | CheckKind::Objects { target, .. } => Some(Explains { target, deletes: true }),
+        CheckKind::Absent(target) | CheckKind::Objects { target, .. } => Some(Explanation { target, deletes: true }),
         CheckKind::Match { target, pattern } => {
-            Some(Explains { target, deletes: pattern["metadata"].get("deletionTimestamp").is_some() })
+            Some(Explanation { target, deletes: pattern["metadata"].get("deletionTimestamp").is_some() })
         }
         CheckKind::Budget { target, .. } | CheckKind::Condition { target, .. } => {
-            Some(Explains { target, deletes: false })
+            Some(Explanation { target, deletes: false })
         }
         _ => None,
     }
 }
 
-fn unexplained(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
+fn unexplained(JudgeContext { fixture, run, begin }: JudgeContext<'_>) -> Vec<BrokenPromise> {
     let traffic = &fixture.traffic;
     let explanations = explanations(fixture);
     let mut world = begin.clone();
-    let mut failures: Vec<Failure> = Vec::new();
+    let mut failures: Vec<BrokenPromise> = Vec::new();
     for entry in run.entries {
         world.step(entry);
         let crate::transcript::Happening::Request(exchange) = &entry.what else { continue };
@@ -172,21 +173,21 @@ fn unexplained(Scene { fixture, run, begin }: Scene<'_>) -> Vec<Failure> {
         let named = patterns.chain(counted).any(|pattern| covers(pattern, entry, exchange, run));
         let expected_event = is_event_write(exchange) && explains_event(fixture, exchange, &world);
         let strict = traffic.only.is_some() && !is_event_write(exchange);
-        // `writes` has its own, stricter judgement.
+        // `writes` is judged separately and more strictly.
         let listed = traffic.writes.is_some() && !is_event_write(exchange);
         if named || expected_event || listed || (!strict && explained(&explanations, exchange)) {
             continue;
         }
-        failures.push(Failure {
+        failures.push(BrokenPromise {
             line: 0,
             at: entry.at,
             seq: entry.seq,
             check: if strict { "only" } else { "nothing else was written" }.to_owned(),
-            expected: "no write that the fixture does not speak of".to_owned(),
+            expected: "only writes that the fixture expects or allows".to_owned(),
             observed: described(entry, exchange),
         });
     }
-    // A storm of the same kind says nothing new after the third.
+    // More than three failures of the same kind add no information.
     let total = failures.len();
     failures.truncate(3);
     if let Some(last) = failures.last_mut().filter(|_| total > 3) {
@@ -206,7 +207,7 @@ fn described(entry: &Entry, exchange: &Exchange) -> String {
     }
 }
 
-fn explained(explanations: &[Explains<'_>], exchange: &Exchange) -> bool {
+fn explained(explanations: &[Explanation<'_>], exchange: &Exchange) -> bool {
     let request = &exchange.request;
     let Some(name) = request.name.as_deref() else { return false };
     let deletes = matches!(request.verb.as_str(), "delete" | "deletecollection");
@@ -218,8 +219,9 @@ fn explained(explanations: &[Explains<'_>], exchange: &Exchange) -> bool {
     })
 }
 
-/// Whether `events` expects this Event. A PATCH that counts on carries only numbers: then the Event itself tells.
-fn explains_event(fixture: &Fixture, exchange: &Exchange, world: &World) -> bool {
+/// Returns true if `events` expects this Event. A PATCH that increments the count has no reason in its body: then the
+/// stored Event or the reply decides.
+fn explains_event(fixture: &Fixture, exchange: &Exchange, world: &ObjectStates) -> bool {
     let body = exchange.request.body.as_deref().filter(|body| body["reason"].is_string()).cloned();
     let stored = || {
         let name = exchange.request.name.as_deref()?;

@@ -1,4 +1,4 @@
-//! The objects as they were at a point of the transcript.
+//! Reconstructs the objects at any point of the transcript.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::Run;
 use crate::fixture::pattern::{Resource, Resources, Target};
 use crate::transcript::{Change, Entry, Happening};
 
-/// What names an object.
+/// The key of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// API group.
@@ -22,21 +22,21 @@ pub struct Key {
     pub name: String,
 }
 
-/// All objects at one point of a transcript.
+/// All objects at a point of the transcript.
 #[derive(Debug, Clone)]
-pub struct World {
+pub struct ObjectStates {
     objects: BTreeMap<Key, Arc<Value>>,
-    /// The last uid that a name had.
+    /// The last uid of each name.
     uids: BTreeMap<Key, String>,
     resources: Resources,
     namespace: String,
 }
 
-impl World {
-    /// The world before the first entry. `namespace` is that of names without one.
+impl ObjectStates {
+    /// Creates the state before the first entry. `namespace` is the default namespace.
     pub fn new(run: &Run<'_>, namespace: &str) -> Self {
         let resources = kinds(run.initial.iter().map(|object| &**object));
-        // Collected, not put one by one: thousands of nodes come in their order, which a tree is made of at once.
+        // Collecting an ordered sequence builds the tree at once; inserting thousands of nodes one by one is slow.
         let keyed = |object: &Arc<Value>| Some((key_of(&resources, object)?, Arc::clone(object)));
         let objects: BTreeMap<Key, Arc<Value>> = run.initial.iter().filter_map(keyed).collect();
         let uid = |(key, object): (&Key, &Arc<Value>)| Some((key.clone(), uid_of(object)?));
@@ -45,7 +45,7 @@ impl World {
         Self { objects, uids, resources, namespace }
     }
 
-    /// The world after `entries`.
+    /// Returns the state after `entries`.
     #[must_use]
     pub fn after(mut self, entries: &[Entry]) -> Self {
         for entry in entries {
@@ -54,7 +54,7 @@ impl World {
         self
     }
 
-    /// Takes one entry into account.
+    /// Applies an entry.
     pub fn step(&mut self, entry: &Entry) {
         if let Happening::Change(change) = &entry.what {
             self.put(key_of_change(change), change.new.clone());
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// The objects `target` means.
+    /// Returns the objects that `target` covers.
     pub fn find(&self, target: &Target) -> Vec<(&Key, &Arc<Value>)> {
         let means = |key: &Key| {
             same_group(&target.resource.group, &key.group)
@@ -84,7 +84,7 @@ impl World {
         if target.is_glob() || target.name.is_empty() || target.resource.plural == "events" {
             return self.objects.iter().filter(|(key, _)| means(key)).collect();
         }
-        // One name: looked up, because clusters of thousands of nodes are judged at thousands of points.
+        // A single name is looked up, because runs with thousands of nodes are judged at thousands of points.
         let key = Key {
             group: target.resource.group.to_string(),
             resource: target.resource.plural.to_string(),
@@ -94,22 +94,22 @@ impl World {
         self.objects.get_key_value(&key).into_iter().collect()
     }
 
-    /// The object of that key.
+    /// Returns the object with this key.
     pub fn get(&self, key: &Key) -> Option<&Arc<Value>> {
         self.objects.get(key)
     }
 
-    /// All objects, in order of group, resource, namespace and name.
+    /// Returns all objects, ordered by group, resource, namespace and name.
     pub fn objects(&self) -> impl Iterator<Item = &Arc<Value>> {
         self.objects.values()
     }
 
-    /// All objects of a resource.
+    /// Returns all objects of a resource.
     pub fn all<'w>(&'w self, resource: &'w str) -> impl Iterator<Item = (&'w Key, &'w Arc<Value>)> {
         self.objects.iter().filter(move |(key, _)| key.resource == resource)
     }
 
-    /// The uid of the object that has, or last had, a name as fixtures write it.
+    /// Returns the uid of the object that has, or last had, this name. The name is written as in fixtures.
     pub fn uid(&self, name: &str) -> Option<String> {
         let target = Target::parse(name, &self.namespace, &self.resources).ok()?;
         let key = Key {
@@ -136,12 +136,12 @@ fn uid_of(object: &Value) -> Option<String> {
     object["metadata"]["uid"].as_str().map(str::to_owned)
 }
 
-/// Events are served in two groups and are the same objects.
+/// Compares API groups. Events are the same objects in both of their groups.
 pub(crate) fn same_group(pattern: &str, group: &str) -> bool {
     pattern == group || (pattern.is_empty() && group == "events.k8s.io")
 }
 
-/// The key of the object that changed.
+/// Returns the key of the changed object.
 pub fn key_of_change(change: &Change) -> Key {
     Key {
         group: change.group.clone(),
@@ -151,7 +151,7 @@ pub fn key_of_change(change: &Change) -> Key {
     }
 }
 
-/// The kinds that can be named: built-in ones, and those of the CRDs among `objects`.
+/// Returns the resources that can be named: the built-in ones, and those of the CRDs among `objects`.
 pub(crate) fn kinds<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Resources {
     let mut resources = Resources::default();
     for crd in objects.into_iter().filter(|object| object["kind"] == "CustomResourceDefinition") {

@@ -1,24 +1,24 @@
-//! What concerns the disruption controller.
+//! Invariants of the disruption controller.
 
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::{Breach, Scene, condition};
+use super::{JudgeContext, Violation, condition};
 use crate::fixture::Action;
 use crate::fixture::parse::step_actions;
 use crate::transcript::{Actor, Attributed as _};
 
-/// How long an announced disruption may take to begin.
+/// Time after which an announced disruption is considered stale.
 const TWO_MINUTES: SignedDuration = SignedDuration::from_secs(120);
 
 const BUDGETS: &str = "poddisruptionbudgets";
 
 /// See [`super::ALL`].
-pub(super) fn disruptions_allowed(scene: &Scene<'_>) -> Vec<Breach> {
-    scene.changes(&Actor::Disruption, BUDGETS, |entry, _, _, new| {
-        consistent(&new["status"]).err().map(|observed| Breach::new(entry, observed))
+pub(super) fn disruptions_allowed(context: &JudgeContext<'_>) -> Vec<Violation> {
+    context.changes(&Actor::Disruption, BUDGETS, |entry, _, _, new| {
+        consistent(&new["status"]).err().map(|observed| Violation::new(entry, observed))
     })
 }
 
@@ -40,7 +40,7 @@ fn consistent(status: &Value) -> Result<(), String> {
     if (condition["status"] == "True") != (allowed > 0) {
         return Err(format!("DisruptionAllowed is {} with {tuple}", condition["status"]));
     }
-    // A failed sync leaves the other numbers as they were.
+    // A failed sync leaves the other numbers unchanged.
     let right = if reason == "SyncFailed" || expected == 0 { 0 } else { (current - desired).max(0) };
     if allowed != right {
         return Err(format!("{tuple} with reason {reason}: allowed should be {right}"));
@@ -49,26 +49,26 @@ fn consistent(status: &Value) -> Result<(), String> {
 }
 
 /// See [`super::ALL`].
-pub(super) fn status_carries_version(scene: &Scene<'_>) -> Vec<Breach> {
-    scene.requests(|entry, exchange, _| {
+pub(super) fn status_carries_version(context: &JudgeContext<'_>) -> Vec<Violation> {
+    context.requests(|entry, exchange, _| {
         let request = &exchange.request;
         let mine = entry.actor() == Actor::Disruption
             && request.resource == BUDGETS
             && matches!(request.verb.as_str(), "update" | "patch");
         let version = request.body.as_ref().and_then(|body| body["metadata"]["resourceVersion"].as_str());
-        (mine && version.is_none_or(str::is_empty)).then(|| Breach::new(entry, "no resourceVersion in the body"))
+        (mine && version.is_none_or(str::is_empty)).then(|| Violation::new(entry, "no resourceVersion in the body"))
     })
 }
 
 /// See [`super::ALL`].
-pub(super) fn generation_never_falls(scene: &Scene<'_>) -> Vec<Breach> {
-    scene.changes(&Actor::Disruption, BUDGETS, |entry, _, old, new| {
+pub(super) fn generation_never_falls(context: &JudgeContext<'_>) -> Vec<Violation> {
+    context.changes(&Actor::Disruption, BUDGETS, |entry, _, old, new| {
         let observed = |object: &Value| object["status"]["observedGeneration"].as_i64().unwrap_or(0);
         let generation = new["metadata"]["generation"].as_i64().unwrap_or(i64::MAX);
         let now = observed(new);
         let before = old.map_or(0, |old| observed(old));
         (now < before || now > generation).then(|| {
-            Breach::new(entry, format!("observedGeneration {before} became {now}, the generation is {generation}"))
+            Violation::new(entry, format!("observedGeneration {before} became {now}, the generation is {generation}"))
         })
     })
 }
@@ -78,34 +78,34 @@ fn claims(object: &Value) -> BTreeSet<&str> {
 }
 
 /// See [`super::ALL`].
-pub(super) fn claims_are_not_invented(scene: &Scene<'_>) -> Vec<Breach> {
-    scene.changes(&Actor::Disruption, BUDGETS, |entry, _, old, new| {
+pub(super) fn claims_are_not_invented(context: &JudgeContext<'_>) -> Vec<Violation> {
+    context.changes(&Actor::Disruption, BUDGETS, |entry, _, old, new| {
         let before = old.map(|old| claims(old)).unwrap_or_default();
         let added: Vec<&str> = claims(new).difference(&before).copied().collect();
-        (!added.is_empty()).then(|| Breach::new(entry, format!("added {added:?}")))
+        (!added.is_empty()).then(|| Violation::new(entry, format!("added {added:?}")))
     })
 }
 
 /// See [`super::ALL`].
-pub(super) fn foreign_conditions_survive(scene: &Scene<'_>) -> Vec<Breach> {
+pub(super) fn foreign_conditions_survive(context: &JudgeContext<'_>) -> Vec<Violation> {
     let kept = |resource: &str, own: &str| {
-        scene.changes(&Actor::Disruption, resource, |entry, _, old, new| {
+        context.changes(&Actor::Disruption, resource, |entry, _, old, new| {
             let conditions = old?["status"]["conditions"].as_array()?;
             let mut foreign = conditions.iter().filter(|condition| condition["type"] != own);
             let lost = foreign.find(|old| condition(new, old["type"].as_str().unwrap_or_default()) != Some(*old))?;
-            Some(Breach::new(entry, format!("the condition {} was lost or changed", lost["type"])))
+            Some(Violation::new(entry, format!("the condition {} was lost or changed", lost["type"])))
         })
     };
-    let mut breaches = kept(BUDGETS, "DisruptionAllowed");
-    breaches.extend(kept("pods", "DisruptionTarget"));
-    breaches
+    let mut violations = kept(BUDGETS, "DisruptionAllowed");
+    violations.extend(kept("pods", "DisruptionTarget"));
+    violations
 }
 
 /// See [`super::ALL`].
-pub(super) fn conditions_age_two_minutes(scene: &Scene<'_>) -> Vec<Breach> {
-    let skewed = scene.fixture.steps.iter().flat_map(step_actions).any(|action| matches!(action, Action::Skew(_)));
-    let tolerance = SignedDuration::try_from(scene.run.tolerance).unwrap_or(SignedDuration::ZERO);
-    scene.changes(&Actor::Disruption, "pods", |entry, _, old, new| {
+pub(super) fn conditions_age_two_minutes(context: &JudgeContext<'_>) -> Vec<Violation> {
+    let skewed = context.fixture.steps.iter().flat_map(step_actions).any(|action| matches!(action, Action::Skew(_)));
+    let tolerance = SignedDuration::try_from(context.run.tolerance).unwrap_or(SignedDuration::ZERO);
+    context.changes(&Actor::Disruption, "pods", |entry, _, old, new| {
         let old = old?;
         let before = condition(old, "DisruptionTarget").filter(|condition| condition["status"] == "True")?;
         let reset = condition(new, "DisruptionTarget").is_some_and(|condition| condition["status"] == "False");
@@ -121,14 +121,14 @@ pub(super) fn conditions_age_two_minutes(scene: &Scene<'_>) -> Vec<Breach> {
             "the kubelet set it".to_owned()
         } else {
             let set: jiff::Timestamp = before["lastTransitionTime"].as_str()?.parse().ok()?;
-            let reset = scene.run.start.checked_add(entry.at).ok()?;
+            let reset = context.run.start.checked_add(entry.at).ok()?;
             let age = reset.duration_since(set);
-            // The condition's time is from the clock of whoever set it, so the whole tolerance applies.
+            // The condition's time is from another client's clock, so the whole tolerance applies.
             if age.saturating_add(tolerance) >= TWO_MINUTES || skewed {
                 return None;
             }
             format!("it is {} s old", age.as_secs())
         };
-        Some(Breach::new(entry, observed))
+        Some(Violation::new(entry, observed))
     })
 }

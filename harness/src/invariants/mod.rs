@@ -1,7 +1,7 @@
-//! Always-on checkers: what the controllers must never do, whatever a fixture is about. Pure.
+//! Always-on invariants: rules that the controllers must never break, in any fixture. Pure.
 //!
-//! Each is a function over the transcript of a run, and speaks only of the actors it concerns. A fixture that
-//! shows an implementation breaking one on purpose waives it, with the reason (`waive:`).
+//! Each is a function over the transcript of a run and concerns only certain actors. A fixture that breaks one on
+//! purpose waives it, with the reason (`waive:`).
 //!
 //! [`writes`] concerns all controllers; [`budgets`], [`podgc`], [`taint_eviction`], [`ttl`] one each.
 
@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::expect::world::World;
-use crate::expect::{Failure, Scene, line};
-use crate::fixture::Level;
+use crate::expect::world::ObjectStates;
+use crate::expect::{BrokenPromise, JudgeContext, Run, line};
+use crate::fixture::{Fixture, Level};
 use crate::transcript::{Actor, Attributed as _, Change, Entry, Exchange, Happening};
 
 mod budgets;
@@ -25,41 +25,46 @@ mod writes;
 pub struct Invariant {
     /// Its name in `waive:`.
     pub name: &'static str,
-    /// Ids of the catalogue (Part 4).
+    /// Ids in the catalogue (Part 4).
     pub ids: &'static [&'static str],
-    /// What must hold, in a sentence.
+    /// The rule, in a sentence.
     pub doc: &'static str,
     /// `core`: checked in every fixture. `hardened`: only in fixtures of that level, because upstream breaks it.
     pub level: Level,
-    check: fn(&Scene<'_>) -> Vec<Breach>,
+    check: fn(&JudgeContext<'_>) -> Vec<Violation>,
 }
 
-type Check = fn(&Scene<'_>) -> Vec<Breach>;
+type CheckFn = fn(&JudgeContext<'_>) -> Vec<Violation>;
 type Ids = &'static [&'static str];
 
-const fn core(name: &'static str, ids: Ids, check: Check, doc: &'static str) -> Invariant {
+const fn core(name: &'static str, ids: Ids, check: CheckFn, doc: &'static str) -> Invariant {
     Invariant { name, ids, doc, level: Level::Core, check }
 }
 
-const fn hardened(name: &'static str, ids: Ids, check: Check, doc: &'static str) -> Invariant {
+const fn hardened(name: &'static str, ids: Ids, check: CheckFn, doc: &'static str) -> Invariant {
     Invariant { name, ids, doc, level: Level::Hardened, check }
 }
 
-/// All invariants.
+/// All invariants; their names are those of [`crate::fixture::vocabulary::INVARIANTS`].
 pub const ALL: [Invariant; 16] = [
     core(
         "role_limits",
         &["I-D17", "I-T4", "I-X4"],
         writes::role_limits,
-        "A controller writes only what its role is for: disruption `pdb/status` and `pods/status`; podgc and taint eviction `pods/status` and deletes of pods; ttl patches of nodes; all of them Events.",
+        "A controller writes only what its role allows: disruption `pdb/status` and `pods/status`; podgc and taint eviction `pods/status` and deletes of pods; ttl patches of nodes; all of them Events.",
     ),
-    core("no_idle_writes", &["I-D14", "I-T5"], writes::no_idle_writes, "A successful write changes something."),
+    core(
+        "no_idle_writes",
+        &["I-D14", "I-T5"],
+        writes::no_idle_writes,
+        "A successful update or patch changes the object.",
+    ),
     core("no_storms", &["I-X3"], writes::no_storms, "The same request is not made more than 20 times within a second."),
     core(
         "disruptions_allowed",
         &["I-D1", "I-D2", "I-D10"],
         budgets::disruptions_allowed,
-        "Every budget status written is consistent: no negative numbers, `disruptionsAllowed = max(0, current - desired)` and 0 if nothing is expected, the condition agrees; after a failed sync it is 0.",
+        "Every budget status written is consistent: no negative numbers, `disruptionsAllowed = max(0, current - desired)` and 0 if no pods are expected, and the condition matches; after a failed sync `disruptionsAllowed` is 0.",
     ),
     core(
         "status_carries_version",
@@ -107,7 +112,7 @@ pub const ALL: [Invariant; 16] = [
         "orphans_are_confirmed",
         &["I-G1", "I-G2", "I-G12"],
         podgc::orphans_are_confirmed,
-        "PodGC marks a pod as orphaned only after a live GET of its node that said 404 at the same instant, and 40 s after the node was last there or the controller started.",
+        "PodGC marks a pod as orphaned only after a live GET of its node returned 404 in the same cycle, and not before the node has been missing for 40 s since its deletion or since the controller started.",
     ),
     core(
         "condition_before_delete",
@@ -119,13 +124,13 @@ pub const ALL: [Invariant; 16] = [
         "no_early_eviction",
         &["I-N1", "I-N2", "I-N8", "I-N9"],
         taint_eviction::no_early_eviction,
-        "Taint eviction deletes a pod only if it was bound to a node with a NoExecute taint that it does not tolerate, or for at least the time it tolerates.",
+        "Taint eviction deletes a pod only if it was bound to a node with a NoExecute taint that it does not tolerate, or has stayed there for as long as it tolerates the taint.",
     ),
     core(
         "ttl_values",
         &["I-T1"],
         ttl::ttl_values,
-        "The TTL annotation is one of 0, 15, 30, 60, 300, and nothing else of the node is touched.",
+        "The TTL annotation is one of 0, 15, 30, 60, 300, and the controller changes no other field of the node.",
     ),
     hardened(
         "deletes_name_the_uid",
@@ -135,60 +140,63 @@ pub const ALL: [Invariant; 16] = [
     ),
 ];
 
-/// An invariant broken at an entry.
+/// A violation of an invariant by an entry.
 #[derive(Debug)]
-struct Breach {
+struct Violation {
     entry: Entry,
     observed: String,
 }
 
-impl Breach {
+impl Violation {
     fn new(entry: &Entry, observed: impl Into<String>) -> Self {
         Self { entry: entry.clone(), observed: observed.into() }
     }
 }
 
-impl<'a> Scene<'a> {
-    /// Requests with the world just before each.
-    fn requests(&self, mut visit: impl FnMut(&'a Entry, &'a Exchange, &World) -> Option<Breach>) -> Vec<Breach> {
+impl<'a> JudgeContext<'a> {
+    /// Visits the requests, each with the objects just before it.
+    fn requests(
+        &self,
+        mut visit: impl FnMut(&'a Entry, &'a Exchange, &ObjectStates) -> Option<Violation>,
+    ) -> Vec<Violation> {
         let mut world = self.begin.clone();
-        let mut breaches = Vec::new();
+        let mut violations = Vec::new();
         for entry in self.run.entries {
             match &entry.what {
-                Happening::Request(exchange) => breaches.extend(visit(entry, exchange, &world)),
+                Happening::Request(exchange) => violations.extend(visit(entry, exchange, &world)),
                 Happening::Change(_) | Happening::Note(_) => world.step(entry),
             }
         }
-        breaches
+        violations
     }
 
-    /// Changes of a resource's objects by `actor`, with the object before (if there was one) and after.
+    /// Visits the changes that `actor` made to a resource's objects, with the object before (if it existed) and after.
     fn changes(
         &self,
         actor: &Actor,
         resource: &str,
-        mut visit: impl FnMut(&'a Entry, &'a Change, Option<&Arc<Value>>, &Arc<Value>) -> Option<Breach>,
-    ) -> Vec<Breach> {
-        let mut breaches = Vec::new();
+        mut visit: impl FnMut(&'a Entry, &'a Change, Option<&Arc<Value>>, &Arc<Value>) -> Option<Violation>,
+    ) -> Vec<Violation> {
+        let mut violations = Vec::new();
         for entry in self.run.entries.iter().filter(|entry| entry.actor() == *actor) {
             if let Happening::Change(change) = &entry.what
                 && change.resource == resource
                 && let Some(new) = &change.new
             {
-                breaches.extend(visit(entry, change, change.old.as_ref(), new));
+                violations.extend(visit(entry, change, change.old.as_ref(), new));
             }
         }
-        breaches
+        violations
     }
 }
 
-/// Whether a DELETE of a pod is asked for.
+/// Returns true if the request deletes a pod.
 fn deletes_pod(exchange: &Exchange) -> bool {
     exchange.request.verb == "delete" && exchange.request.resource == "pods" && exchange.request.subresource.is_none()
 }
 
-/// The pod a request is about, as it is in `world`.
-fn pod_of<'w>(exchange: &Exchange, world: &'w World) -> Option<&'w Arc<Value>> {
+/// Returns the pod of a request, as it is in `world`.
+fn pod_of<'w>(exchange: &Exchange, world: &'w ObjectStates) -> Option<&'w Arc<Value>> {
     let request = &exchange.request;
     world.get(&crate::expect::world::Key {
         group: String::new(),
@@ -198,35 +206,47 @@ fn pod_of<'w>(exchange: &Exchange, world: &'w World) -> Option<&'w Arc<Value>> {
     })
 }
 
-/// The condition of that type.
+/// Returns the condition of that type.
 fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-/// Checks all invariants that concern `fixture` and are not waived; at most two breaches of each are told.
-pub(crate) fn check(scene: Scene<'_>) -> Vec<Failure> {
-    let fixture = scene.fixture;
+/// Checks all invariants that concern `fixture` and are not waived. Reports at most two violations of each.
+pub fn check(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
+    let begin = ObjectStates::new(run, &fixture.given.namespace);
+    let context = JudgeContext { fixture, run, begin: &begin };
     let concerns = |invariant: &&Invariant| {
         (invariant.level == Level::Core || invariant.level == fixture.level)
             && !fixture.waive.contains_key(invariant.name)
     };
     let mut failures = Vec::new();
     for invariant in ALL.iter().filter(concerns) {
-        for breach in (invariant.check)(&scene).into_iter().take(2) {
-            let place = match &breach.entry.what {
-                Happening::Request(exchange) => line(&breach.entry, exchange),
+        for violation in (invariant.check)(&context).into_iter().take(2) {
+            let place = match &violation.entry.what {
+                Happening::Request(exchange) => line(&violation.entry, exchange),
                 Happening::Change(change) => format!("the change of {}/{}", change.resource, change.name),
                 Happening::Note(text) => text.clone(),
             };
-            failures.push(Failure {
+            failures.push(BrokenPromise {
                 line: 0,
-                at: breach.entry.at,
-                seq: breach.entry.seq,
+                at: violation.entry.at,
+                seq: violation.entry.seq,
                 check: format!("invariant {}", invariant.name),
                 expected: invariant.doc.to_owned(),
-                observed: format!("{place}: {}", breach.observed),
+                observed: format!("{place}: {}", violation.observed),
             });
         }
     }
     failures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::vocabulary::INVARIANTS;
+
+    #[test]
+    fn the_names_are_those_that_fixtures_may_waive() {
+        assert_eq!(ALL.map(|invariant| invariant.name), INVARIANTS);
+    }
 }

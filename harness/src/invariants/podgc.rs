@@ -1,18 +1,18 @@
-//! What concerns the pod garbage collector.
+//! Invariants of the pod garbage collector.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Breach, Scene, deletes_pod, pod_of};
+use super::{JudgeContext, Violation, deletes_pod, pod_of};
 use crate::expect::requests;
 use crate::transcript::{Actor, Attributed as _, Entry, Exchange, Happening};
 
-/// How long a node is missing before its pods are orphans.
+/// Time for which a node must be missing before its pods count as orphaned.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
-/// From the end of a cycle to the start of the next.
+/// Time from the end of a cycle to the start of the next.
 const CYCLE: Duration = Duration::from_secs(20);
 
 fn finished(pod: &Value) -> bool {
@@ -20,8 +20,8 @@ fn finished(pod: &Value) -> bool {
 }
 
 /// See [`super::ALL`].
-pub(super) fn force_deletes_have_grace_zero(scene: &Scene<'_>) -> Vec<Breach> {
-    scene.requests(|entry, exchange, _| {
+pub(super) fn force_deletes_have_grace_zero(context: &JudgeContext<'_>) -> Vec<Violation> {
+    context.requests(|entry, exchange, _| {
         let request = &exchange.request;
         let body = request.body.as_ref().and_then(|body| body["gracePeriodSeconds"].as_i64());
         let query = request.query_value("gracePeriodSeconds").and_then(|text| text.parse().ok());
@@ -29,26 +29,26 @@ pub(super) fn force_deletes_have_grace_zero(scene: &Scene<'_>) -> Vec<Breach> {
         (entry.actor() == Actor::PodGc && deletes_pod(exchange) && grace != Some(0)).then(|| {
             let found =
                 grace.map_or_else(|| "no gracePeriodSeconds".to_owned(), |grace| format!("gracePeriodSeconds {grace}"));
-            Breach::new(entry, found)
+            Violation::new(entry, found)
         })
     })
 }
 
 /// See [`super::ALL`].
-pub(super) fn failed_before_delete(scene: &Scene<'_>) -> Vec<Breach> {
-    let mut breaches = scene.requests(|entry, exchange, world| {
+pub(super) fn failed_before_delete(context: &JudgeContext<'_>) -> Vec<Violation> {
+    let mut violations = context.requests(|entry, exchange, world| {
         let pod = pod_of(exchange, world).filter(|_| entry.actor() == Actor::PodGc && deletes_pod(exchange))?;
-        (!finished(pod)).then(|| Breach::new(entry, format!("the phase is {}", pod["status"]["phase"])))
+        (!finished(pod)).then(|| Violation::new(entry, format!("the phase is {}", pod["status"]["phase"])))
     });
-    breaches.extend(scene.changes(&Actor::PodGc, "pods", |entry, _, old, new| {
+    violations.extend(context.changes(&Actor::PodGc, "pods", |entry, _, old, new| {
         let old = old.filter(|old| finished(old))?;
         (old["status"]["phase"] != new["status"]["phase"])
-            .then(|| Breach::new(entry, format!("{} became {}", old["status"]["phase"], new["status"]["phase"])))
+            .then(|| Violation::new(entry, format!("{} became {}", old["status"]["phase"], new["status"]["phase"])))
     }));
-    breaches
+    violations
 }
 
-/// Whether the request marks a pod as deleted because its node is gone.
+/// Returns true if the request marks a pod as deleted by PodGC.
 fn marks_orphan(entry: &Entry, exchange: &Exchange) -> bool {
     let conditions = exchange.request.body.as_ref().and_then(|body| body["status"]["conditions"].as_array());
     entry.actor() == Actor::PodGc
@@ -57,44 +57,48 @@ fn marks_orphan(entry: &Entry, exchange: &Exchange) -> bool {
 }
 
 /// See [`super::ALL`].
-pub(super) fn orphans_are_confirmed(scene: &Scene<'_>) -> Vec<Breach> {
-    scene.requests(|entry, exchange, world| {
+pub(super) fn orphans_are_confirmed(context: &JudgeContext<'_>) -> Vec<Violation> {
+    context.requests(|entry, exchange, world| {
         if !marks_orphan(entry, exchange) {
             return None;
         }
         let pod = pod_of(exchange, world)?;
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        let before = &scene.run.entries[..entry.seq.min(scene.run.entries.len())];
-        // The answer to the GET may have been delayed, so "the same cycle" is what must be the same.
+        let before = &context.run.entries[..entry.seq.min(context.run.entries.len())];
+        // The reply to the GET may have been delayed, so it only has to belong to the same cycle.
         let confirmed = requests(before).rev().any(|(asked, exchange)| {
             asked.actor() == Actor::PodGc
                 && exchange.request.verb == "get"
                 && exchange.request.resource == "nodes"
                 && exchange.request.name.as_deref() == Some(node)
-                && asked.at + CYCLE + scene.run.tolerance > entry.at
+                && asked.at + CYCLE + context.run.tolerance > entry.at
                 && exchange.reply.as_ref().is_some_and(|reply| reply.status == 404)
         });
         if !confirmed {
-            return Some(Breach::new(entry, format!("no live GET of nodes/{node} answered 404 before")));
+            return Some(Violation::new(entry, format!("no live GET of nodes/{node} answered 404 before")));
         }
-        let missing = first_missing(scene, node);
+        let missing = first_missing(context, node);
         missing.is_none_or(|(since, slack)| since + QUARANTINE > entry.at + slack).then(|| {
-            let since = missing.map_or_else(|| "never".to_owned(), |(since, _)| format!("{since:?}"));
-            Breach::new(entry, format!("nodes/{node} is missing since {since}"))
+            let observed = missing.map_or_else(
+                || format!("nodes/{node} is not missing"),
+                |(since, _)| format!("nodes/{node} is missing since {since:?}"),
+            );
+            Violation::new(entry, observed)
         })
     })
 }
 
-/// When a node of that name was first not there, and how much earlier a subject may have begun to count. That the node went
-/// the server saw before the subject; when the subject started is only as exact as the run's times are.
-fn first_missing(scene: &Scene<'_>, node: &str) -> Option<(Duration, Duration)> {
+/// Returns the time from which a node of that name was missing, and how much earlier a subject may have begun to count.
+/// The server records the deletion before the subject sees it; the start of the subject is only as exact as the run's
+/// times.
+fn first_missing(context: &JudgeContext<'_>, node: &str) -> Option<(Duration, Duration)> {
     let there = |object: &Arc<Value>| object["kind"] == "Node" && object["metadata"]["name"] == node;
-    if !scene.run.initial.iter().any(there) {
-        return Some((Duration::ZERO, scene.run.tolerance));
+    if !context.run.initial.iter().any(there) {
+        return Some((Duration::ZERO, context.run.tolerance));
     }
-    scene.run.entries.iter().find_map(|entry| match &entry.what {
+    context.run.entries.iter().find_map(|entry| match &entry.what {
         Happening::Change(change) if change.resource == "nodes" && change.name == node && change.new.is_none() => {
-            Some((entry.at, scene.run.slack()))
+            Some((entry.at, context.run.slack()))
         }
         _ => None,
     })

@@ -1,47 +1,50 @@
-//! What concerns taint eviction.
+//! Invariants of the taint eviction controller.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Breach, Scene, condition, deletes_pod, pod_of};
-use crate::expect::world::World;
+use super::{JudgeContext, Violation, condition, deletes_pod, pod_of};
+use crate::expect::world::ObjectStates;
 use crate::transcript::{Actor, Attributed as _, Happening};
 
 /// See [`super::ALL`].
-pub(super) fn condition_before_delete(scene: &Scene<'_>) -> Vec<Breach> {
-    scene.requests(|entry, exchange, world| {
+pub(super) fn condition_before_delete(context: &JudgeContext<'_>) -> Vec<Violation> {
+    context.requests(|entry, exchange, world| {
         let pod = pod_of(exchange, world).filter(|_| entry.actor() == Actor::TaintEviction && deletes_pod(exchange))?;
         let marked = condition(pod, "DisruptionTarget")
             .is_some_and(|condition| condition["status"] == "True" && condition["reason"] == "DeletionByTaintManager");
-        (!marked).then(|| Breach::new(entry, "the pod has no such condition"))
+        (!marked).then(|| Violation::new(entry, "the pod has no such condition"))
     })
 }
 
 /// See [`super::ALL`].
-pub(super) fn no_early_eviction(scene: &Scene<'_>) -> Vec<Breach> {
-    scene.requests(|entry, exchange, world| {
+pub(super) fn no_early_eviction(context: &JudgeContext<'_>) -> Vec<Violation> {
+    context.requests(|entry, exchange, world| {
         let succeeded = exchange.reply.as_ref().is_some_and(|reply| (200..300).contains(&reply.status));
         if entry.actor() != Actor::TaintEviction || !deletes_pod(exchange) || !succeeded {
             return None;
         }
         let uid = pod_of(exchange, world)?["metadata"]["uid"].as_str()?;
-        match earliest(scene, uid, entry.seq) {
+        match earliest(context, uid, entry.seq) {
             Some(earliest) if earliest <= entry.at => None,
-            Some(earliest) => Some(Breach::new(entry, format!("not before {earliest:?}"))),
-            None => Some(Breach::new(entry, "it was never bound to a node with a taint it does not tolerate for ever")),
+            Some(earliest) => Some(Violation::new(entry, format!("the earliest time is {earliest:?}"))),
+            None => Some(Violation::new(
+                entry,
+                "it was never bound to a node with a taint that it does not tolerate indefinitely",
+            )),
         }
     })
 }
 
-/// When the pod of that uid may be deleted at the earliest, from everything that was true before entry `before`.
+/// Returns the earliest time at which the pod with this uid may be deleted, from the state before entry `before`.
 ///
-/// What was true from the start counts from a start that is only as exact as the run's times are; every change the server
-/// saw before the subject did.
-fn earliest(scene: &Scene<'_>, uid: &str, before: usize) -> Option<Duration> {
-    let (mut world, slack) = (scene.begin.clone(), scene.run.slack());
-    let mut earliest = limit(&world, uid).map(|limit| limit.saturating_sub(scene.run.tolerance));
-    for entry in scene.run.entries.iter().take_while(|entry| entry.seq < before) {
+/// State that existed from the start counts from a start that is only as exact as the run's times; every later change
+/// is recorded by the server before the subject sees it.
+fn earliest(context: &JudgeContext<'_>, uid: &str, before: usize) -> Option<Duration> {
+    let (mut world, slack) = (context.begin.clone(), context.run.slack());
+    let mut earliest = limit(&world, uid).map(|limit| limit.saturating_sub(context.run.tolerance));
+    for entry in context.run.entries.iter().take_while(|entry| entry.seq < before) {
         if let Happening::Change(change) = &entry.what {
             world.step(entry);
             if matches!(change.resource.as_str(), "pods" | "nodes") {
@@ -53,8 +56,8 @@ fn earliest(scene: &Scene<'_>, uid: &str, before: usize) -> Option<Duration> {
     earliest
 }
 
-/// How long the pod may stay on its node as things are; `None`: for ever.
-fn limit(world: &World, uid: &str) -> Option<Duration> {
+/// Returns how long the pod may stay on its node in the current state; `None`: indefinitely.
+fn limit(world: &ObjectStates, uid: &str) -> Option<Duration> {
     let (_, pod) = world.all("pods").find(|(_, pod)| pod["metadata"]["uid"] == uid)?;
     let name = pod["spec"]["nodeName"].as_str()?;
     let (_, node) = world.all("nodes").find(|(key, _)| key.name == name)?;

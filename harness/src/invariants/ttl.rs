@@ -1,26 +1,26 @@
-//! What concerns the TTL controller.
+//! Invariants of the TTL controller.
 
 use serde_json::Value;
 
 use super::writes::essence;
-use super::{Breach, Scene};
+use super::{JudgeContext, Violation};
 use crate::transcript::Actor;
 
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
 /// See [`super::ALL`].
-pub(super) fn ttl_values(scene: &Scene<'_>) -> Vec<Breach> {
-    scene.changes(&Actor::Ttl, "nodes", |entry, _, old, new| {
+pub(super) fn ttl_values(context: &JudgeContext<'_>) -> Vec<Violation> {
+    context.changes(&Actor::Ttl, "nodes", |entry, _, old, new| {
         let value = new["metadata"]["annotations"][ANNOTATION].as_str().unwrap_or("nothing");
         if !["0", "15", "30", "60", "300"].contains(&value) {
-            return Some(Breach::new(entry, format!("the value is {value:?}")));
+            return Some(Violation::new(entry, format!("the value is {value:?}")));
         }
         (old.map(|old| others(old)) != Some(others(new)))
-            .then(|| Breach::new(entry, "more than the annotation changed"))
+            .then(|| Violation::new(entry, "more than the annotation changed"))
     })
 }
 
-/// The node without the annotation.
+/// Returns the node without the annotation.
 fn others(node: &Value) -> Value {
     let mut node = essence(node);
     let annotations = node["metadata"]["annotations"].as_object_mut();

@@ -1,17 +1,17 @@
-//! What concerns the writes of all controllers.
+//! Invariants of the writes of all controllers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Breach, Scene, deletes_pod};
+use super::{JudgeContext, Violation, deletes_pod};
 use crate::expect::{is_subject_write, requests};
 use crate::transcript::{Actor, Attributed as _, Happening};
 
 /// See [`super::ALL`].
-pub(super) fn role_limits(scene: &Scene<'_>) -> Vec<Breach> {
-    let breach = |(entry, exchange): (&crate::transcript::Entry, &crate::transcript::Exchange)| {
+pub(super) fn role_limits(context: &JudgeContext<'_>) -> Vec<Violation> {
+    let violation = |(entry, exchange): (&crate::transcript::Entry, &crate::transcript::Exchange)| {
         let request = &exchange.request;
         let what = (request.verb.as_str(), request.resource.as_str(), request.subresource.as_deref());
         let status = |resource| matches!(what, ("update" | "patch", found, Some("status")) if found == resource);
@@ -24,16 +24,16 @@ pub(super) fn role_limits(scene: &Scene<'_>) -> Vec<Breach> {
                 _ => false,
             },
         };
-        (!allowed).then(|| Breach::new(entry, "not for this controller to write"))
+        (!allowed).then(|| Violation::new(entry, "this controller may not write this"))
     };
-    let writes = requests(scene.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange));
-    writes.filter_map(breach).collect()
+    let writes = requests(context.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange));
+    writes.filter_map(violation).collect()
 }
 
 /// See [`super::ALL`].
-pub(super) fn no_idle_writes(scene: &Scene<'_>) -> Vec<Breach> {
+pub(super) fn no_idle_writes(context: &JudgeContext<'_>) -> Vec<Violation> {
     let mut effects: BTreeMap<usize, bool> = BTreeMap::new();
-    for entry in scene.run.entries {
+    for entry in context.run.entries {
         if let Happening::Change(change) = &entry.what
             && let Some(seq) = change.request
         {
@@ -42,7 +42,7 @@ pub(super) fn no_idle_writes(scene: &Scene<'_>) -> Vec<Breach> {
             *effects.entry(seq).or_default() |= !same;
         }
     }
-    requests(scene.run.entries)
+    requests(context.run.entries)
         .filter(|(entry, exchange)| {
             is_subject_write(entry, exchange)
                 && matches!(exchange.request.verb.as_str(), "update" | "patch")
@@ -53,11 +53,11 @@ pub(super) fn no_idle_writes(scene: &Scene<'_>) -> Vec<Breach> {
                     .is_some_and(|reply| reply.fault.is_none() && (200..300).contains(&reply.status))
                 && !effects.get(&entry.seq).copied().unwrap_or_default()
         })
-        .map(|(entry, _)| Breach::new(entry, "it changed nothing"))
+        .map(|(entry, _)| Violation::new(entry, "it changed nothing"))
         .collect()
 }
 
-/// An object without what the server changes by itself.
+/// Returns an object without the fields that the server changes by itself.
 pub(super) fn essence(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object["metadata"].as_object_mut() {
@@ -68,11 +68,12 @@ pub(super) fn essence(object: &Value) -> Value {
 }
 
 /// See [`super::ALL`].
-pub(super) fn no_storms(scene: &Scene<'_>) -> Vec<Breach> {
+pub(super) fn no_storms(context: &JudgeContext<'_>) -> Vec<Violation> {
     const LIMIT: usize = 20;
     let mut recent: BTreeMap<String, VecDeque<Duration>> = BTreeMap::new();
-    let mut breaches = Vec::new();
-    for (entry, exchange) in requests(scene.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange)) {
+    let mut violations = Vec::new();
+    for (entry, exchange) in requests(context.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange))
+    {
         let request = &exchange.request;
         let body = request.body.as_deref().filter(|_| request.name.is_none());
         let created = body.and_then(|body| body["metadata"]["name"].as_str()).unwrap_or_default();
@@ -82,20 +83,20 @@ pub(super) fn no_storms(scene: &Scene<'_>) -> Vec<Breach> {
             times.pop_front();
         }
         if times.len() == LIMIT + 1 {
-            breaches.push(Breach::new(entry, format!("the {}th within a second", times.len())));
+            violations.push(Violation::new(entry, format!("the {}th within a second", times.len())));
         }
     }
-    breaches
+    violations
 }
 
 /// See [`super::ALL`].
-pub(super) fn deletes_name_the_uid(scene: &Scene<'_>) -> Vec<Breach> {
-    scene.requests(|entry, exchange, _| {
+pub(super) fn deletes_name_the_uid(context: &JudgeContext<'_>) -> Vec<Violation> {
+    context.requests(|entry, exchange, _| {
         let mine = matches!(entry.actor(), Actor::PodGc | Actor::TaintEviction) && deletes_pod(exchange);
         let named = || {
             let body = exchange.request.body.as_deref()?;
             body["preconditions"]["uid"].as_str().filter(|uid| !uid.is_empty()).map(str::to_owned)
         };
-        (mine && named().is_none()).then(|| Breach::new(entry, "no uid among the preconditions"))
+        (mine && named().is_none()).then(|| Violation::new(entry, "no uid among the preconditions"))
     })
 }

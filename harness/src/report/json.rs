@@ -1,4 +1,4 @@
-//! The run as one JSON document.
+//! Reports the run as one JSON document.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! The run as `JUnit` XML, one suite per folder of fixtures.
+//! Reports the run as `JUnit` XML, one suite per folder of fixtures.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -52,7 +52,7 @@ fn case(fixture: &FixtureReport) -> TestCase {
             status.set_description(failures());
             status
         }
-        // Nobody knows how it would have come out: no machine may take that for green.
+        // The result is unknown, so it must not count as a success.
         Outcome::NotRun => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
             status.set_message(format!("not run: {}", fixture.reason));
@@ -127,7 +127,7 @@ mod tests {
         "#);
     }
 
-    /// What did not come to its end is no success, and neither is what failed before it passed.
+    /// Fixtures that did not run are errors, and flaky ones show their failure.
     #[test]
     fn not_run_is_an_error_and_flaky_shows_its_failure() {
         let mut run = canned();

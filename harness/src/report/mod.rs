@@ -1,6 +1,6 @@
-//! What a run found out: the versioned model that leaves the process, and the reporters that show it.
+//! The results of a run: the versioned, serializable model, and the reporters that output it.
 //!
-//! One stream of [`Event`]s feeds every [`Reporter`]. Counts are always derived from the list of outcomes, never kept apart.
+//! A single stream of [`Event`]s feeds every [`Reporter`]. Counts are always derived from the list of outcomes.
 //!
 //! - [`terminal`]: for people · [`json`]: for programs · [`junit`]: for CI systems
 
@@ -11,37 +11,41 @@ pub mod terminal;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::runner::verdict::Judged;
+use crate::transcript::Entry;
 
-/// Version of [`RunReport`] in JSON. Fields may be added within a version; none changes its meaning.
+/// Version of [`RunReport`] in JSON. Within a version, fields may be added but keep their meaning.
 pub const API_VERSION: &str = "plumbline/v1";
 
-/// What became of a fixture.
+/// The outcome of a fixture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Everything was as promised.
+    /// All promises were kept.
     Pass,
-    /// Something was not.
+    /// A promise was broken.
     Fail,
-    /// It passed on a later attempt only (wall-clock clusters).
+    /// It failed first and passed on a retry (wall-clock clusters).
     Flaky,
-    /// It could not run here; the reason is given.
+    /// It could not run in this environment; the report has the reason.
     Skip,
-    /// The subject does not claim the feature.
+    /// The subject does not support the feature.
     Unsupported,
-    /// The run ended before its turn.
+    /// The run ended before it was started.
     NotRun,
 }
 
 impl Outcome {
-    /// All outcomes in the order of summaries.
+    /// All outcomes, in the order of summaries.
     pub const ALL: [Self; 6] = [Self::Pass, Self::Fail, Self::Flaky, Self::Skip, Self::Unsupported, Self::NotRun];
 
-    /// The word in summaries: `3 passed`.
+    /// Returns the word for summaries: `3 passed`.
     #[must_use]
     pub const fn participle(self) -> &'static str {
         match self {
@@ -55,7 +59,7 @@ impl Outcome {
     }
 }
 
-/// The whole run.
+/// The report of a whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunReport {
@@ -63,11 +67,11 @@ pub struct RunReport {
     pub api_version: String,
     /// `RunReport`.
     pub kind: String,
-    /// Version of plumbline that ran it.
+    /// The version of plumbline that ran it.
     pub plumbline: String,
-    /// What was tested, such as `in-process`.
+    /// The subject, such as `in-process`.
     pub subject: String,
-    /// Where, such as `embedded`.
+    /// The cluster, such as `embedded`.
     pub cluster: String,
     /// Number of fixtures by outcome; derived from `fixtures`.
     pub counts: BTreeMap<Outcome, usize>,
@@ -75,12 +79,12 @@ pub struct RunReport {
     pub virtual_millis: u64,
     /// Wall time of the run, in milliseconds. Differs from run to run.
     pub wall_millis: u64,
-    /// Every selected fixture, in the order of their ids.
+    /// All selected fixtures, ordered by suite and id.
     pub fixtures: Vec<FixtureReport>,
 }
 
 impl RunReport {
-    /// Puts `fixtures` in order and derives the sums.
+    /// Sorts `fixtures` and derives the sums.
     #[must_use]
     pub fn new(subject: &str, cluster: &str, wall_millis: u64, mut fixtures: Vec<FixtureReport>) -> Self {
         fixtures.sort_by(|a, b| (&a.suite, &a.id).cmp(&(&b.suite, &b.id)));
@@ -97,19 +101,19 @@ impl RunReport {
         }
     }
 
-    /// How many fixtures have this outcome.
+    /// Returns the number of fixtures with this outcome.
     #[must_use]
     pub fn count(&self, outcome: Outcome) -> usize {
         self.counts.get(&outcome).copied().unwrap_or_default()
     }
 
-    /// Whether a promise was broken that counts: provisional ones are reported and count for nothing.
+    /// Returns true if a binding promise was broken; provisional fixtures are reported but do not count.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.fixtures.iter().any(FixtureReport::has_failed)
     }
 
-    /// Median wall time of the fixtures that ran, in microseconds.
+    /// Returns the median wall time of the fixtures that ran, in microseconds.
     #[must_use]
     pub fn median_wall_micros(&self) -> u64 {
         let ran = |fixture: &&FixtureReport| matches!(fixture.outcome, Outcome::Pass | Outcome::Fail | Outcome::Flaky);
@@ -118,7 +122,7 @@ impl RunReport {
         times.get(times.len() / 2).copied().unwrap_or_default()
     }
 
-    /// The fixtures of each suite, suites in order.
+    /// Groups the fixtures by suite, suites in order.
     #[must_use]
     pub fn suites(&self) -> BTreeMap<&str, Vec<&FixtureReport>> {
         let mut suites: BTreeMap<&str, Vec<&FixtureReport>> = BTreeMap::new();
@@ -138,7 +142,7 @@ fn counts<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> BTreeMap
     counts
 }
 
-/// `44 passed, 1 failed`, from the outcomes of `fixtures`.
+/// Formats the outcomes of `fixtures`: `44 passed, 1 failed`.
 #[must_use]
 pub fn tally<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String {
     let counts = counts(fixtures);
@@ -148,11 +152,11 @@ pub fn tally<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> Strin
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// What became of one fixture (of one row, if it has a matrix).
+/// The report of one fixture (of one row, if it has a matrix).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FixtureReport {
-    /// `podgc/orphaned-quarantine`, `ttl/boundary[up-100]`.
+    /// The id: `podgc/orphaned-quarantine`, `ttl/boundary[up-100]`.
     pub id: String,
     /// The first segment of the id.
     pub suite: String,
@@ -162,57 +166,57 @@ pub struct FixtureReport {
     pub promise: String,
     /// Rules and catalogue entries that it covers.
     pub rules: Vec<String>,
-    /// `core`, `extended`, `hardened`, `provisional`.
+    /// The level: `core`, `extended`, `hardened`, `provisional`.
     pub level: String,
     /// The feature that a subject must declare.
     pub feature: String,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why it was skipped, is unsupported or did not run; empty otherwise.
+    /// The reason why it was skipped, is unsupported or did not run; empty otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What was not as promised, at the last attempt that failed; empty when it passed at once.
+    /// The failures of the last attempt that failed; empty if it passed at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
-    /// The whole transcript, when it failed, also if it passed later.
+    /// The whole transcript of the last attempt that failed; empty if it passed at once.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transcript: String,
-    /// What the subject logged (warnings and worse), when it failed, also if it passed later.
+    /// The subject's log (warnings and errors) of the last attempt that failed; empty if it passed at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
-    /// Virtual time that passed, in milliseconds; 0 on the wall clock.
+    /// Elapsed virtual time, in milliseconds; 0 on the wall clock.
     pub virtual_millis: u64,
-    /// Wall time that it took, in microseconds. Differs from run to run.
+    /// Wall time, in microseconds. Differs from run to run.
     pub wall_micros: u64,
 }
 
 impl FixtureReport {
-    /// Whether a promise was broken that counts.
+    /// Returns true if a binding promise was broken.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.outcome == Outcome::Fail && self.level != "provisional"
     }
 }
 
-/// One thing that was not as promised.
+/// A single failure of a fixture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Failure {
-    /// What failed, in a sentence.
+    /// The failed check, in a sentence.
     pub message: String,
-    /// Line of the fixture's file that demands it; 0 when no line does (invariants, panics).
+    /// Line in the fixture's file that demands it; 0 if no line does (invariants, panics).
     #[serde(default)]
     pub line: u64,
-    /// What was demanded.
+    /// The expected state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub expected: String,
-    /// What was there.
+    /// The observed state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub observed: String,
-    /// When, in milliseconds since the start.
+    /// Time of the failure, in milliseconds since the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_millis: Option<u64>,
-    /// The transcript around that moment.
+    /// The transcript around that time.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub excerpt: String,
 }
@@ -230,7 +234,24 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A step of the run, as it happens.
+/// The result of a fixture that has run, with its transcript.
+#[derive(Clone, Debug)]
+pub struct JudgedRun {
+    /// The report.
+    pub report: FixtureReport,
+    /// The whole transcript as text.
+    pub transcript: String,
+    /// The raw, unredacted entries.
+    pub entries: Vec<Entry>,
+    /// The time at `t=+0s`.
+    pub start: Timestamp,
+    /// Allowed deviation of times and lateness of reactions; zero in virtual time.
+    pub leeway: Duration,
+    /// If the fixture failed: the objects at the end, ordered by resource, namespace and name.
+    pub objects: Vec<Arc<Value>>,
+}
+
+/// An event of the run, reported as it happens.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// The run begins.
@@ -239,22 +260,22 @@ pub enum Event<'a> {
         fixtures: usize,
         /// Number of suites among them.
         suites: usize,
-        /// How many run side by side.
+        /// Number of fixtures that run in parallel.
         jobs: usize,
     },
-    /// A fixture is through, in whatever order; with its transcript, also if it passed.
-    Finished(&'a Judged),
-    /// All are through.
+    /// A fixture has ended. Fixtures end in any order; the result includes the transcript of passed ones.
+    Finished(&'a JudgedRun),
+    /// All fixtures have ended.
     Ended(&'a RunReport),
 }
 
-/// Shows a run to somebody.
+/// Outputs a run.
 pub trait Reporter {
-    /// Takes notice of `event`.
+    /// Handles `event`.
     ///
     /// # Errors
     ///
-    /// When the output cannot be written.
+    /// If the output cannot be written.
     fn event(&mut self, event: Event<'_>) -> io::Result<()>;
 }
 

@@ -1,4 +1,5 @@
-//! The run for people: a bar while it lasts, a line per suite, the failures with what was expected and observed, a summary.
+//! Reports the run to a terminal: a progress bar, a line per suite, failures with expected and observed state, a
+//! summary.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -9,10 +10,10 @@ use similar::{ChangeTag, TextDiff};
 use super::{Event, Failure, FixtureReport, Outcome, Reporter, RunReport, tally};
 use crate::transcript::redact;
 
-/// How many failures are told in full; the rest by name.
+/// Number of failures reported in full; the others are listed by name.
 const FULL_FAILURES: usize = 10;
 
-/// Writes the report to `out`, the progress bar to standard error.
+/// Writes the report to `out` and the progress bar to standard error.
 #[derive(Debug)]
 pub struct Terminal<W> {
     out: W,
@@ -21,7 +22,7 @@ pub struct Terminal<W> {
 }
 
 impl<W: Write> Terminal<W> {
-    /// `colour`: use ANSI colours in `out`; `progress`: show a bar on standard error.
+    /// Creates a reporter. `colour`: use ANSI colours in `out`; `progress`: show a bar on standard error.
     pub fn new(out: W, colour: bool, progress: bool) -> Self {
         let bar = progress.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10)));
         Self { out, colour, bar }
@@ -91,7 +92,7 @@ impl<W: Write> Terminal<W> {
         writeln!(self.out, "  more: {explain}")
     }
 
-    /// Expected and observed: side by side when short, line by line otherwise.
+    /// Formats expected and observed state: on one line each if short, otherwise as a line diff.
     fn diff(&self, failure: &Failure) -> String {
         let mut out = String::new();
         let (expected, observed) = (&failure.expected, &failure.observed);
@@ -182,7 +183,7 @@ fn moment(millis: u64) -> String {
     redact::at(std::time::Duration::from_millis(millis))
 }
 
-/// The time that passed for fixtures, whoever's time it was; empty if none has run.
+/// Formats the total time of the fixtures, virtual or real; empty if none has run.
 fn time_of<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String {
     let sum =
         |(millis, micros), fixture: &FixtureReport| (millis + fixture.virtual_millis, micros + fixture.wall_micros);
@@ -193,7 +194,7 @@ fn time_of<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String 
     }
 }
 
-/// `14.2 h`, `12 min`, `40 s`.
+/// Formats a duration: `14.2 h`, `12 min`, `40 s`.
 fn hours(millis: u64) -> String {
     let seconds = millis / 1000;
     match seconds {
@@ -207,7 +208,7 @@ fn hours(millis: u64) -> String {
 mod tests {
     use super::super::tests::canned;
     use super::*;
-    use crate::runner::verdict::Judged;
+    use crate::report::JudgedRun;
 
     #[test]
     fn time_is_said_to_be_virtual_only_where_it_is() {
@@ -229,7 +230,7 @@ mod tests {
         terminal.event(Event::Started { fixtures: 3, suites: 2, jobs: 2 }).expect("memory can be written");
         for fixture in &report.fixtures {
             let (report, transcript) = (fixture.clone(), fixture.transcript.clone());
-            let judged = Judged {
+            let judged = JudgedRun {
                 report,
                 transcript,
                 entries: Vec::new(),

@@ -1,4 +1,4 @@
-//! The requests that a fixture's steps make, as a person, an evictor or a kubelet would.
+//! Sends the requests of a fixture's steps, as a user, an evictor or a kubelet.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,20 +8,20 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::cluster::{Answer, Call, Stage, resource_id};
-use crate::fixture::{Edit, From, Operation, PatchKind, Target, UserRequest, time_text};
+use crate::fixture::{Edit, Operation, PatchKind, Target, UserRequest, WatchStart, time_text};
 use crate::url::escape;
 
 const JSON: &str = "application/json";
-/// The annotation of the bookmark that ends the events of what was there. Source: `metav1.InitialEventsAnnotationKey`.
+/// The annotation of the bookmark that follows the initial events. Source: `metav1.InitialEventsAnnotationKey`.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Where each collection was last listed or followed to, by its path.
-pub type Versions = RefCell<BTreeMap<String, String>>;
+/// The resourceVersion at which each collection was last listed or followed, by path.
+pub type ListVersions = RefCell<BTreeMap<String, String>>;
 
-/// Sends `request`, which may take several calls, and returns the answer to the one that counts: the first that fails, or
-/// the main one. `now` and `start` are what relative times in bodies refer to.
+/// Sends `request`, which may take several calls. Returns the first failed reply, or the reply to the main call.
+/// Relative times in bodies refer to `now` and `start`.
 pub async fn send(
-    (stage, versions): (&dyn Stage, &Versions),
+    (stage, versions): (&dyn Stage, &ListVersions),
     request: &UserRequest,
     now: Timestamp,
     start: Timestamp,
@@ -90,7 +90,7 @@ impl Caller<'_> {
         self.stage.send(Call { method, path, body, user_agent }).await
     }
 
-    /// POST, and the status through its subresource, as a kubelet or controller would write it.
+    /// POST, then PUT of the status through its subresource, as a kubelet or controller writes it.
     async fn create(&self, object: Value) -> Answer {
         let resource = resource_id(&self.request.target.resource);
         let kept_back = self.stage.keep_back(&resource);
@@ -116,8 +116,8 @@ impl Caller<'_> {
         if (200..300).contains(&second.code) { answer } else { second }
     }
 
-    /// GET of the collection; the version of the answer is remembered.
-    async fn list(&self, labels: Option<&str>, versions: &Versions) -> Answer {
+    /// GET of the collection; remembers the resourceVersion of the list.
+    async fn list(&self, labels: Option<&str>, versions: &ListVersions) -> Answer {
         let collection = path(&self.request.target, false);
         let answer = self.call(Method::GET, format!("{collection}{}", selected(labels)), None).await;
         if let Some(version) = answer.body["metadata"]["resourceVersion"].as_str() {
@@ -126,16 +126,17 @@ impl Caller<'_> {
         answer
     }
 
-    /// A watch that the server ends after a second. What it told becomes the answer's body, and its end is remembered.
-    async fn follow(&self, labels: Option<&str>, from: &From, versions: &Versions) -> Answer {
+    /// A watch that the server ends after one second. Its events become the reply's body, and its last resourceVersion
+    /// is remembered.
+    async fn follow(&self, labels: Option<&str>, from: &WatchStart, versions: &ListVersions) -> Answer {
         let collection = path(&self.request.target, false);
         let begin = match from {
-            From::Last => versions.borrow().get(&collection).cloned().unwrap_or_default(),
-            From::Version(version) => version.clone(),
-            From::Initial => String::new(),
+            WatchStart::Last => versions.borrow().get(&collection).cloned().unwrap_or_default(),
+            WatchStart::Version(version) => version.clone(),
+            WatchStart::Initial => String::new(),
         };
         let mut query = format!("?watch=true&timeoutSeconds=1&resourceVersion={}", escape(&begin));
-        if *from == From::Initial {
+        if *from == WatchStart::Initial {
             query.push_str("&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
         }
         if let Some(labels) = labels {
@@ -145,7 +146,7 @@ impl Caller<'_> {
         let answer = self.call(Method::GET, format!("{collection}{query}"), None).await;
         let lines: Vec<Value> = match &answer.body {
             Value::String(text) => text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
-            // A single event is JSON by itself.
+            // A single event is parsed as JSON by the client already.
             one if one.get("type").is_some() => vec![one.clone()],
             _ => return answer,
         };
@@ -153,11 +154,11 @@ impl Caller<'_> {
         if let Some(version) = last.filter(|version| !version.is_empty()) {
             versions.borrow_mut().insert(collection, version.to_owned());
         }
-        let events: Vec<String> = lines.iter().filter_map(told).collect();
+        let events: Vec<String> = lines.iter().filter_map(describe_event).collect();
         Answer { body: json!({ "events": events }), ..answer }
     }
 
-    /// Puts what the object has at the moment where `current` is written.
+    /// Replaces `current` in preconditions by the object's current values.
     async fn preconditions(&self, options: &mut Value) {
         let Some(wanted) = options.get_mut("preconditions").and_then(Value::as_object_mut) else { return };
         if !wanted.values().any(|value| value == CURRENT) {
@@ -182,16 +183,16 @@ impl Caller<'_> {
     }
 }
 
-/// The query of a collection with these labels.
+/// Returns the query of a collection with this label selector.
 fn selected(labels: Option<&str>) -> String {
     labels.map(|labels| format!("?labelSelector={}", escape(labels))).unwrap_or_default()
 }
 
-/// Stands in a precondition for what the object has.
+/// Placeholder in a precondition for the object's current value.
 const CURRENT: &str = "current";
 
-/// An event of a watch in a few words; nothing of a bookmark that only says how far it is: servers send them when they like.
-fn told(event: &Value) -> Option<String> {
+/// Describes a watch event in a few words. Returns nothing for progress bookmarks, whose number depends on the server.
+fn describe_event(event: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, object) = (text(&event["type"]), &event["object"]);
     let what = match kind.as_str() {
@@ -205,7 +206,7 @@ fn told(event: &Value) -> Option<String> {
     Some(format!("{kind} {what}"))
 }
 
-/// The URL path of a target, with or without the object's name and subresource.
+/// Returns the URL path of a target, with or without the object's name and subresource.
 fn path(target: &Target, with_name: bool) -> String {
     let resource = &target.resource;
     let mut path = if resource.group.is_empty() {
@@ -246,7 +247,7 @@ mod tests {
         Some("BOOKMARK initial-events-end")
     )]
     fn events_in_words(#[case] event: Value, #[case] words: Option<&str>) {
-        assert_eq!(told(&event).as_deref(), words);
+        assert_eq!(describe_event(&event).as_deref(), words);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One fixture, from the seeded world to its end.
+//! Runs one fixture, from seeding the objects to the end.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,13 +8,13 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::faults::{self, Armed, Crashed};
-use super::log::Log;
-use super::pace::{self, Pace};
-use super::{Evidence, calls, isolate};
+use super::faults::{self, ArmedFault, CrashEvent};
+use super::log::LogCapture;
+use super::timing::{self, TimeMode};
+use super::{RunRecorder, calls, isolate};
 use crate::apiserver::faults::{Faults, WatchEnd};
 use crate::cluster::{Answer, Cluster, Stage, Unplanted, resource_id};
-use crate::expect::Live;
+use crate::expect::LiveChecker;
 use crate::expect::StepReply;
 use crate::fixture::parse::step_checks;
 use crate::fixture::{Action, Check, CheckKind, Control, Fault, Fixture, StepKind, UserRequest, WatchFault, time_text};
@@ -25,119 +25,120 @@ use crate::time::{self, Clock, settle};
 use crate::transcript::by_object::STARTS;
 use crate::transcript::redact::{at as moment, seconds};
 
-/// Runs `fixture` against `subject` in `cluster` on this thread, in the cluster's time, and gathers `evidence` while it goes on.
+/// Runs `fixture` on this thread, in the cluster's time, and records the run in `recorder` as it goes on.
 ///
 /// # Errors
 ///
-/// When the operating system refuses a runtime.
-pub fn run(fixture: &Fixture, place: Place<'_>, evidence: &Evidence) -> std::io::Result<()> {
+/// If the operating system refuses to create a runtime.
+pub fn run(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder) -> std::io::Result<()> {
     let (result, panics) = isolate::watch_panics(|| {
-        if place.cluster.is_virtual() {
-            // The clock is made inside: it follows the time of the runtime it is made in.
-            time::run_virtual(async { play(fixture, place, evidence, Clock::virtual_from(time::epoch())).await })
+        if context.cluster.is_virtual() {
+            // The clock must be created inside the runtime whose time it follows.
+            time::run_virtual(async { play(fixture, context, recorder, Clock::virtual_from(time::epoch())).await })
         } else {
-            time::run_wall(async { play(fixture, place, evidence, Clock::wall()).await })
+            time::run_wall(async { play(fixture, context, recorder, Clock::wall()).await })
         }
     });
-    evidence.update(|gathered| {
-        gathered.troubles.extend(panics.into_iter().map(|panic| format!("the subject panicked: {panic}")));
+    recorder.update(|record| {
+        record.errors.extend(panics.into_iter().map(|panic| format!("the subject panicked: {panic}")));
     });
     result
 }
 
-/// Where a fixture runs, and what it tests.
+/// The cluster and the subject of a run.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct RunContext<'a> {
     /// The cluster.
     pub cluster: &'a dyn Cluster,
     /// The subject.
     pub subject: &'a dyn Subject,
-    /// Permits to start a subject on the wall clock.
+    /// Limits the number of subjects that start at the same time on the wall clock.
     pub starts: &'a Semaphore,
 }
 
-async fn play(fixture: &Fixture, place: Place<'_>, evidence: &Evidence, clock: Clock) {
-    let log = Log::collect(&clock);
-    let trouble = |text: String| evidence.update(|gathered| gathered.troubles.push(text));
-    let stage = match place.cluster.stage(fixture, &clock).await {
+async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder, clock: Clock) {
+    let log = LogCapture::collect(&clock);
+    let add_error = |text: String| recorder.update(|record| record.errors.push(text));
+    let stage = match context.cluster.stage(fixture, &clock).await {
         Ok(stage) => stage,
-        Err(why) => return trouble(format!("unable to set the stage: {why}")),
+        Err(why) => return add_error(format!("unable to set up the sandbox: {why}")),
     };
-    let mut world = World::new(fixture, place, evidence, clock, stage);
-    // Virtual time is through before anybody waits for it.
-    let signalled =
-        async { if place.cluster.is_virtual() { std::future::pending().await } else { interrupt::signalled().await } };
+    let mut run = FixtureRun::new(fixture, context, recorder, clock, stage);
+    // In virtual time a run is over before a signal matters.
+    let signalled = async {
+        if context.cluster.is_virtual() { std::future::pending().await } else { interrupt::signalled().await }
+    };
     let played = tokio::select! {
         biased;
-        played = world.play() => played,
-        signal = signalled => Err(format!("broken off by {signal}")),
+        played = run.play() => played,
+        signal = signalled => Err(format!("interrupted by {signal}")),
     };
     if let Err(why) = played {
-        trouble(why);
+        add_error(why);
     }
-    if let Pace::Virtual = world.pace {
-        let armed = world.armed.borrow();
+    if let TimeMode::Virtual = run.mode {
+        let armed = run.armed.borrow();
         let idle = armed.iter().filter(|armed| armed.is_idle()).map(|armed| armed.on.clone()).collect();
-        evidence.update(|gathered| gathered.idle_faults = idle);
+        recorder.update(|record| record.idle_faults = idle);
     }
-    let said = world.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
-    evidence.update(|gathered| {
-        gathered.end = world.clock.elapsed();
-        gathered.log = log.lines();
-        gathered.log.extend(said);
+    let subject_log = run.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
+    recorder.update(|record| {
+        record.end = run.clock.elapsed();
+        record.log = log.lines();
+        record.log.extend(subject_log);
     });
-    if let Err(why) = world.close().await {
-        trouble(why);
+    if let Err(why) = run.close().await {
+        add_error(why);
     }
 }
 
-/// A fixture's world while it runs.
-struct World<'a> {
+/// The state of a running fixture.
+struct FixtureRun<'a> {
     fixture: &'a Fixture,
     subject: &'a dyn Subject,
     starts: &'a Semaphore,
-    evidence: &'a Evidence,
+    recorder: &'a RunRecorder,
     clock: Clock,
     /// The controllers' clock: never skewed.
     subject_clock: Clock,
-    pace: Pace,
+    mode: TimeMode,
     stage: Box<dyn Stage>,
     running: RefCell<Option<Box<dyn Running>>>,
-    /// Cuts whatever subject runs at the moment; shared with crash faults.
+    /// Disconnects the current subject; shared with crash faults.
     cut: Arc<Mutex<Option<Cut>>>,
-    crashes: (UnboundedSender<Crashed>, UnboundedReceiver<Crashed>),
-    armed: RefCell<Vec<Armed>>,
-    versions: calls::Versions,
-    /// When the controllers that crashed start again.
+    crashes: (UnboundedSender<CrashEvent>, UnboundedReceiver<CrashEvent>),
+    armed: RefCell<Vec<ArmedFault>>,
+    versions: calls::ListVersions,
+    /// Time at which crashed controllers start again.
     restart_at: Option<Duration>,
-    /// When the server that is out answers again.
+    /// Time at which the server's outage ends.
     outage_until: Option<Duration>,
 }
 
-impl<'a> World<'a> {
+impl<'a> FixtureRun<'a> {
     fn new(
         fixture: &'a Fixture,
-        place: Place<'a>,
-        evidence: &'a Evidence,
+        context: RunContext<'a>,
+        recorder: &'a RunRecorder,
         clock: Clock,
         stage: Box<dyn Stage>,
     ) -> Self {
-        let pace = Pace::new(fixture, &place);
-        evidence.update(|gathered| {
-            gathered.start = clock.epoch();
-            gathered.transcript = stage.transcript().clone();
-            gathered.tolerance = pace.tolerance();
-            gathered.late = pace.late();
+        let mode = TimeMode::new(fixture, &context);
+        recorder.update(|record| {
+            record.start = clock.epoch();
+            record.transcript = stage.transcript().clone();
+            record.tolerance = mode.tolerance();
+            record.late = mode.late();
         });
         let subject_clock = if clock.is_virtual() { Clock::virtual_from(clock.epoch()) } else { Clock::wall() };
         Self {
             fixture,
-            subject: place.subject,
-            starts: place.starts,
-            evidence,
+            subject: context.subject,
+            starts: context.starts,
+            recorder,
             subject_clock,
             clock,
-            pace,
+            mode,
             stage,
             running: RefCell::default(),
             cut: Arc::default(),
@@ -152,19 +153,19 @@ impl<'a> World<'a> {
     async fn play(&mut self) -> Result<(), String> {
         self.set_up().await?;
         let fixture = self.fixture;
-        let mut live = self.evidence.update(|gathered| Live::new(fixture, &gathered.run(&[], Duration::ZERO)));
-        let ends = self.pace.ends(fixture);
-        // In the order of the file, which is the order of time; a window counts where it ends.
+        let mut live = self.recorder.update(|record| LiveChecker::new(fixture, &record.run(&[], Duration::ZERO)));
+        let ends = self.mode.ends(fixture);
+        // Steps are listed in order of time; a window counts with its end.
         for (index, step) in fixture.steps.iter().enumerate() {
-            match (&step.kind, self.pace) {
+            match (&step.kind, self.mode) {
                 (StepKind::Do { actions, .. }, _) => {
                     self.wait_until(step.at).await?;
                     self.act(index, actions).await?;
-                    self.rest().await?;
+                    self.wait_until_idle().await?;
                 }
-                (StepKind::Expect { .. } | StepKind::Eventually { .. }, Pace::Wall { tolerance, late }) => {
+                (StepKind::Expect { .. } | StepKind::Eventually { .. }, TimeMode::Wall { tolerance, late }) => {
                     self.wait_until(step.at).await?;
-                    self.until_it_holds(&mut live, index, step.end() + tolerance + late).await?;
+                    self.wait_until_checks_hold(&mut live, index, step.end() + tolerance + late).await?;
                 }
                 _ => self.wait_until(ends[index]).await?,
             }
@@ -172,11 +173,11 @@ impl<'a> World<'a> {
                 self.scrape().await;
             }
             let length = self.stage.transcript().len();
-            self.evidence.update(|gathered| gathered.marks.push(length));
+            self.recorder.update(|record| record.marks.push(length));
         }
-        if let Pace::Wall { tolerance, late } = self.pace {
+        if let TimeMode::Wall { tolerance, late } = self.mode {
             let end = self.clock.elapsed();
-            self.until_it_holds(&mut live, fixture.steps.len(), end + tolerance + late).await?;
+            self.wait_until_checks_hold(&mut live, fixture.steps.len(), end + tolerance + late).await?;
         }
         if asks_for_metrics(&fixture.expect) {
             self.scrape().await;
@@ -186,106 +187,108 @@ impl<'a> World<'a> {
 
     async fn set_up(&mut self) -> Result<(), String> {
         let given = &self.fixture.given;
-        if let Pace::Virtual = self.pace {
-            self.plant(given.objects.to_vec()).await?;
+        if let TimeMode::Virtual = self.mode {
+            self.seed_given(given.objects.to_vec()).await?;
             if !given.stopped {
                 self.start()?;
             }
-            return self.rest().await;
+            return self.wait_until_idle().await;
         }
-        // Held until the subject has started: others that run must not be late because too many start.
+        // Held until the subject has started, so that subjects which are already running are not delayed by too many
+        // starts.
         let _start = self.starts.acquire().await;
         let starts = !given.stopped && !self.fixture.controllers.is_empty();
         let begun = if starts && self.stage.keep_readers_waiting() {
             let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
             let (definitions, others) = given.objects.iter().cloned().partition(is_definition);
-            self.stage.define(definitions).await.map_err(|unplanted| self.unplanted(unplanted))?;
+            self.stage.define(definitions).await.map_err(|error| self.seed_error(error))?;
             self.start()?;
-            self.subject_waits().await?;
-            self.plant(others).await?;
+            self.wait_for_blocked_reads().await?;
+            self.seed_given(others).await?;
             self.stage.let_readers_in();
             self.clock.elapsed()
         } else {
-            self.plant(given.objects.to_vec()).await?;
+            self.seed_given(given.objects.to_vec()).await?;
             if !given.stopped {
                 self.start()?;
             }
             Duration::ZERO
         };
-        self.begin_counting(begun).await?;
-        self.rest().await
+        self.set_start(begun).await?;
+        self.wait_until_idle().await
     }
 
-    /// Plants `objects` and returns all that is there then. A server that refuses one makes the fixture a skipped one.
+    /// Seeds `objects` and returns all objects that exist then. If the server refuses one, the fixture is skipped.
     async fn seed(&self, objects: Vec<Value>) -> Result<Vec<Value>, String> {
-        self.stage.seed(objects).await.map_err(|unplanted| self.unplanted(unplanted))
+        self.stage.seed(objects).await.map_err(|error| self.seed_error(error))
     }
 
-    fn unplanted(&self, unplanted: Unplanted) -> String {
-        let (Unplanted::Failed(why) | Unplanted::Refused(why)) = &unplanted;
-        if let Unplanted::Refused(why) = &unplanted {
-            self.evidence.update(|gathered| gathered.skip = Some(why.clone()));
+    fn seed_error(&self, error: Unplanted) -> String {
+        let (Unplanted::Failed(why) | Unplanted::Refused(why)) = &error;
+        if let Unplanted::Refused(why) = &error {
+            self.recorder.update(|record| record.skip = Some(why.clone()));
         }
-        format!("unable to plant the given objects: {why}")
+        format!("unable to seed the given objects: {why}")
     }
 
-    /// Makes the given world as it is at this moment.
-    async fn plant(&self, mut objects: Vec<Value>) -> Result<(), String> {
+    /// Seeds `objects`, with times relative to now, and arms the given faults.
+    async fn seed_given(&self, mut objects: Vec<Value>) -> Result<(), String> {
         let given = &self.fixture.given;
         let now = self.clock.now();
         for object in &mut objects {
             time_text::resolve(object, now, now);
         }
         let initial = self.seed(objects).await?.into_iter().map(Arc::new).collect();
-        self.evidence.update(|gathered| gathered.initial = initial);
+        self.recorder.update(|record| record.initial = initial);
         given.faults.iter().try_for_each(|fault| self.arm(fault))?;
         given.watches.iter().try_for_each(|fault| self.watch_fault(fault))
     }
 
-    /// On the wall clock: makes the moment at which the controllers have begun to watch `t=+0s`, not before `begun`.
-    async fn begin_counting(&mut self, begun: Duration) -> Result<(), String> {
+    /// On the wall clock: sets `t=+0s` to the time at which the controllers had begun to watch, but not before `begun`.
+    async fn set_start(&mut self, begun: Duration) -> Result<(), String> {
         let runs = self.running.borrow().as_ref().is_some_and(|running| running.is_seen());
         if runs {
-            self.subject_is_up(0).await?;
+            self.wait_until_ready(0).await?;
         }
-        self.rest().await?;
-        let asked = self.stage.transcript().with(|entries| pace::all_asked_for(self.fixture, entries));
+        self.wait_until_idle().await?;
+        let asked = self.stage.transcript().with(|entries| timing::last_first_request(self.fixture, entries));
         let start = if runs { asked.unwrap_or_default().max(begun) } else { self.clock.elapsed() };
         self.clock.rebase(start);
         self.stage.transcript().move_to_epoch();
-        self.evidence.update(|gathered| gathered.start = self.clock.epoch());
+        self.recorder.update(|record| record.start = self.clock.epoch());
         Ok(())
     }
 
-    /// Waits until the subject waits to be let in: it has asked for all that its controllers watch, or for something and no
-    /// more.
-    async fn subject_waits(&self) -> Result<(), String> {
+    /// Waits until the subject is blocked on its initial reads: it has requested everything its controllers watch, or
+    /// [`timing::READERS_LIMIT`] has passed since its first read.
+    async fn wait_for_blocked_reads(&self) -> Result<(), String> {
         let transcript = self.stage.transcript().clone();
         let limit = self.clock.elapsed() + self.subject.ready_limit();
-        let mut asked_first = None;
+        let mut first_read = None;
         loop {
             let news = transcript.news();
-            let missing = transcript.with(|entries| pace::not_asked_for(self.fixture, entries));
+            let missing = transcript.with(|entries| timing::missing_requests(self.fixture, entries));
             let now = self.clock.elapsed();
             if missing.is_empty() {
-                // Its other informers.
-                pace::calm(&transcript, &self.clock).await;
+                // Its other informers follow shortly.
+                timing::wait_until_quiet(&transcript, &self.clock).await;
                 return Ok(());
             }
-            if asked_first.is_none() && transcript.with(pace::reads) {
-                asked_first = Some(now);
+            if first_read.is_none() && transcript.with(timing::has_reads) {
+                first_read = Some(now);
             }
-            if asked_first.is_some_and(|at| now >= at + pace::READERS_LIMIT) || now >= limit {
+            if first_read.is_some_and(|at| now >= at + timing::READERS_LIMIT) || now >= limit {
                 return Ok(());
             }
-            self.clock.timeout(pace::LOOK_AGAIN, news).await;
-            self.still_runs()?;
+            self.clock.timeout(timing::LOOK_AGAIN, news).await;
+            self.check_running()?;
         }
     }
 
-    /// Waits until the subject says that it is ready and has asked, after entry `from`, for what its controllers watch.
-    async fn subject_is_up(&mut self, from: usize) -> Result<(), String> {
-        // Taken out meanwhile: nothing may be borrowed while others run.
+    /// Waits until the subject reports ready and has listed or watched, after entry `from`, everything its controllers
+    /// watch.
+    async fn wait_until_ready(&mut self, from: usize) -> Result<(), String> {
+        // Taken out while waiting: no borrow may be held across an await.
         let Some(mut running) = self.running.take() else { return Ok(()) };
         let ready = running.ready().await;
         *self.running.borrow_mut() = Some(running);
@@ -295,7 +298,7 @@ impl<'a> World<'a> {
         loop {
             let news = transcript.news();
             let missing =
-                transcript.with(|entries| pace::not_asked_for(self.fixture, &entries[from.min(entries.len())..]));
+                transcript.with(|entries| timing::missing_requests(self.fixture, &entries[from.min(entries.len())..]));
             if missing.is_empty() {
                 return Ok(());
             }
@@ -309,13 +312,18 @@ impl<'a> World<'a> {
                     log.join("\n    ")
                 ));
             }
-            self.clock.timeout(pace::LOOK_AGAIN, news).await;
-            self.still_runs()?;
+            self.clock.timeout(timing::LOOK_AGAIN, news).await;
+            self.check_running()?;
         }
     }
 
-    /// Waits until the checks of a step hold, but not after `limit`. Whether they did is judged later, from the transcript.
-    async fn until_it_holds(&mut self, live: &mut Live<'_>, index: usize, limit: Duration) -> Result<(), String> {
+    /// Waits until the checks of a step hold, but not after `limit`. The result is judged later, from the transcript.
+    async fn wait_until_checks_hold(
+        &mut self,
+        live: &mut LiveChecker<'_>,
+        index: usize,
+        limit: Duration,
+    ) -> Result<(), String> {
         let transcript = self.stage.transcript().clone();
         let checks = self.fixture.steps.get(index).map_or(&self.fixture.expect[..], step_checks);
         let metrics = asks_for_metrics(checks);
@@ -325,35 +333,34 @@ impl<'a> World<'a> {
                 self.scrape().await;
             }
             let now = self.clock.elapsed();
-            let holds = self
-                .evidence
-                .update(|gathered| transcript.with(|entries| live.holds(&gathered.run(entries, now), index)));
+            let holds =
+                self.recorder.update(|record| transcript.with(|entries| live.holds(&record.run(entries, now), index)));
             if holds || now >= limit {
                 return Ok(());
             }
-            // Not at every entry: a burst of them is looked at once. Metrics change without an entry.
+            // Bursts of entries are evaluated once. Metrics change without an entry, so they are read at intervals.
             let left = limit.saturating_sub(now);
-            let patience = if metrics { pace::LOOK_AGAIN.min(left) } else { left };
+            let patience = if metrics { timing::LOOK_AGAIN.min(left) } else { left };
             self.wait_for(news, now + patience).await?;
-            let next = self.clock.elapsed() + pace::BURST;
+            let next = self.clock.elapsed() + timing::BURST;
             self.wait_until(next.min(limit)).await?;
         }
     }
 
-    /// Ends the subject, and takes away what the fixture left.
+    /// Stops the subject and removes the fixture's objects.
     async fn close(self) -> Result<(), String> {
         if let Some(mut running) = self.running.take() {
             running.crash();
         }
-        self.stage.clear().await.map_err(|why| format!("unable to tidy up: {why}"))
+        self.stage.clear().await.map_err(|why| format!("unable to clean up: {why}"))
     }
 
-    /// Lets time pass until `target`; crashes, restarts and ends of outages that are due until then happen in time.
+    /// Lets time pass until `target`. Crashes, restarts and ends of outages that are due before happen on time.
     async fn wait_until(&mut self, target: Duration) -> Result<(), String> {
         self.wait_for(std::future::pending(), target).await
     }
 
-    /// The same, but no longer than until there is `news`.
+    /// Like [`Self::wait_until`], but returns early when `news` resolves.
     async fn wait_for(&mut self, news: impl Future<Output = ()>, target: Duration) -> Result<(), String> {
         let mut news = std::pin::pin!(news);
         loop {
@@ -366,7 +373,7 @@ impl<'a> World<'a> {
             if self.restart_at.is_some_and(|at| at <= now) {
                 self.restart_at = None;
                 self.start()?;
-                self.rest().await?;
+                self.wait_until_idle().await?;
             }
             if now >= target {
                 return Ok(());
@@ -383,29 +390,29 @@ impl<'a> World<'a> {
                 self.crashed(&crashed)?;
             }
             if self.clock.is_virtual() {
-                self.rest().await?;
+                self.wait_until_idle().await?;
             } else {
-                self.still_runs()?;
+                self.check_running()?;
             }
         }
     }
 
-    /// Waits until nothing moves, and deals with what happened to the subject meanwhile.
-    async fn rest(&mut self) -> Result<(), String> {
+    /// Waits until everything is idle, and handles crashes of the subject.
+    async fn wait_until_idle(&mut self) -> Result<(), String> {
         loop {
-            match self.pace {
-                Pace::Virtual => settle().await,
-                Pace::Wall { .. } => pace::calm(self.stage.transcript(), &self.clock).await,
+            match self.mode {
+                TimeMode::Virtual => settle().await,
+                TimeMode::Wall { .. } => timing::wait_until_quiet(self.stage.transcript(), &self.clock).await,
             }
             match self.crashes.1.try_recv() {
                 Ok(crashed) => self.crashed(&crashed)?,
                 Err(_) => break,
             }
         }
-        self.still_runs()
+        self.check_running()
     }
 
-    fn still_runs(&self) -> Result<(), String> {
+    fn check_running(&self) -> Result<(), String> {
         if let Some(why) = self.stage.trouble() {
             return Err(why);
         }
@@ -446,7 +453,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Makes requests, all at once but for their delays, and keeps the answers in the order of the requests.
+    /// Sends requests concurrently, with their delays, and records the replies in the order of the requests.
     async fn ask(&self, step: usize, actions: &'a [Action]) {
         let requests = actions.iter().filter_map(|action| match action {
             Action::Request(request) => Some(request),
@@ -456,12 +463,12 @@ impl<'a> World<'a> {
             if let Some(after) = request.together.filter(|after| !after.is_zero()) {
                 self.clock.sleep(after).await;
             }
-            let place = (&*self.stage, &self.versions);
-            calls::send(place, request, self.clock.now(), self.clock.epoch()).await
+            let target = (&*self.stage, &self.versions);
+            calls::send(target, request, self.clock.now(), self.clock.epoch()).await
         };
         let answers = futures::future::join_all(requests.map(ask)).await;
-        self.evidence.update(|gathered| {
-            gathered.replies.extend(answers.into_iter().map(|answer| {
+        self.recorder.update(|record| {
+            record.replies.extend(answers.into_iter().map(|answer| {
                 let Answer { code, retry_after, body } = answer;
                 StepReply { step, code, retry_after, body }
             }));
@@ -479,7 +486,7 @@ impl<'a> World<'a> {
                     None => Ok(()),
                 };
                 self.note("the controllers have stopped");
-                stopped.map_err(|error| format!("the controllers did not stop well: {error}"))
+                stopped.map_err(|error| format!("the controllers did not stop cleanly: {error}"))
             }
             Control::Crash => {
                 self.crash("the controllers crash");
@@ -497,7 +504,10 @@ impl<'a> World<'a> {
             return Ok(());
         }
         if self.running.borrow().is_some() {
-            return Err(format!("at {} the controllers are to start, but they run", moment(self.clock.elapsed())));
+            return Err(format!(
+                "unable to start the controllers at {}: they already run",
+                moment(self.clock.elapsed())
+            ));
         }
         if !self.clock.elapsed().is_zero() {
             self.note(STARTS);
@@ -523,7 +533,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn crashed(&mut self, crashed: &Crashed) -> Result<(), String> {
+    fn crashed(&mut self, crashed: &CrashEvent) -> Result<(), String> {
         self.crash(&format!("the controllers crash {}", crashed.at));
         if crashed.restart_after.is_zero() {
             return self.start();
@@ -533,7 +543,7 @@ impl<'a> World<'a> {
     }
 
     fn faults(&self) -> Result<&Faults, String> {
-        self.stage.faults().ok_or_else(|| "the fixture makes trouble in a cluster that cannot".to_owned())
+        self.stage.faults().ok_or_else(|| "the fixture injects faults, which the cluster does not support".to_owned())
     }
 
     fn arm(&self, fault: &Fault) -> Result<(), String> {
@@ -544,7 +554,7 @@ impl<'a> World<'a> {
                 cut.now();
             }
         };
-        let leeway = (self.pace.tolerance(), self.pace.late());
+        let leeway = (self.mode.tolerance(), self.mode.late());
         let (rule, armed) = faults::rule(fault, &self.clock, leeway, Arc::new(cut), &self.crashes.0);
         self.faults()?.arm(rule);
         self.armed.borrow_mut().push(armed);
@@ -592,7 +602,7 @@ impl<'a> World<'a> {
         };
         *self.running.borrow_mut() = running;
         let now = self.clock.elapsed();
-        self.evidence.update(|gathered| gathered.scrapes.push((now, text)));
+        self.recorder.update(|record| record.scrapes.push((now, text)));
     }
 }
 

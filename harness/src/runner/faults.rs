@@ -1,4 +1,4 @@
-//! A fixture's faults, in the words of the server.
+//! Translates a fixture's faults into fault rules of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,42 +12,43 @@ use crate::fixture::{Effect, Fault, RequestPattern};
 use crate::time::Clock;
 use crate::transcript::{Attributed as _, Origin, Request};
 
-/// The subject was crashed by a fault.
+/// A crash of the subject by a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crashed {
-    /// For how long nothing runs.
+pub struct CrashEvent {
+    /// Time until new controllers start.
     pub restart_after: Duration,
-    /// At which request.
+    /// The request that triggered the crash.
     pub at: String,
 }
 
-/// A fault that was armed, and how many requests it has been asked about that it means.
+/// An armed fault and the number of requests that it matched.
 #[derive(Clone, Debug)]
-pub struct Armed {
-    /// The fault's own words.
+pub struct ArmedFault {
+    /// The fault's request pattern as text.
     pub on: String,
-    /// The first request that it hits.
+    /// The first matching request that the fault affects.
     pub nth: u32,
-    /// The requests so far.
+    /// Number of matching requests so far.
     pub seen: Arc<AtomicU32>,
 }
 
-impl Armed {
-    /// Whether nothing has come of it.
+impl ArmedFault {
+    /// Returns true if the fault has not affected any request.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.seen.load(Ordering::Relaxed) < self.nth
     }
 }
 
-/// The rule for `fault`, and what will be known of it. Its times hold within `leeway`: as far off, and so much later. A crash cuts the subject off through `cut` and is told to `crashes`.
+/// Builds the fault rule and its hit counter. Times match within `leeway`: the tolerance, and the additional lateness.
+/// A crash disconnects the subject through `cut` and is reported to `crashes`.
 pub fn rule(
     fault: &Fault,
     clock: &Clock,
     leeway: (Duration, Duration),
     cut: Arc<dyn Fn() + Send + Sync>,
-    crashes: &UnboundedSender<Crashed>,
-) -> (Rule, Armed) {
+    crashes: &UnboundedSender<CrashEvent>,
+) -> (Rule, ArmedFault) {
     let verdict = match &fault.effect {
         Effect::Reply { code, reason, message, retry_after, applied } => {
             let reason = reason.clone().unwrap_or_else(|| usual_reason(*code).to_owned());
@@ -62,17 +63,17 @@ pub fn rule(
         Effect::Delay { by, applied } => Verdict::Delay { by: *by, applied: *applied },
         Effect::Crash { applied, restart_after } => {
             let when = if *applied { "after" } else { "before" };
-            let crashed = Crashed { restart_after: *restart_after, at: format!("{when} {}", fault.on) };
+            let crashed = CrashEvent { restart_after: *restart_after, at: format!("{when} {}", fault.on) };
             let crashes = crashes.clone();
             let tell = move || {
                 cut();
-                // Without a listener the fixture is over.
+                // If the receiver is gone, the fixture is over.
                 let _ = crashes.send(crashed.clone());
             };
             Verdict::Hang { applied: *applied, tell: Arc::new(tell) }
         }
     };
-    let armed = Armed { on: fault.on.to_string(), nth: fault.nth, seen: Arc::default() };
+    let armed = ArmedFault { on: fault.on.to_string(), nth: fault.nth, seen: Arc::default() };
     let (seen, means) = (armed.seen.clone(), predicate(fault.on.clone(), clock.clone(), leeway));
     let on: Predicate = Arc::new(move |request, actor| {
         let is_meant = means(request, actor);
@@ -83,7 +84,7 @@ pub fn rule(
     (Rule { name: fault.name.clone(), on, nth: fault.nth, count: fault.count, percent: 100, verdict }, armed)
 }
 
-/// Whether a request is meant; without an actor: any of the subject's.
+/// Returns the predicate for `pattern`; without an actor it matches any request of the subject.
 fn predicate(pattern: RequestPattern, clock: Clock, (tolerance, late): (Duration, Duration)) -> Predicate {
     Arc::new(move |request, origin| {
         pattern.at.is_none_or(|at| {

@@ -1,4 +1,4 @@
-//! Keeps fixtures apart: one OS thread each, side by side over the cores, panics and hangs told as results.
+//! Isolates fixtures from each other: one OS thread each, several at a time; panics and hangs become results.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -9,30 +9,31 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 thread_local! {
-    /// Panics of this thread, if somebody wants to know.
+    /// Panics of this thread, while [`watch_panics`] collects them.
     static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// How a job ended.
+/// The outcome of a job.
 #[derive(Debug)]
-pub enum Ended<T> {
-    /// As it should.
-    With(T),
-    /// By a panic that nothing caught; message and place.
+pub enum JobOutcome<T> {
+    /// The job returned this value.
+    Returned(T),
+    /// The job panicked; message and source location.
     Panicked(String),
-    /// Not within the limit of wall time. Its thread was left to itself.
+    /// The job did not end within this wall time. Its thread is left running.
     Hung(Duration),
 }
 
-/// Runs `work` for each of `0..count` on a thread of its own, `jobs` at a time, and hands results to `done` in order of arrival.
+/// Runs `work` for each of `0..count` on its own thread, `jobs` at a time, and passes results to `done` in order of
+/// arrival.
 ///
-/// `done` answers whether to go on; after a `false` nothing new starts, and what runs already is waited for and handed over.
+/// `done` returns whether to continue. After `false` no new job starts; running jobs finish and are passed on.
 pub fn run_each<T, W>(
     count: usize,
     jobs: usize,
     limit: Duration,
     work: W,
-    mut done: impl FnMut(usize, Ended<T>) -> bool,
+    mut done: impl FnMut(usize, JobOutcome<T>) -> bool,
 ) where
     T: Send + 'static,
     W: Fn(usize) -> T + Send + Sync + 'static,
@@ -66,32 +67,32 @@ pub fn run_each<T, W>(
     });
 }
 
-/// Runs `work` on a thread of its own and waits for it, but not longer than `limit`.
-fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Ended<T> {
+/// Runs `work` on its own thread and waits for it, at most for `limit`.
+fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> JobOutcome<T> {
     let (sender, result) = mpsc::channel();
     let spawned = std::thread::Builder::new().name("fixture".to_owned()).spawn(move || {
         let (outcome, panics) = watch_panics(|| panic::catch_unwind(AssertUnwindSafe(work)));
         let ended = match outcome {
-            Ok(value) => Ended::With(value),
-            Err(payload) => Ended::Panicked(panics.into_iter().next_back().unwrap_or_else(|| text_of(&*payload))),
+            Ok(value) => JobOutcome::Returned(value),
+            Err(payload) => JobOutcome::Panicked(panics.into_iter().next_back().unwrap_or_else(|| text_of(&*payload))),
         };
-        // Nobody listens any more if it took too long.
+        // The receiver is gone if the limit was exceeded.
         let _ = sender.send(ended);
     });
     if let Err(error) = spawned {
-        return Ended::Panicked(format!("unable to start a thread: {error}"));
+        return JobOutcome::Panicked(format!("unable to start a thread: {error}"));
     }
     match result.recv_timeout(limit) {
         Ok(ended) => ended,
-        Err(RecvTimeoutError::Timeout) => Ended::Hung(limit),
+        Err(RecvTimeoutError::Timeout) => JobOutcome::Hung(limit),
         Err(RecvTimeoutError::Disconnected) => {
-            Ended::Panicked("the fixture's thread ended without a result".to_owned())
+            JobOutcome::Panicked("the fixture's thread ended without a result".to_owned())
         }
     }
 }
 
-/// Runs `work` and returns, beside its result, the messages of all panics on this thread meanwhile: also of those that
-/// tokio or a panic barrier caught. Their usual report on standard error is suppressed.
+/// Runs `work` and returns its result and the messages of all panics on this thread during it, including those that
+/// tokio or a panic handler caught. Their usual report on standard error is suppressed.
 pub fn watch_panics<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     install_hook();
     let outer = PANICS.replace(Some(Vec::new()));
@@ -100,7 +101,7 @@ pub fn watch_panics<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     (result, seen)
 }
 
-/// Panics on this thread since [`watch_panics`] began; empty outside of it.
+/// Returns the panics on this thread since [`watch_panics`] began; empty outside of it.
 #[must_use]
 pub fn panics_so_far() -> Vec<String> {
     PANICS.with_borrow(|panics| panics.clone().unwrap_or_default())
@@ -149,9 +150,9 @@ mod tests {
             assert_eq!(seen.len(), 7);
             for (index, ended) in seen {
                 match ended {
-                    Ended::With(value) => assert_eq!(value, index * 10),
-                    Ended::Panicked(text) => assert!(index == 2 && text.starts_with("job 2 breaks at "), "{text}"),
-                    Ended::Hung(_) => panic!("{index} hung"),
+                    JobOutcome::Returned(value) => assert_eq!(value, index * 10),
+                    JobOutcome::Panicked(text) => assert!(index == 2 && text.starts_with("job 2 breaks at "), "{text}"),
+                    JobOutcome::Hung(_) => panic!("{index} hung"),
                 }
             }
         }
@@ -166,7 +167,7 @@ mod tests {
             }
         };
         run_each(3, 1, Duration::from_millis(300), work, |index, ended| {
-            if let Ended::Hung(_) = ended {
+            if let JobOutcome::Hung(_) = ended {
                 hung.push(index);
             } else {
                 fine += 1;
@@ -190,7 +191,7 @@ mod tests {
             },
         );
         assert!(count < 1000, "{count}");
-        run_each(0, 2, LIMIT, |index| index, |_, _: Ended<usize>| unreachable!("there is no job"));
+        run_each(0, 2, LIMIT, |index| index, |_, _: JobOutcome<usize>| unreachable!("there is no job"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the subject logged while a fixture ran: warnings and worse, with virtual times, as evidence of a failure.
+//! Collects the subject's log while a fixture runs: warnings and errors, with virtual times.
 
 use std::fmt;
 use std::io;
@@ -13,17 +13,17 @@ use tracing_subscriber::fmt::time::FormatTime;
 use crate::time::Clock;
 use crate::transcript::redact;
 
-/// How many bytes are kept; a subject that says more repeats itself.
+/// Maximum size in bytes; a longer log usually repeats itself.
 const LIMIT: usize = 64 * 1024;
 
-/// Collects this thread's log for as long as it lives.
-pub struct Log {
+/// Collects this thread's log until it is dropped.
+pub struct LogCapture {
     text: Buffer,
     _guard: DefaultGuard,
 }
 
-impl Log {
-    /// Begins to collect on this thread.
+impl LogCapture {
+    /// Starts collecting on this thread.
     #[must_use]
     pub fn collect(clock: &Clock) -> Self {
         let text = Buffer::default();
@@ -36,7 +36,7 @@ impl Log {
         Self { text, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// The lines so far.
+    /// Returns the lines so far.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let bytes = self.text.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ mod tests {
     fn warnings_carry_virtual_time() {
         let lines = crate::time::run_virtual(async {
             let clock = Clock::virtual_from(crate::time::epoch());
-            let log = Log::collect(&clock);
+            let log = LogCapture::collect(&clock);
             clock.sleep(std::time::Duration::from_secs(40)).await;
             tracing::info!("not this");
             tracing::warn!(pod = "a", "this");

@@ -1,21 +1,22 @@
-//! Runs fixtures: each on a stage of its own, in the cluster's time, on a thread of its own.
+//! Runs fixtures: each in its own sandbox, in the cluster's time, on its own thread.
 //!
-//! - [`suite`]: a whole plan, side by side, with events for reporters · [`isolate`]: threads, panics, hangs
-//! - [`repeat`]: the same many times, until something differs
-//! - [`drive`]: one fixture from seed to end · `pace`: how time passes meanwhile · [`calls`], [`faults`]: what its steps do
-//! - [`verdict`]: from the evidence to a report · [`log`]: what the subject said
+//! - [`suite`]: a whole plan, several fixtures at a time, with events for reporters · [`isolate`]: threads, panics, hangs
+//! - [`repeat`]: the same fixtures many times, until something differs
+//! - [`drive`]: one fixture from seed to end · `timing`: virtual and wall time · [`calls`], [`faults`]: actions of the steps
+//! - [`verdict`]: from the record to a report · [`log`]: the subject's log
 //!
-//! Order of things at a moment T: tasks whose timer is due at T run and come to rest, then the steps at T are done in the
-//! order of the file with a rest after each, then time moves. Results do not depend on how many fixtures run side by side.
+//! Order of events at a time T: tasks with a timer due at T run until they are idle, then the steps at T run in the
+//! order of the file, each until everything is idle, then time advances. Results do not depend on the number of
+//! parallel fixtures.
 
 pub mod calls;
 pub mod drive;
 pub mod faults;
 pub mod isolate;
 pub mod log;
-mod pace;
 pub mod repeat;
 pub mod suite;
+mod timing;
 pub mod verdict;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,46 +28,46 @@ use serde_json::Value;
 use crate::expect::{Run, StepReply};
 use crate::transcript::{Entry, Transcript};
 
-/// What a run leaves behind, gathered while it goes on: it survives a panic or a hang of the fixture.
+/// Records a run while it goes on, so that the record survives a panic or a hang of the fixture.
 #[derive(Clone, Debug, Default)]
-pub struct Evidence {
-    inner: Arc<Mutex<Gathered>>,
+pub struct RunRecorder {
+    inner: Arc<Mutex<RunRecord>>,
 }
 
-/// The content of [`Evidence`].
+/// The content of [`RunRecorder`].
 #[derive(Clone, Debug, Default)]
-pub struct Gathered {
+pub struct RunRecord {
     /// The time at `t=+0s`.
     pub start: Timestamp,
-    /// The record of the server.
+    /// The server's transcript.
     pub transcript: Transcript,
     /// All objects before the controllers started.
     pub initial: Arc<[Arc<Value>]>,
-    /// Answers to the steps' requests.
+    /// Replies to the steps' requests.
     pub replies: Vec<StepReply>,
-    /// Length of the transcript when the world had come to rest after each step.
+    /// Length of the transcript after each step, when everything was idle.
     pub marks: Vec<usize>,
-    /// The subject's metrics, and when.
+    /// The subject's metrics and the times at which they were read.
     pub scrapes: Vec<(Duration, String)>,
-    /// Warnings of the subject.
+    /// The subject's warnings.
     pub log: Vec<String>,
-    /// Time that passed, virtual or not.
+    /// Elapsed time, virtual or real.
     pub end: Duration,
-    /// How far off times may be: nothing in virtual time.
+    /// Allowed deviation of times; zero in virtual time.
     pub tolerance: Duration,
-    /// Why the place cannot show this fixture, as came to light in the run; it counts as skipped.
+    /// The reason why the environment cannot run this fixture, found during the run; the fixture counts as skipped.
     pub skip: Option<String>,
-    /// How much later still reactions may come: nothing in virtual time.
+    /// Additional delay allowed for reactions; zero in virtual time.
     pub late: Duration,
-    /// Faults that hit nothing, in virtual time: what the fixture says then, it says without them. On the wall clock a subject
-    /// may do without a request that ours makes.
+    /// Faults that affected no request, in virtual time: such a fixture would pass without them. On the wall clock
+    /// another subject may not make the request that our controllers make.
     pub idle_faults: Vec<String>,
-    /// Why the run was broken off or is not to be trusted.
-    pub troubles: Vec<String>,
+    /// Reasons why the run was interrupted or cannot be trusted.
+    pub errors: Vec<String>,
 }
 
-impl Gathered {
-    /// All that judging needs. `entries` are the transcript's, which was left at `end`.
+impl RunRecord {
+    /// Returns everything that judging needs. `entries` are the transcript's entries, `end` is the end of the run.
     #[must_use]
     pub fn run<'a>(&'a self, entries: &'a [Entry], end: Duration) -> Run<'a> {
         Run {
@@ -83,15 +84,15 @@ impl Gathered {
     }
 }
 
-impl Evidence {
-    /// Changes what was gathered.
-    pub fn update<T>(&self, change: impl FnOnce(&mut Gathered) -> T) -> T {
+impl RunRecorder {
+    /// Updates the record.
+    pub fn update<T>(&self, change: impl FnOnce(&mut RunRecord) -> T) -> T {
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A copy of what was gathered so far.
+    /// Returns a copy of the record so far.
     #[must_use]
-    pub fn gathered(&self) -> Gathered {
-        self.update(|gathered| gathered.clone())
+    pub fn record(&self) -> RunRecord {
+        self.update(|record| record.clone())
     }
 }

@@ -1,7 +1,7 @@
-//! The same fixtures again and again, in another order and with another number of jobs each time: what differs from the first
-//! run is a flake.
+//! Runs the same fixtures repeatedly, each time in another order and with another number of jobs. Any difference from
+//! the first run is a flake.
 //!
-//! Compared are outcome, transcript, and the raw record of the server with every uid, version and body.
+//! Compares outcome, transcript, and the server's raw record with every uid, version and body.
 
 use std::fmt::{self, Write as _};
 use std::ops::RangeInclusive;
@@ -9,49 +9,48 @@ use std::time::Duration;
 
 use ring::digest::{Context, SHA256};
 
-use super::suite::{self, Arena, Options};
-use super::verdict::Judged;
+use super::suite::{self, RunOptions, TestBed};
 use crate::apiserver::lifecycle::Ids;
 use crate::fixture::Fixture;
 use crate::interrupt;
-use crate::report::Outcome;
+use crate::report::{JudgedRun, Outcome};
 use crate::time::Stopwatch;
 
-/// This goes on for hours, beside other work: a fixture that waits for a core does not hang.
+/// Rounds run for hours on a busy machine: a fixture that waits for a core does not hang.
 const HANG: Duration = Duration::from_mins(30);
 
-/// How often, and how.
+/// The number of rounds and their parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rounds {
-    /// How often each fixture runs, the first time included. That one is in order and one at a time.
+    /// Number of runs per fixture, including the first, which is in order and runs one fixture at a time.
     pub runs: u32,
-    /// Where the orders come from: the same seed gives the same ones.
+    /// Seed of the orders.
     pub seed: u64,
-    /// How many fixtures run side by side: each number in turn.
+    /// Numbers of parallel fixtures, used in turn.
     pub jobs: RangeInclusive<usize>,
-    /// No new round begins after this much wall time.
+    /// No new round begins after this wall time.
     pub at_most: Option<Duration>,
 }
 
-/// What came of rounds without a difference.
+/// The result of rounds without a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Same {
-    /// How often each fixture ran.
+pub struct RoundsResult {
+    /// Number of completed runs per fixture.
     pub runs: u32,
-    /// How long that took on the wall.
+    /// Wall time of the runs.
     pub wall: Duration,
 }
 
-/// A fixture that did not do the same again.
+/// A fixture whose runs differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flake {
-    /// Its id.
+    /// The fixture's id.
     pub id: String,
-    /// The run in which it differed, from 2.
+    /// The run that differed, from 2.
     pub run: u32,
-    /// How many fixtures ran side by side then.
+    /// Number of parallel fixtures in that run.
     pub jobs: usize,
-    /// What differed.
+    /// The difference.
     pub what: String,
 }
 
@@ -62,25 +61,25 @@ impl fmt::Display for Flake {
     }
 }
 
-/// What is remembered of a fixture's first run.
+/// The result of a fixture's first run.
 #[derive(Clone, Debug)]
-struct First {
+struct FirstResult {
     outcome: Outcome,
     transcript: String,
     record: [u8; 32],
 }
 
-impl First {
-    fn of(judged: Judged) -> Self {
+impl FirstResult {
+    fn of(judged: JudgedRun) -> Self {
         Self { outcome: judged.report.outcome, record: digest(&judged), transcript: judged.transcript }
     }
 
-    /// What is different now, if anything is.
-    fn differs(&self, now: &Judged) -> Option<String> {
+    /// Returns the difference from a later run, if there is one.
+    fn differs(&self, now: &JudgedRun) -> Option<String> {
         if self.outcome != now.report.outcome {
             let reason = now.report.failures.first().map_or(now.report.reason.as_str(), |failure| &failure.message);
             return Some(format!(
-                "it {} and now {}: {reason}",
+                "the first run {}, this run {}: {reason}",
                 self.outcome.participle(),
                 now.report.outcome.participle()
             ));
@@ -89,10 +88,11 @@ impl First {
             let (mut was, mut is) = (self.transcript.lines(), now.transcript.lines());
             let mut pairs = std::iter::from_fn(|| Some((was.next(), is.next())));
             let pair = pairs.find(|(was, is)| was != is || was.is_none()).unwrap_or_default();
-            let line = |line: Option<&str>| line.unwrap_or("(its end)").to_owned();
-            return Some(format!("the transcript said `{}` and now says `{}`", line(pair.0), line(pair.1)));
+            let line = |line: Option<&str>| line.unwrap_or("(end)").to_owned();
+            return Some(format!("the transcript had `{}`, now it has `{}`", line(pair.0), line(pair.1)));
         }
-        (self.record != digest(now)).then(|| "the transcript is the same, uids, versions or bodies are not".to_owned())
+        (self.record != digest(now))
+            .then(|| "the transcripts are equal, but uids, versions or bodies differ".to_owned())
     }
 }
 
@@ -106,37 +106,37 @@ impl fmt::Write for Digest {
     }
 }
 
-fn digest(judged: &Judged) -> [u8; 32] {
+fn digest(judged: &JudgedRun) -> [u8; 32] {
     let mut digest = Digest(Context::new(&SHA256));
     for entry in &judged.entries {
-        // A digest takes whatever it gets.
+        // Writing into a digest cannot fail.
         let _ = writeln!(digest, "{entry:?}");
     }
     digest.0.finish().as_ref().try_into().unwrap_or_default()
 }
 
-/// Runs `fixtures` as `rounds` says, until a signal asks for an end; `told` hears of each round that has ended.
+/// Runs `fixtures` as `rounds` specifies, until a signal requests the end. Calls `on_round` after each round.
 ///
 /// # Errors
 ///
 /// The first difference; nothing new is started after it.
 pub fn run(
     fixtures: &[Fixture],
-    arena: &Arena,
+    test_bed: &TestBed,
     rounds: &Rounds,
-    mut told: impl FnMut(Same),
-) -> Result<Same, Box<Flake>> {
+    mut on_round: impl FnMut(RoundsResult),
+) -> Result<RoundsResult, Box<Flake>> {
     let stopwatch = Stopwatch::start();
-    let mut first: Vec<Option<First>> = vec![None; fixtures.len()];
-    suite::run_all(fixtures, arena, Options::one_by_one(), |index, judged| {
-        first[index] = Some(First::of(judged));
+    let mut first: Vec<Option<FirstResult>> = vec![None; fixtures.len()];
+    suite::run_all(fixtures, test_bed, RunOptions::one_by_one(), |index, judged| {
+        first[index] = Some(FirstResult::of(judged));
         interrupt::requested().is_none()
     });
     if interrupt::requested().is_some() {
-        return Ok(Same { runs: 0, wall: stopwatch.elapsed() });
+        return Ok(RoundsResult { runs: 0, wall: stopwatch.elapsed() });
     }
-    let mut same = Same { runs: 1, wall: stopwatch.elapsed() };
-    told(same);
+    let mut same = RoundsResult { runs: 1, wall: stopwatch.elapsed() };
+    on_round(same);
     let mut ids = Ids::new(rounds.seed);
     let mut order: Vec<usize> = (0..fixtures.len()).collect();
     for (run, jobs) in (2..=rounds.runs).zip(rounds.jobs.clone().cycle()) {
@@ -146,27 +146,32 @@ pub fn run(
         shuffle(&mut order, &mut ids);
         let shuffled: Vec<Fixture> = order.iter().map(|index| fixtures[*index].clone()).collect();
         let mut flake = None;
-        suite::run_all(&shuffled, arena, Options { jobs, hang: HANG, ..Options::one_by_one() }, |place, judged| {
-            let what = first[order[place]].as_ref().and_then(|first| first.differs(&judged));
-            if let Some(what) = what {
-                flake.get_or_insert_with(|| Flake { id: judged.report.id.clone(), run, jobs, what });
-            }
-            flake.is_none() && interrupt::requested().is_none()
-        });
+        suite::run_all(
+            &shuffled,
+            test_bed,
+            RunOptions { jobs, hang: HANG, ..RunOptions::one_by_one() },
+            |place, judged| {
+                let what = first[order[place]].as_ref().and_then(|first| first.differs(&judged));
+                if let Some(what) = what {
+                    flake.get_or_insert_with(|| Flake { id: judged.report.id.clone(), run, jobs, what });
+                }
+                flake.is_none() && interrupt::requested().is_none()
+            },
+        );
         if let Some(flake) = flake {
             return Err(Box::new(flake));
         }
         if interrupt::requested().is_some() {
-            // Only whole rounds count.
+            // Only complete rounds count.
             break;
         }
-        same = Same { runs: run, wall: stopwatch.elapsed() };
-        told(same);
+        same = RoundsResult { runs: run, wall: stopwatch.elapsed() };
+        on_round(same);
     }
     Ok(same)
 }
 
-/// Fisher and Yates.
+/// Fisher-Yates shuffle.
 fn shuffle(order: &mut [usize], ids: &mut Ids) {
     for last in (1..order.len()).rev() {
         let other = usize::try_from(ids.number() % (last as u64 + 1)).unwrap_or_default();
@@ -209,7 +214,7 @@ mod tests {
                     steps: [{ at: 1s, expect: { absent: pods/a } }]\n";
         let (fixtures, problems) = crate::fixture::parse::read(Path::new("a.yaml"), "api", text);
         assert!(problems.is_empty(), "{problems:?}");
-        let judged = |outcome, transcript: &str| Judged {
+        let judged = |outcome, transcript: &str| JudgedRun {
             report: verdict::blank(&fixtures[0], outcome, "why"),
             transcript: transcript.to_owned(),
             entries: Vec::new(),
@@ -217,11 +222,11 @@ mod tests {
             leeway: Duration::ZERO,
             objects: Vec::new(),
         };
-        let first = First::of(judged(Outcome::Pass, "one\ntwo\n"));
+        let first = FirstResult::of(judged(Outcome::Pass, "one\ntwo\n"));
         assert_eq!(first.differs(&judged(Outcome::Pass, "one\ntwo\n")), None);
         let told = |outcome, transcript| first.differs(&judged(outcome, transcript)).expect("a difference");
-        assert_eq!(told(Outcome::Fail, "one\ntwo\n"), "it passed and now failed: why");
-        assert_eq!(told(Outcome::Pass, "one\nthree\n"), "the transcript said `two` and now says `three`");
-        assert_eq!(told(Outcome::Pass, "one\n"), "the transcript said `two` and now says `(its end)`");
+        assert_eq!(told(Outcome::Fail, "one\ntwo\n"), "the first run passed, this run failed: why");
+        assert_eq!(told(Outcome::Pass, "one\nthree\n"), "the transcript had `two`, now it has `three`");
+        assert_eq!(told(Outcome::Pass, "one\n"), "the transcript had `two`, now it has `(end)`");
     }
 }

@@ -1,4 +1,4 @@
-//! A whole plan, side by side; results in whatever order, the report in the order of ids.
+//! Runs a whole plan, several fixtures at a time. Results arrive in any order; the report is ordered by id.
 
 use std::io;
 use std::path::Path;
@@ -7,66 +7,66 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::isolate::{self, Ended};
-use super::verdict::{self, Judged};
-use super::{Evidence, drive, pace};
+use super::isolate::{self, JobOutcome};
+use super::verdict;
+use super::{RunRecorder, drive, timing};
 use crate::cluster::{Cluster, Embedded};
 use crate::fixture::{Fixture, parse};
 use crate::interrupt;
-use crate::plan::{Place, Plan};
-use crate::report::{Event, FixtureReport, Outcome, Reporter, RunReport};
+use crate::plan::{Capabilities, Plan};
+use crate::report::{Event, FixtureReport, JudgedRun, Outcome, Reporter, RunReport};
 use crate::subject::Subject;
 use crate::subject::in_process::InProcess;
 use crate::time::Stopwatch;
 
-/// After how much more wall time a fixture counts as hanging, usually. In virtual time the slowest take a fraction of a
+/// Additional wall time after which a fixture counts as hanging. In virtual time the slowest take a fraction of a
 /// second; on the wall clock a subject may need a while to start.
 const HANG: Duration = Duration::from_mins(2);
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// How many fixtures run side by side.
+pub struct RunOptions {
+    /// Number of fixtures that run in parallel.
     pub jobs: usize,
-    /// Start nothing new after the first failure.
+    /// Starts nothing new after the first failure.
     pub fail_fast: bool,
-    /// On the wall clock: how late things may be at least, whatever the fixture says.
+    /// On the wall clock: minimum tolerance, which overrides smaller values in fixtures.
     pub tolerance: Duration,
-    /// On the wall clock: how often a fixture that failed is tried again. One that passes then is `flaky`.
+    /// On the wall clock: number of retries of a failed fixture. A fixture that passes on a retry is `flaky`.
     pub retries: u8,
-    /// Wall time, beyond what a fixture takes by the clock, after which it counts as hanging.
+    /// Wall time, in addition to the fixture's own duration, after which it counts as hanging.
     pub hang: Duration,
 }
 
-impl Options {
-    /// One at a time, all of them, nothing twice.
+impl RunOptions {
+    /// Runs all fixtures one at a time, without retries.
     #[must_use]
     pub const fn one_by_one() -> Self {
         Self { jobs: 1, fail_fast: false, tolerance: Duration::ZERO, retries: 0, hang: HANG }
     }
 }
 
-/// The two sides of every run.
+/// The cluster and the subject of all runs.
 #[derive(Clone)]
-pub struct Arena {
-    /// Where.
+pub struct TestBed {
+    /// The cluster.
     pub cluster: Arc<dyn Cluster>,
-    /// What is tested.
+    /// The subject.
     pub subject: Arc<dyn Subject>,
 }
 
-impl Arena {
-    /// Our own controllers in virtual time.
+impl TestBed {
+    /// Our own controllers in process, in virtual time.
     #[must_use]
     pub fn embedded() -> Self {
         Self { cluster: Arc::new(Embedded::default()), subject: Arc::new(InProcess) }
     }
 
-    /// What the two offer together.
+    /// Returns the combined capabilities of cluster and subject.
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn capabilities(&self) -> Capabilities {
         let lacks = self.subject.lacks();
-        Place {
+        Capabilities {
             capabilities: self.cluster.capabilities().difference(&lacks).copied().collect(),
             controllers: self.subject.controllers(),
             features: self.subject.features(),
@@ -74,15 +74,15 @@ impl Arena {
     }
 }
 
-/// Starts a subject that is a program of its own once, in an empty world, before anything is judged: one that does not start
-/// would fail every fixture, and that would say nothing about its controllers.
+/// Starts an external subject once in an empty cluster before anything is judged. A subject that does not start would
+/// fail every fixture, which would not be a statement about its controllers.
 ///
 /// # Errors
 ///
-/// Why it is not ready, with the end of its log.
-pub fn rehearse(arena: &Arena) -> Result<(), String> {
-    let controllers = arena.subject.controllers();
-    if arena.subject.is_virtual() || controllers.is_empty() {
+/// The reason why it is not ready, with the end of its log.
+pub fn check_start_up(test_bed: &TestBed) -> Result<(), String> {
+    let controllers = test_bed.subject.controllers();
+    if test_bed.subject.is_virtual() || controllers.is_empty() {
         return Ok(());
     }
     let names: Vec<&str> = controllers.iter().map(|controller| controller.as_str()).collect();
@@ -93,21 +93,26 @@ pub fn rehearse(arena: &Arena) -> Result<(), String> {
     );
     let (fixtures, problems) = parse::read(Path::new("rehearsal.yaml"), "faults", &text);
     let Some(fixture) = fixtures.first().filter(|_| problems.is_empty()) else {
-        return Err(format!("the rehearsal is no fixture: {problems:?}"));
+        return Err(format!("the start-up check is not a valid fixture: {problems:?}"));
     };
-    let (evidence, starts) = (Evidence::default(), pace::starts());
-    let place = drive::Place { cluster: &*arena.cluster, subject: &*arena.subject, starts: &starts };
-    drive::run(fixture, place, &evidence).map_err(|error| format!("unable to make a runtime: {error}"))?;
-    let troubles = evidence.gathered().troubles;
-    if troubles.is_empty() { Ok(()) } else { Err(troubles.join("; ")) }
+    let (recorder, starts) = (RunRecorder::default(), timing::start_permits());
+    let context = drive::RunContext { cluster: &*test_bed.cluster, subject: &*test_bed.subject, starts: &starts };
+    drive::run(fixture, context, &recorder).map_err(|error| format!("unable to make a runtime: {error}"))?;
+    let errors = recorder.record().errors;
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
 }
 
-/// Runs what `plan` says and tells `reporter`.
+/// Runs `plan` and reports to `reporter`.
 ///
 /// # Errors
 ///
-/// When the reporter cannot write; fixtures that run are waited for all the same.
-pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn Reporter) -> io::Result<RunReport> {
+/// If the reporter cannot write; fixtures that are already running still finish.
+pub fn run(
+    plan: &Plan<'_>,
+    test_bed: &TestBed,
+    options: RunOptions,
+    reporter: &mut dyn Reporter,
+) -> io::Result<RunReport> {
     let stopwatch = Stopwatch::start();
     let suites = plan.entries.iter().map(|entry| &entry.fixture.suite).collect::<std::collections::BTreeSet<_>>();
     let mut written =
@@ -120,8 +125,8 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
     }
     let mut fixtures: Vec<Fixture> = Vec::new();
     for fixture in plan.runs() {
-        let skip = || arena.cluster.refuses(fixture).or_else(|| arena.subject.cannot_show(fixture));
-        match arena.subject.refuses(&fixture.flags) {
+        let skip = || test_bed.cluster.refuses(fixture).or_else(|| test_bed.subject.cannot_show(fixture));
+        match test_bed.subject.refuses(&fixture.flags) {
             Some(why) => reports.push(verdict::blank(fixture, Outcome::Unsupported, why)),
             None => match skip() {
                 Some(why) => reports.push(verdict::blank(fixture, Outcome::Skip, why)),
@@ -129,19 +134,19 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
             },
         }
     }
-    if !arena.cluster.is_virtual() {
-        // The longest first: what counts is when the last one ends.
-        fixtures.sort_by_key(|fixture| std::cmp::Reverse(fixture.wall_end(pace::TAIL)));
+    if !test_bed.cluster.is_virtual() {
+        // Longest first, to minimize the total time.
+        fixtures.sort_by_key(|fixture| std::cmp::Reverse(fixture.wall_end(timing::TAIL)));
     }
     let mut results: Vec<Option<FixtureReport>> = vec![None; fixtures.len()];
     let (mut first_failure, mut broken) = (None, None);
-    let is_virtual = arena.cluster.is_virtual();
-    run_all(&fixtures, arena, options, |index, mut judged| {
+    let is_virtual = test_bed.cluster.is_virtual();
+    run_all(&fixtures, test_bed, options, |index, mut judged| {
         if !is_virtual {
             judged.report.virtual_millis = 0;
         }
         if judged.report.has_failed() && broken.is_none() {
-            broken = arena.cluster.broken();
+            broken = test_bed.cluster.broken();
         }
         cut_short(&mut judged.report, broken.as_deref());
         if written.is_ok() {
@@ -158,8 +163,8 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
             && !(options.fail_fast && first_failure.is_some())
     });
     let why = match (interrupt::requested(), broken, first_failure) {
-        (Some(signal), ..) => format!("broken off by {signal}"),
-        (None, Some(_), _) => "the cluster broke before".to_owned(),
+        (Some(signal), ..) => format!("interrupted by {signal}"),
+        (None, Some(_), _) => "the cluster broke before this fixture ran".to_owned(),
         (None, None, Some(id)) => format!("--fail-fast after {id}"),
         (None, None, None) => "the run ended early".to_owned(),
     };
@@ -167,15 +172,15 @@ pub fn run(plan: &Plan<'_>, arena: &Arena, options: Options, reporter: &mut dyn 
         reports.push(result.unwrap_or_else(|| verdict::blank(fixture, Outcome::NotRun, why.as_str())));
     }
     let wall = u64::try_from(stopwatch.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let report = RunReport::new(arena.subject.name(), arena.cluster.name(), wall, reports);
+    let report = RunReport::new(test_bed.subject.name(), test_bed.cluster.name(), wall, reports);
     written.and_then(|()| reporter.event(Event::Ended(&report)))?;
     Ok(report)
 }
 
-/// A place that broke, or a run that was broken off, says nothing about the subject: what failed then has not run.
+/// Marks failures as not run if the cluster broke or the run was interrupted: they are no statement about the subject.
 fn cut_short(report: &mut FixtureReport, broken: Option<&str>) {
     let why = match (interrupt::requested(), broken) {
-        (Some(signal), _) if report.outcome == Outcome::Fail => format!("broken off by {signal}"),
+        (Some(signal), _) if report.outcome == Outcome::Fail => format!("interrupted by {signal}"),
         (None, Some(why)) if report.has_failed() => {
             format!("the cluster broke: {}", why.lines().next().unwrap_or_default())
         }
@@ -184,17 +189,22 @@ fn cut_short(report: &mut FixtureReport, broken: Option<&str>) {
     (report.outcome, report.reason) = (Outcome::NotRun, why);
 }
 
-/// Runs `fixtures` side by side. `done` gets index and result and answers whether to go on.
+/// Runs `fixtures` in parallel. `done` gets index and result and returns whether to continue.
 ///
-/// In a shared cluster those that change what others see run one after the other, when the others have ended.
-pub fn run_all(fixtures: &[Fixture], arena: &Arena, options: Options, mut done: impl FnMut(usize, Judged) -> bool) {
-    let alone = |index: &usize| arena.cluster.must_be_alone(&fixtures[*index]);
+/// In a shared cluster, fixtures that affect others run one by one after all others have ended.
+pub fn run_all(
+    fixtures: &[Fixture],
+    test_bed: &TestBed,
+    options: RunOptions,
+    mut done: impl FnMut(usize, JudgedRun) -> bool,
+) {
+    let alone = |index: &usize| test_bed.cluster.must_be_alone(&fixtures[*index]);
     let (lane, side_by_side): (Vec<usize>, Vec<usize>) = (0..fixtures.len()).partition(alone);
     let mut go_on = true;
     for (indices, jobs) in [(side_by_side, options.jobs), (lane, 1)] {
         if go_on && !indices.is_empty() {
             let part: Vec<Fixture> = indices.iter().map(|index| fixtures[*index].clone()).collect();
-            run_part(part, arena, Options { jobs, ..options }, |index, judged| {
+            run_part(part, test_bed, RunOptions { jobs, ..options }, |index, judged| {
                 go_on = done(indices[index], judged) && go_on;
                 go_on
             });
@@ -202,24 +212,33 @@ pub fn run_all(fixtures: &[Fixture], arena: &Arena, options: Options, mut done: 
     }
 }
 
-fn run_part(fixtures: Vec<Fixture>, arena: &Arena, options: Options, mut done: impl FnMut(usize, Judged) -> bool) {
-    let longest = fixtures.iter().map(|fixture| fixture.wall_end(pace::TAIL)).max().unwrap_or_default();
-    let attempts = if arena.cluster.is_virtual() { 1 } else { 1 + u32::from(options.retries) };
-    let limit = if arena.cluster.is_virtual() { options.hang } else { (longest + options.hang) * attempts };
-    let shared: Arc<Vec<(Fixture, Mutex<Evidence>)>> =
-        Arc::new(fixtures.into_iter().map(|fixture| (patient(fixture, options.tolerance), Mutex::default())).collect());
-    let evidence_of = |shared: &[(Fixture, Mutex<Evidence>)], index: usize| {
+fn run_part(
+    fixtures: Vec<Fixture>,
+    test_bed: &TestBed,
+    options: RunOptions,
+    mut done: impl FnMut(usize, JudgedRun) -> bool,
+) {
+    let longest = fixtures.iter().map(|fixture| fixture.wall_end(timing::TAIL)).max().unwrap_or_default();
+    let attempts = if test_bed.cluster.is_virtual() { 1 } else { 1 + u32::from(options.retries) };
+    let limit = if test_bed.cluster.is_virtual() { options.hang } else { (longest + options.hang) * attempts };
+    let shared: Arc<Vec<(Fixture, Mutex<RunRecorder>)>> = Arc::new(
+        fixtures
+            .into_iter()
+            .map(|fixture| (with_min_tolerance(fixture, options.tolerance), Mutex::default()))
+            .collect(),
+    );
+    let record_of = |shared: &[(Fixture, Mutex<RunRecorder>)], index: usize| {
         shared[index].1.lock().unwrap_or_else(PoisonError::into_inner).clone()
     };
     let work = {
-        let (shared, arena, starts) = (shared.clone(), arena.clone(), pace::starts());
+        let (shared, test_bed, starts) = (shared.clone(), test_bed.clone(), timing::start_permits());
         move |index: usize| {
-            let (fixture, evidence) = &shared[index];
+            let (fixture, recorder) = &shared[index];
             let (mut attempt, mut before) = (1, None);
             loop {
-                let fresh = Evidence::default();
-                *evidence.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
-                let judged = once(fixture, &arena, &starts, &fresh);
+                let fresh = RunRecorder::default();
+                *recorder.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
+                let judged = run_once(fixture, &test_bed, &starts, &fresh);
                 match judged.report.outcome {
                     Outcome::Fail if attempt < attempts && interrupt::requested().is_none() => {
                         attempt += 1;
@@ -232,38 +251,37 @@ fn run_part(fixtures: Vec<Fixture>, arena: &Arena, options: Options, mut done: i
         }
     };
     isolate::run_each(shared.len(), options.jobs, limit, work, |index, ended| {
-        let broken =
-            |message: &str| verdict::broken(&shared[index].0, &evidence_of(&shared, index).gathered(), message);
+        let broken = |message: &str| verdict::broken(&shared[index].0, &record_of(&shared, index).record(), message);
         let judged = match ended {
-            Ended::With(judged) => judged,
-            Ended::Panicked(text) => broken(&format!("the fixture's run panicked: {text}")),
-            Ended::Hung(limit) => {
+            JobOutcome::Returned(judged) => judged,
+            JobOutcome::Panicked(text) => broken(&format!("the fixture's run panicked: {text}")),
+            JobOutcome::Hung(limit) => {
                 let seconds = limit.as_secs();
-                broken(&format!("hangs: no end after {seconds} s of wall time; its thread was left behind"))
+                broken(&format!("hangs: still running after {seconds} s of wall time; its thread was abandoned"))
             }
         };
         done(index, judged)
     });
 }
 
-fn patient(mut fixture: Fixture, tolerance: Duration) -> Fixture {
+fn with_min_tolerance(mut fixture: Fixture, tolerance: Duration) -> Fixture {
     fixture.tolerance = fixture.tolerance.max(tolerance);
     fixture
 }
 
-fn once(fixture: &Fixture, arena: &Arena, starts: &Semaphore, evidence: &Evidence) -> Judged {
+fn run_once(fixture: &Fixture, test_bed: &TestBed, starts: &Semaphore, recorder: &RunRecorder) -> JudgedRun {
     let stopwatch = Stopwatch::start();
-    let place = drive::Place { cluster: &*arena.cluster, subject: &*arena.subject, starts };
-    if let Err(error) = drive::run(fixture, place, evidence) {
-        evidence.update(|gathered| gathered.troubles.push(format!("unable to make a runtime: {error}")));
+    let context = drive::RunContext { cluster: &*test_bed.cluster, subject: &*test_bed.subject, starts };
+    if let Err(error) = drive::run(fixture, context, recorder) {
+        recorder.update(|record| record.errors.push(format!("unable to make a runtime: {error}")));
     }
-    let mut judged = verdict::judge(fixture, &evidence.gathered());
+    let mut judged = verdict::judge(fixture, &recorder.record());
     judged.report.wall_micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
     judged
 }
 
-/// It passed, but not at once: what is of interest is how it failed `before`.
-fn flaky(mut before: Judged, attempt: u32) -> Judged {
+/// Reports a fixture that passed on a retry, with the failure of an earlier attempt.
+fn flaky(mut before: JudgedRun, attempt: u32) -> JudgedRun {
     before.report.outcome = Outcome::Flaky;
     before.report.reason = format!("passed at attempt {attempt}");
     before

@@ -1,41 +1,24 @@
-//! From the evidence of a run to the report about it.
+//! Judges the record of a run and builds the report.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Gathered;
-use crate::expect;
-use crate::expect::world::World;
+use super::RunRecord;
+use crate::expect::world::ObjectStates;
+use crate::expect::{self, BrokenPromise, Run};
 use crate::fixture::Fixture;
-use crate::report::{Failure, FixtureReport, Outcome};
+use crate::invariants;
+use crate::report::{Failure, FixtureReport, JudgedRun, Outcome};
 use crate::transcript::Entry;
 use crate::transcript::render::{Paragraph, render, to_text};
 
-/// How many lines of the transcript are shown before and after the moment of a failure.
+/// Number of transcript lines shown before and after a failure.
 const CONTEXT: usize = 6;
 
-/// A fixture that has run: what is reported, and its transcript.
-#[derive(Clone, Debug)]
-pub struct Judged {
-    /// The report.
-    pub report: FixtureReport,
-    /// The whole transcript as text.
-    pub transcript: String,
-    /// The record itself, unredacted.
-    pub entries: Vec<Entry>,
-    /// The time at `t=+0s`.
-    pub start: Timestamp,
-    /// How far off times may be, and how late reactions: nothing in virtual time.
-    pub leeway: Duration,
-    /// The objects that were there at the end, in order of resource, namespace and name, when it failed.
-    pub objects: Vec<Arc<Value>>,
-}
-
-/// A report about `fixture` with this outcome and nothing else yet.
+/// Creates a report about `fixture` with only this outcome and reason.
 #[must_use]
 pub fn blank(fixture: &Fixture, outcome: Outcome, reason: impl Into<String>) -> FixtureReport {
     FixtureReport {
@@ -56,41 +39,42 @@ pub fn blank(fixture: &Fixture, outcome: Outcome, reason: impl Into<String>) -> 
     }
 }
 
-/// Judges what was `gathered` of a run that came to its end.
+/// Judges the record of a run that ended normally.
 #[must_use]
-pub fn judge(fixture: &Fixture, gathered: &Gathered) -> Judged {
-    let entries = gathered.transcript.entries();
-    if let Some(why) = &gathered.skip {
+pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
+    let entries = record.transcript.entries();
+    if let Some(why) = &record.skip {
         let report = blank(fixture, Outcome::Skip, why.as_str());
         let (transcript, objects) = (String::new(), Vec::new());
-        return Judged { report, transcript, entries, start: gathered.start, leeway: Duration::ZERO, objects };
+        return JudgedRun { report, transcript, entries, start: record.start, leeway: Duration::ZERO, objects };
     }
-    let mut failures: Vec<Failure> = gathered.troubles.iter().map(|trouble| plain(trouble)).collect();
-    failures.extend(gathered.idle_faults.iter().map(|on| {
+    let mut failures: Vec<Failure> = record.errors.iter().map(|error| plain(error)).collect();
+    failures.extend(record.idle_faults.iter().map(|on| {
         plain(&format!(
-            "the fault on `{on}` hit nothing: no such request was made (objects of all namespaces are written `*:pods`)"
+            "the fault on `{on}` affected nothing: no request matched it (write `*:pods` for objects of all namespaces)"
         ))
     }));
-    failures.extend(promises(fixture, gathered, &entries));
-    report(fixture, gathered, entries, failures)
+    failures.extend(promises(fixture, record, &entries));
+    report(fixture, record, entries, failures)
 }
 
-/// A run that was cut short by a panic or a hang: its promises are not judged, the world may be half way through anything.
+/// Reports a run that was cut short by a panic or a hang. Its promises are not judged, because the cluster is in an
+/// undefined state.
 #[must_use]
-pub fn broken(fixture: &Fixture, gathered: &Gathered, message: &str) -> Judged {
-    report(fixture, gathered, gathered.transcript.entries(), vec![plain(message)])
+pub fn broken(fixture: &Fixture, record: &RunRecord, message: &str) -> JudgedRun {
+    report(fixture, record, record.transcript.entries(), vec![plain(message)])
 }
 
 fn plain(message: &str) -> Failure {
     Failure { message: message.to_owned(), ..Failure::default() }
 }
 
-fn report(fixture: &Fixture, gathered: &Gathered, entries: Vec<Entry>, mut failures: Vec<Failure>) -> Judged {
-    let paragraphs = render(gathered.start, &gathered.initial, &entries);
+fn report(fixture: &Fixture, record: &RunRecord, entries: Vec<Entry>, mut failures: Vec<Failure>) -> JudgedRun {
+    let paragraphs = render(record.start, &record.initial, &entries);
     let mut shown = String::new();
     for failure in &mut failures {
         let excerpt = excerpt(&paragraphs, failure.at_millis);
-        // Several failures of one moment show it once.
+        // Failures of the same moment share one excerpt.
         if excerpt != shown {
             shown.clone_from(&excerpt);
             failure.excerpt = excerpt;
@@ -102,25 +86,34 @@ fn report(fixture: &Fixture, gathered: &Gathered, entries: Vec<Entry>, mut failu
     let report = FixtureReport {
         failures,
         transcript: if failed { transcript.clone() } else { String::new() },
-        log: if failed { gathered.log.clone() } else { Vec::new() },
-        virtual_millis: u64::try_from(gathered.end.as_millis()).unwrap_or(u64::MAX),
+        log: if failed { record.log.clone() } else { Vec::new() },
+        virtual_millis: u64::try_from(record.end.as_millis()).unwrap_or(u64::MAX),
         ..blank(fixture, outcome, "")
     };
-    let objects = if failed { objects_at_the_end(gathered, &entries) } else { Vec::new() };
-    let leeway = gathered.tolerance + gathered.late;
-    Judged { report, transcript, entries, start: gathered.start, leeway, objects }
+    let objects = if failed { objects_at_the_end(record, &entries) } else { Vec::new() };
+    let leeway = record.tolerance + record.late;
+    JudgedRun { report, transcript, entries, start: record.start, leeway, objects }
 }
 
-fn objects_at_the_end(gathered: &Gathered, entries: &[Entry]) -> Vec<Arc<Value>> {
-    let run = gathered.run(entries, gathered.end);
-    World::new(&run, "").after(entries).objects().cloned().collect()
+fn objects_at_the_end(record: &RunRecord, entries: &[Entry]) -> Vec<Arc<Value>> {
+    let run = record.run(entries, record.end);
+    ObjectStates::new(&run, "").after(entries).objects().cloned().collect()
 }
 
-/// What fixture and invariants demand of the run and did not get.
-fn promises(fixture: &Fixture, gathered: &Gathered, entries: &[Entry]) -> Vec<Failure> {
-    let run = gathered.run(entries, gathered.end);
-    let failures = expect::judge(fixture, &run);
-    let told = |failure: expect::Failure| Failure {
+/// Judges a run by the fixture's own promises and by the always-on invariants, in order of the transcript.
+#[must_use]
+pub fn broken_promises(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
+    let mut failures = expect::judge(fixture, run);
+    failures.extend(invariants::check(fixture, run));
+    failures.sort_by_key(|failure| failure.seq);
+    failures
+}
+
+/// Converts the broken promises of the run to failures of the report.
+fn promises(fixture: &Fixture, record: &RunRecord, entries: &[Entry]) -> Vec<Failure> {
+    let run = record.run(entries, record.end);
+    let failures = broken_promises(fixture, &run);
+    let to_report = |failure: BrokenPromise| Failure {
         message: failure.check,
         line: failure.line,
         expected: failure.expected,
@@ -128,10 +121,10 @@ fn promises(fixture: &Fixture, gathered: &Gathered, entries: &[Entry]) -> Vec<Fa
         at_millis: Some(u64::try_from(failure.at.as_millis()).unwrap_or(u64::MAX)),
         excerpt: String::new(),
     };
-    failures.into_iter().map(told).collect()
+    failures.into_iter().map(to_report).collect()
 }
 
-/// The part of the transcript around `at`; its end, if there is no moment.
+/// Returns the part of the transcript around `at`, or its end if there is no time.
 fn excerpt(paragraphs: &[Paragraph], at: Option<u64>) -> String {
     let centre = match at {
         Some(millis) => paragraphs.partition_point(|paragraph| paragraph.at <= Duration::from_millis(millis)),
@@ -140,11 +133,11 @@ fn excerpt(paragraphs: &[Paragraph], at: Option<u64>) -> String {
     let (from, to) = (centre.saturating_sub(CONTEXT), (centre + CONTEXT / 2).min(paragraphs.len()));
     let mut out = String::new();
     if from > 0 {
-        let _ = writeln!(out, "… {from} before");
+        let _ = writeln!(out, "… {from} earlier");
     }
     out.push_str(&to_text(&paragraphs[from..to]));
     if to < paragraphs.len() {
-        let _ = writeln!(out, "… {} after", paragraphs.len() - to);
+        let _ = writeln!(out, "… {} later", paragraphs.len() - to);
     }
     out
 }

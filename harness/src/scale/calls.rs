@@ -1,13 +1,13 @@
-//! Requests by verb and resource, from the server's own counters. PURE.
+//! Request counts by verb and resource, from the server's counters. PURE.
 //!
-//! `apiserver_request_total` tells everybody's requests that have ended; our own are known and taken away. kube-apiserver counts
-//! a watch when it ends, so those that are open (`apiserver_longrunning_requests`) are added.
+//! `apiserver_request_total` counts the finished requests of all clients; those of the load generator are subtracted.
+//! kube-apiserver counts a watch when it ends, so open watches (`apiserver_longrunning_requests`) are added.
 
 use std::collections::BTreeMap;
 
 use super::report::Calls;
 
-/// What controllers of disruptions have to do with. A real API server sends itself requests, too, but none about these.
+/// Resources of the measured controllers. A real API server also sends requests to itself, but none for these.
 const RESOURCES: [&str; 8] = [
     "pods",
     "nodes",
@@ -19,12 +19,12 @@ const RESOURCES: [&str; 8] = [
     "events",
 ];
 
-/// How many requests of each kind there were up to some moment.
+/// Number of requests by verb and resource up to some moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted(BTreeMap<(String, String), u64>);
 
 impl Counted {
-    /// Reads Prometheus text; whatever else is in it does not matter.
+    /// Parses Prometheus text; unrelated samples are ignored.
     pub(super) fn read(text: &str) -> Self {
         let mut counted = BTreeMap::new();
         for line in text.lines() {
@@ -38,7 +38,7 @@ impl Counted {
                 "" => label("resource").to_owned(),
                 sub => format!("{}/{sub}", label("resource")),
             };
-            // Counters of requests are whole numbers, however they are written.
+            // Request counters are integers, even if written as floats.
             #[expect(clippy::cast_sign_loss, reason = "counters only grow from 0")]
             let value = value as u64;
             *counted.entry((label("verb").to_owned(), resource)).or_default() += value;
@@ -46,7 +46,7 @@ impl Counted {
         Self(counted)
     }
 
-    /// What came to `before` since, without `own`; in order of verb and resource.
+    /// Returns the requests since `before` without `own`, sorted by verb and resource.
     pub(super) fn since(&self, before: &Self, own: &Own) -> Vec<Calls> {
         let others = self.0.iter().map(|(key, count)| {
             let ours = own.0.get(key).copied().unwrap_or_default();
@@ -58,12 +58,12 @@ impl Counted {
     }
 }
 
-/// Our own requests between two moments.
+/// Requests of the load generator between two moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Own(BTreeMap<(String, String), u64>);
 
 impl Own {
-    /// What we sent from `before` to `after`, as our own counters tell.
+    /// Returns the requests that the load generator sent from `before` to `after`, according to its own counters.
     pub(super) fn between(before: &Counted, after: &Counted) -> Self {
         let grown = after.0.iter().map(|(key, count)| {
             let earlier = before.0.get(key).copied().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Own {
 /// Name, labels and value.
 type Sample<'a> = (&'a str, Vec<(&'a str, &'a str)>, f64);
 
-/// The sample of a line; `None` for comments and whatever is none.
+/// Parses the sample of a line; `None` for comments and anything else.
 fn sample(line: &str) -> Option<Sample<'_>> {
     let (name, rest) = line.split_once('{')?;
     let (labels, value) = rest.rsplit_once("} ")?;

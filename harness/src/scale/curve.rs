@@ -1,7 +1,8 @@
-//! What a budget's sync costs in namespaces of several sizes: the same, if it looks at its own pods alone.
+//! The cost of a budget's sync in namespaces of several sizes; it is constant if a sync only reads the budget's own
+//! pods.
 //!
-//! All pods are in one namespace, and every budget has as many. Budgets are changed one after the other, between two ways to
-//! write the same limit: a new generation, one sync, one status, no other event.
+//! All pods are in one namespace, and every budget has the same number of them. Budgets are changed in turn between two
+//! spellings of the same limit: a new generation, one sync, one status, no other event.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,20 +14,20 @@ use super::{Error, Options, Say};
 use crate::bench::bodies::{self, World};
 use crate::bench::load::number_member;
 
-/// Pods of the namespace.
+/// Numbers of pods in the namespace.
 const SIZES: [usize; 3] = [1_000, 10_000, 50_000];
-/// Pods of a budget.
+/// Pods per budget.
 const OWN: usize = 50;
-/// Pods of a node.
+/// Pods per node.
 const PODS_OF_NODE: usize = 30;
-/// Budgets that are changed, in turn.
+/// Number of budgets that are changed, in turn.
 const BUDGETS: usize = 20;
-/// Changes of each.
+/// Number of changes of each.
 const ROUNDS: usize = 50;
-/// The same limit of [`OWN`] pods, as a number and as a share.
+/// The same limit for [`OWN`] pods, as a number and as a percentage.
 const LIMITS: [&str; 2] = [r#"{"spec":{"maxUnavailable":5}}"#, r#"{"spec":{"maxUnavailable":"10%"}}"#];
 
-/// Measures `command`, on a fresh cluster for each size; tells what the cluster was, and its version.
+/// Measures `command` on a fresh cluster for each size; also returns the cluster's name and version.
 pub(super) async fn measure(
     options: &Options,
     command: &Command,
@@ -80,7 +81,7 @@ async fn point(bench: &mut Bench<'_>, command: &Command) -> Result<Point, Error>
             times.push(end.saturating_sub(begin));
         }
     }
-    // The system counts processor time in ticks; what is still being tidied up belongs to it.
+    // CPU time is counted in ticks; wait for the cleanup work that belongs to the measurement.
     bench.clock.sleep(LOOK).await;
     let spent = processor(bench).unwrap_or_default().saturating_sub(before);
     times.sort_unstable();

@@ -1,4 +1,4 @@
-//! The few fields of a watch event that matter here, and lines out of a stream that comes in pieces. PURE.
+//! The relevant fields of a watch event, and lines from a stream that arrives in chunks. PURE.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,14 +7,14 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 
-/// What is followed.
+/// Followed resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Budgets, with their status.
+    /// Budgets with their status.
     Budgets,
-    /// Nodes, with their annotation.
+    /// Nodes with their annotation.
     Nodes,
-    /// Pods, as they go.
+    /// Pods and their deletion.
     Pods,
 }
 
@@ -22,7 +22,7 @@ impl Kind {
     /// All of them.
     pub(super) const ALL: [Self; 3] = [Self::Budgets, Self::Nodes, Self::Pods];
 
-    /// Where they are, in all namespaces.
+    /// Path of the resource in all namespaces.
     pub(super) const fn path(self) -> &'static str {
         match self {
             Self::Budgets => "/apis/policy/v1/poddisruptionbudgets",
@@ -43,23 +43,23 @@ pub(super) struct Event<'a> {
     pub(super) object: Object<'a>,
 }
 
-/// Of a budget, a node, a pod, or a `Status`.
+/// A budget, node or pod, or a `Status` (in `ERROR` events).
 #[derive(Debug, Deserialize)]
 pub(super) struct Object<'a> {
     /// Its metadata.
     #[serde(borrow, default)]
     pub(super) metadata: Metadata<'a>,
-    /// A budget's status; of the others nothing that is read. A `Status` has a text here.
+    /// Status of a budget; unused for other kinds. In a `Status` this member is a text.
     #[serde(default, deserialize_with = "status_or_nothing")]
     pub(super) status: Option<Status>,
-    /// Of a `Status`, what HTTP would say.
+    /// HTTP status code, in a `Status`.
     pub(super) code: Option<u16>,
 }
 
 /// A page of objects.
 #[derive(Debug, Deserialize)]
 pub(super) struct List<'a> {
-    /// Its version, and where it goes on.
+    /// The metadata, with version and continue token.
     #[serde(borrow)]
     pub(super) metadata: ListMetadata<'a>,
     /// The objects.
@@ -67,18 +67,18 @@ pub(super) struct List<'a> {
     pub(super) items: Vec<Object<'a>>,
 }
 
-/// Of a list's metadata.
+/// Metadata of a list.
 #[derive(Debug, Deserialize)]
 pub(super) struct ListMetadata<'a> {
     /// The version of the list.
     #[serde(borrow, rename = "resourceVersion")]
     pub(super) resource_version: Cow<'a, str>,
-    /// What asks for the next page; empty at the end.
+    /// Continue token of the next page; empty at the end.
     #[serde(borrow, default, rename = "continue")]
     pub(super) next: Cow<'a, str>,
 }
 
-/// Of an object's metadata.
+/// Metadata of an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Metadata<'a> {
@@ -90,7 +90,7 @@ pub(super) struct Metadata<'a> {
     pub(super) resource_version: Cow<'a, str>,
     /// Its generation.
     pub(super) generation: Option<i64>,
-    /// There when its deletion has begun.
+    /// Present if the deletion has begun.
     pub(super) deletion_timestamp: Option<IgnoredAny>,
     /// Its annotations.
     pub(super) annotations: Option<Annotations>,
@@ -99,24 +99,24 @@ pub(super) struct Metadata<'a> {
 /// The annotations of a node.
 #[derive(Debug, Deserialize)]
 pub(super) struct Annotations {
-    /// What the ttl controller writes.
+    /// The annotation of the ttl controller.
     #[serde(rename = "node.alpha.kubernetes.io/ttl")]
     pub(super) ttl: Option<IgnoredAny>,
 }
 
-/// The numbers of a budget's status.
+/// Numbers in a budget's status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
-    /// Pods that should be there.
+    /// Number of expected pods.
     pub(super) expected_pods: Option<i64>,
-    /// Pods that are healthy.
+    /// Number of healthy pods.
     pub(super) current_healthy: Option<i64>,
-    /// Pods that have to be healthy.
+    /// Required number of healthy pods.
     pub(super) desired_healthy: Option<i64>,
-    /// Pods that may be evicted now.
+    /// Number of pods that may be evicted now.
     pub(super) disruptions_allowed: Option<i64>,
-    /// The generation that this is about.
+    /// The generation that this status describes.
     pub(super) observed_generation: Option<i64>,
 }
 
@@ -146,14 +146,14 @@ impl<'de> Visitor<'de> for StatusVisitor {
     }
 }
 
-/// Takes lines out of a text that comes in pieces.
+/// Splits a text that arrives in chunks into lines.
 #[derive(Default)]
 pub(super) struct Lines {
     begun: Vec<u8>,
 }
 
 impl Lines {
-    /// Gives each line that ends in `piece` to `each`, without its end.
+    /// Passes each line that ends in `piece` to `each`, without the line end.
     pub(super) fn read(&mut self, mut piece: &[u8], mut each: impl FnMut(&[u8])) {
         while let Some(end) = memchr::memchr(b'\n', piece) {
             if self.begun.is_empty() {

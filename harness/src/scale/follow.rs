@@ -1,5 +1,5 @@
-//! Three watches that keep [`Held`] up to date. They are this program's only load on the server while it measures, beside what a
-//! scenario does.
+//! Three watches that keep [`Held`] up to date. Apart from the scenarios they are the only load of this program on the
+//! server during a measurement.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,19 +17,20 @@ use crate::bench::http::{Connection, Endpoint};
 use crate::bench::load::text_member;
 use crate::time::Clock;
 
-/// How long a watch is asked for: longer than any run.
+/// Requested length of a watch, in seconds: longer than any run.
 const WATCH_SECONDS: u32 = 86_400;
-/// Whatever the server has in memory, and what follows: an old etcd does not tell it in time that it has the newest.
+/// Start a watch from the server's memory: a server with an old etcd may be slow to confirm that it has the newest
+/// version.
 const FROM_MEMORY: &str = "0";
 
-/// Pods of a page, when they are listed again.
+/// Pods per page when they are listed again.
 const PAGE: usize = 5_000;
-/// How often a watch may end in a row without a line of news.
+/// Consecutive ends of a watch without progress before it fails.
 const ENDS: u32 = 8;
-/// How long to wait before the next attempt, times the ends in a row.
+/// Pause before the next attempt, multiplied by the number of consecutive ends.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Follows a server until it is dropped.
+/// Follows a server until dropped.
 pub(super) struct Follower {
     held: Arc<Mutex<Held>>,
     changed: Arc<Notify>,
@@ -38,10 +39,9 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Begins to follow. Nodes and budgets are told from their beginning, pods from now on.
+    /// Starts to follow. Nodes and budgets are reported from the beginning, pods from now on.
     ///
-    /// A server under load ends watches that it cannot keep, and forgets versions: a watch goes on where it ended, or from a new
-    /// list.
+    /// A server under load ends slow watches and forgets versions: a watch resumes where it ended, or from a new list.
     pub(super) async fn start(clock: &Clock, endpoint: &Endpoint, held: Held) -> Result<Self, Error> {
         let held = Arc::new(Mutex::new(held));
         let changed = Arc::new(Notify::new());
@@ -51,7 +51,7 @@ impl Follower {
         for kind in Kind::ALL {
             let mut connection = endpoint.connect().await?;
             let version = if kind == Kind::Pods {
-                // All those pods are no news: the watch begins at the present version.
+                // Existing pods are not of interest: the watch starts at the current version.
                 let list = connection.exchange("GET", &format!("{}?limit=1", kind.path()), &[], 200).await?;
                 text_member(list, "resourceVersion").unwrap_or_default().to_owned()
             } else {
@@ -71,21 +71,21 @@ impl Follower {
         Ok(this)
     }
 
-    /// How often a watch ended and went on.
+    /// Returns the number of times a watch ended and was resumed.
     pub(super) fn resumed(&self) -> u64 {
         self.resumed.load(Ordering::Relaxed)
     }
 
-    /// What the server holds.
+    /// Returns the state of the server.
     pub(super) fn held(&self) -> MutexGuard<'_, Held> {
         lock(&self.held)
     }
 
-    /// Waits until something arrives.
+    /// Waits for an event.
     ///
     /// # Errors
     ///
-    /// When a watch ended for good: nothing more would arrive.
+    /// Returns an error if a watch failed permanently.
     pub(super) async fn changed(&mut self) -> Result<(), Error> {
         tokio::select! {
             biased;
@@ -95,7 +95,7 @@ impl Follower {
     }
 }
 
-/// Locks what is held.
+/// Locks the state.
 pub(super) fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -108,21 +108,21 @@ async fn ended(watches: &mut JoinSet<Result<(), Error>>) -> Error {
     }
 }
 
-/// How a watch ended.
+/// Reasons for the end of a watch.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// It was cut off, here or there.
+    /// The connection was closed by either side.
     Cut(String),
     /// Its version is too old.
     Gone,
-    /// It is of no more use.
+    /// The watch failed permanently.
     Wrong(String),
 }
 
-/// One of the three.
+/// One of the three watches.
 struct Watch {
     kind: Kind,
-    /// The last that it has heard of.
+    /// The last version received.
     version: String,
     clock: Clock,
     endpoint: Endpoint,
@@ -133,7 +133,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Watches until it cannot go on; never returns `Ok`.
+    /// Watches until a permanent failure; never returns `Ok`.
     async fn follow(mut self, connection: Connection) -> Result<(), Error> {
         let mut ends = 0;
         let mut connection = Some(connection);
@@ -154,7 +154,7 @@ impl Watch {
         }
     }
 
-    /// Reads the watch from its version on, over a connection of its own, to its end.
+    /// Reads the watch from its version to its end, over its own connection.
     async fn read(&mut self, connection: Option<Connection>) -> End {
         let mut connection = match connection {
             Some(connection) => connection,
@@ -185,13 +185,13 @@ impl Watch {
         );
         match (read.await, trouble) {
             (_, Some(end)) => end,
-            (Ok(()), None) => End::Cut("the server ended it".to_owned()),
+            (Ok(()), None) => End::Cut("closed by the server".to_owned()),
             (Err(crate::bench::Error::Refused { status: 410, .. }), None) => End::Gone,
             (Err(error), None) => End::Cut(error.to_string()),
         }
     }
 
-    /// What the server has forgotten is told anew: nodes and budgets by a watch from its memory, pods by a list.
+    /// Restarts after the server forgot the version: nodes and budgets by a watch from its memory, pods by a list.
     async fn again(&mut self) -> End {
         if self.kind != Kind::Pods {
             FROM_MEMORY.clone_into(&mut self.version);
@@ -203,7 +203,7 @@ impl Watch {
         }
     }
 
-    /// Lists the pods: whichever is not there is gone.
+    /// Lists the pods: those that are missing are gone.
     async fn list(&mut self) -> Result<(), crate::bench::Error> {
         let mut connection = self.endpoint.connect().await?;
         let (mut present, mut token) = (BTreeMap::new(), String::new());
@@ -229,7 +229,7 @@ impl Watch {
     }
 }
 
-/// Takes a line, and the version that it has; returns how the watch ended, if it did.
+/// Processes a line and its version; returns the reason if it ends the watch.
 fn take(held: &mut Held, kind: Kind, version: &mut String, line: &[u8], now: Duration) -> Option<End> {
     match serde_json::from_slice::<Event<'_>>(line) {
         Ok(event) if event.kind == "ERROR" => {
@@ -263,7 +263,7 @@ mod tests {
         )
     }
 
-    /// Answers the watch of pods from `version` on, once.
+    /// Serves the watch of pods from `version` on, once.
     async fn watch_from(server: &MockServer, version: &str, body: String) {
         let mock = Mock::given(path("/api/v1/pods")).and(query_param("watch", "1"));
         mock.and(query_param("resourceVersion", version))
@@ -286,8 +286,8 @@ mod tests {
         Endpoint::from_kubeconfig(&file, "test").await.unwrap()
     }
 
-    /// Three pods are to go. One's end is told before the watch is cut off, one's by the watch that goes on, one's by nothing but
-    /// its absence from the list after the version is too old.
+    /// Three pods are expected to go. One deletion is reported before the watch is cut off, one by the resumed watch,
+    /// and one only by its absence from the list after the version is too old.
     #[tokio::test]
     async fn a_watch_that_ends_goes_on_and_one_that_is_too_old_lists_again() {
         let server = MockServer::start().await;
@@ -335,7 +335,7 @@ mod tests {
         };
         let resumed = watch.resumed.clone();
         let connection = endpoint.connect().await.unwrap();
-        // From version 10 on nothing is served: it gives up, and says why.
+        // From version 10 on nothing is served: the watch fails with a reason.
         let error = watch.follow(connection).await.unwrap_err().to_string();
         assert_eq!(lock(&held).left().pods, 0);
         assert!(error.starts_with("the watch of /api/v1/pods ended: GET /api/v1/pods?watch=1"), "{error}");

@@ -1,6 +1,6 @@
-//! What the server holds, as its watches tell, beside what it should hold. PURE.
+//! The state of the server according to its watches, compared with the expected state. PURE.
 //!
-//! Every event changes a few counters; whoever waits looks at those alone.
+//! Every event updates a few counters; waiting only reads those.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::event::{Event, Kind, Status};
 use crate::bench::bodies;
 
-/// What the status of an application's budget has to say. Source: the API's description of `PodDisruptionBudgetStatus`, for
-/// `maxUnavailable: 10%`, which rounds up.
+/// Returns the expected status of an application's budget. Source: the API's description of
+/// `PodDisruptionBudgetStatus`, for `maxUnavailable: 10%`, which rounds up.
 pub(super) fn right_status(expected: i64, healthy: i64) -> Status {
     let unavailable = (expected + 9) / 10;
     let desired = (expected - unavailable).max(0);
@@ -23,23 +23,23 @@ pub(super) fn right_status(expected: i64, healthy: i64) -> Status {
     }
 }
 
-/// How a pod is to go.
+/// Expected deletion of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Going {
-    /// It is enough that its deletion has begun.
+    /// Its deletion must have begun.
     Begun,
-    /// It has to be gone.
+    /// It must be gone.
     Gone,
 }
 
-/// How much is not as it should be.
+/// Number of objects that are not as expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Left {
-    /// Budgets whose status is wrong, or is about another generation.
+    /// Budgets with a wrong status, or a status of another generation.
     pub(super) budgets: usize,
     /// Nodes without the annotation of the ttl controller.
     pub(super) nodes: usize,
-    /// Pods that are still to go.
+    /// Pods that should be gone.
     pub(super) pods: usize,
 }
 
@@ -50,7 +50,7 @@ struct Budget {
     seen: Status,
     generation: i64,
     right: bool,
-    /// When its status last changed.
+    /// Time of the last change of its status.
     at: Duration,
 }
 
@@ -62,21 +62,21 @@ impl Budget {
     }
 }
 
-/// What is held.
+/// The state of the server.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     budgets: Vec<Budget>,
     annotated: Vec<bool>,
     going: BTreeMap<usize, Going>,
     left: Left,
-    /// When the last pod went that was to go.
+    /// Time at which the last expected deletion happened.
     pods_gone: Duration,
-    /// When `left` last became less.
+    /// Time at which `left` last decreased.
     progress: Duration,
 }
 
 impl Held {
-    /// Nothing yet of so many budgets and nodes.
+    /// Creates the state before any of the budgets and nodes was seen.
     pub(super) fn new(budgets: usize, nodes: usize) -> Self {
         Self {
             budgets: vec![Budget::default(); budgets],
@@ -86,48 +86,48 @@ impl Held {
         }
     }
 
-    /// How much is left.
+    /// Returns the number of objects that are not as expected.
     pub(super) fn left(&self) -> Left {
         self.left
     }
 
-    /// When something last became right.
+    /// Returns the time of the last progress.
     pub(super) fn progress(&self) -> Duration {
         self.progress
     }
 
-    /// When the last pod went that was to go.
+    /// Returns the time at which the last expected deletion happened.
     pub(super) fn pods_gone(&self) -> Duration {
         self.pods_gone
     }
 
-    /// From now on an application's budget has to be about this generation, or a later one.
+    /// Expects the status of an application's budget to describe this generation or a later one.
     pub(super) fn expect_generation(&mut self, app: usize, generation: i64) {
         self.change(app, |budget| budget.wanted_generation = generation);
     }
 
-    /// When the status of an application's budget last changed, if it is right.
+    /// Returns the time at which the status of an application's budget last changed, if it is correct.
     pub(super) fn right_since(&self, app: usize) -> Option<Duration> {
         self.budgets.get(app).filter(|budget| budget.right).map(|budget| budget.at)
     }
 
-    /// From now on an application's budget is to speak of so many pods, so many of them healthy.
+    /// Expects an application's budget to report `expected` pods, `healthy` of them healthy.
     pub(super) fn expect(&mut self, app: usize, expected: i64, healthy: i64) {
         self.change(app, |budget| budget.wanted = right_status(expected, healthy));
     }
 
-    /// From now on these pods are to go.
+    /// Expects these pods to go.
     pub(super) fn expect_to_go(&mut self, pods: impl IntoIterator<Item = usize>, how: Going) {
         self.going.extend(pods.into_iter().map(|pod| (pod, how)));
         self.left.pods = self.going.len();
     }
 
-    /// From now on a node does not count: it is gone.
+    /// Stops to count a node because it is gone.
     pub(super) fn forget_node(&mut self, node: usize) {
         self.annotate(node);
     }
 
-    /// Takes an event that arrived at `now`.
+    /// Processes an event that arrived at `now`.
     pub(super) fn take(&mut self, kind: Kind, event: &Event<'_>, now: Duration) {
         let before = self.left;
         let metadata = &event.object.metadata;
@@ -166,7 +166,7 @@ impl Held {
         self.progressed(before, now);
     }
 
-    /// Takes a list of all pods that arrived at `now`: which are there, and whether their deletion has begun.
+    /// Processes a list of all pods that arrived at `now`: the existing pods, with true if their deletion has begun.
     pub(super) fn pods_are(&mut self, present: &BTreeMap<usize, bool>, now: Duration) {
         let before = self.left;
         self.going.retain(|pod, how| match present.get(pod) {

@@ -1,19 +1,20 @@
-//! How fast and how small controllers are in a large cluster: any program, beside any API server.
+//! Benchmarks of controllers in a large cluster: any program, on any API server.
 //!
-//! A cluster is filled with nodes, pods, replica sets and budgets; then the subject starts, and things happen to the cluster
-//! ([`Scenario`]). Nothing is asked of the subject: what counts is when the *server* holds what it should, as three watches tell.
+//! A cluster is filled with nodes, pods, replica sets and budgets; then the subject starts, and scenarios change the
+//! cluster ([`Scenario`]). The subject is not queried: a scenario ends when the *server* has the expected state,
+//! according to three watches.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`place`] | the cluster: the fake server as a process of its own, or a real one |
-//! | `subject` | starts and watches the program; its processor time and memory, from `/proc` |
-//! | `model` | what is in the cluster, and what each budget has to say about it. PURE |
-//! | `event`, `held`, `follow` | what the server holds, from its watches |
+//! | [`place`] | the cluster: the fake server as a separate process, or a real one |
+//! | `subject` | starts and watches the program; measures CPU time and memory from `/proc` |
+//! | `model` | the expected pods, nodes and applications. PURE |
+//! | `event`, `held`, `follow` | the state of the server, from its watches |
 //! | `calls` | requests by verb, from the server's counters |
-//! | `bench`, `scenario`, `curve` | what happens, and how long it takes |
+//! | `run`, `scenario`, `curve` | the scenarios and their measurement |
 //! | [`report`] | table and JSON, targets and references |
 //!
-//! Objects and load are those of [`crate::bench`].
+//! Objects and load come from [`crate::bench`].
 
 mod calls;
 mod curve;
@@ -36,59 +37,59 @@ pub use self::run::run;
 
 use crate::fixture::Controller;
 
-/// What to measure.
+/// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How much of everything.
+    /// Size of the cluster.
     pub shape: Shape,
-    /// What happens, in this order; [`Scenario::Start`] comes first in any case.
+    /// Scenarios in order; [`Scenario::Start`] always comes first.
     pub scenarios: Vec<Scenario>,
-    /// Whether to measure what a budget's sync costs in namespaces of several sizes.
+    /// Measures the cost of a budget's sync in namespaces of several sizes.
     pub curve: bool,
-    /// Where.
+    /// The cluster.
     pub cluster: Cluster,
-    /// Who, in turn, each on a fresh cluster.
+    /// The subjects, measured one after the other, each on a fresh cluster.
     pub subjects: Vec<subject::Command>,
-    /// The controllers that are started.
+    /// The controllers to start.
     pub controllers: Vec<Controller>,
     /// Connections of the load.
     pub connections: usize,
-    /// How long a scenario may take.
+    /// Time limit of a scenario.
     pub limit: Duration,
     /// Folder for logs.
     pub logs: PathBuf,
 }
 
-/// How far it is.
+/// Progress of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// Something new begins, or ended.
+    /// A phase began or ended.
     Phase(String),
-    /// A number has changed.
+    /// A number changed.
     Progress(String),
 }
 
-/// Where progress goes.
+/// Receiver of progress.
 pub type Say<'a> = &'a (dyn Fn(Told) + Sync);
 
-/// Why nothing could be measured.
+/// Reasons why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Flags that do not go together.
+    /// Conflicting flags.
     #[error("{0}")]
     Usage(String),
-    /// The cluster or a program does not start, or ended.
+    /// The cluster or a program did not start, or ended.
     #[error("{0}")]
     Environment(String),
-    /// The load does not work.
+    /// The load failed.
     #[error(transparent)]
     Bench(#[from] crate::bench::Error),
-    /// A watch of ours ended.
+    /// A watch of the load generator ended.
     #[error("the watch of {path} ended: {why}")]
     Watch {
-        /// What was watched.
+        /// The watched path.
         path: &'static str,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

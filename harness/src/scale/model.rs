@@ -1,34 +1,34 @@
-//! What is in the cluster: which pods there are, where they are, how many each application has. PURE.
+//! The expected content of the cluster: pods, their nodes and applications. PURE.
 
 use std::collections::BTreeSet;
 
 use crate::bench::bodies::{PODS_MAX, World};
 
-/// The pods of a world, as a scenario changes them.
+/// The pods of a world, as changed by scenarios.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    /// How numbers lead to applications and nodes.
+    /// The mapping of numbers to applications and nodes.
     pub(super) world: World,
     alive: BTreeSet<usize>,
     /// The number of the next pod of each application, in units of the number of applications.
     next: Vec<usize>,
-    /// Nodes that get no new pods.
+    /// Nodes that receive no new pods.
     closed: BTreeSet<usize>,
 }
 
 impl Model {
-    /// Everything is there.
+    /// Creates a model with all pods of the world.
     pub(super) fn new(world: World) -> Self {
         let next = vec![world.pods.div_ceil(world.apps.max(1)); world.apps];
         Self { world, alive: (0..world.pods).collect(), next, closed: BTreeSet::new() }
     }
 
-    /// How many of so many there are to a share in per cent: at least one.
+    /// Returns `share` percent of `of`, but at least one.
     pub(super) fn part(of: usize, share: usize) -> usize {
         (of * share / 100).clamp(1, of.max(1))
     }
 
-    /// The pods on these nodes, node after node.
+    /// Returns the pods on these nodes, ordered by node.
     pub(super) fn pods_on(&self, nodes: &[usize]) -> Vec<usize> {
         let mut pods: Vec<usize> =
             self.alive.iter().copied().filter(|pod| nodes.contains(&self.world.place(*pod).1)).collect();
@@ -36,30 +36,30 @@ impl Model {
         pods
     }
 
-    /// The pods of an application, oldest first.
+    /// Returns the pods of an application, oldest first.
     pub(super) fn pods_of(&self, app: usize) -> Vec<usize> {
         (app..PODS_MAX).step_by(self.world.apps).take(self.next[app]).filter(|pod| self.alive.contains(pod)).collect()
     }
 
-    /// How many pods its replica set wants, and how many it has.
+    /// Returns the number of pods that the application's replica set wants, and the number it has.
     pub(super) fn counts(&self, app: usize) -> (i64, i64) {
         let whole = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         (whole(self.world.pods_of(app)), whole(self.pods_of(app).len()))
     }
 
-    /// From now on nothing new comes to these nodes.
+    /// Excludes these nodes from placement.
     pub(super) fn close(&mut self, nodes: &[usize]) {
         self.closed.extend(nodes);
     }
 
-    /// Pods are gone.
+    /// Removes pods.
     pub(super) fn remove<'a>(&mut self, pods: impl IntoIterator<Item = &'a usize>) {
         for pod in pods {
             self.alive.remove(pod);
         }
     }
 
-    /// A new pod for an application; `None` when all numbers or nodes are used up.
+    /// Adds a pod to an application; `None` when all numbers or nodes are used up.
     pub(super) fn add(&mut self, app: usize) -> Option<usize> {
         loop {
             let next = self.next.get_mut(app)?;

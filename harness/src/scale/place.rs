@@ -1,4 +1,4 @@
-//! The cluster of a measurement: a process of its own, or one that is there already.
+//! The cluster of a measurement: a separate process, or an existing cluster.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,29 +9,29 @@ use crate::cluster::provision::{Real, Server};
 use crate::process::{self, Guarded, Start};
 use crate::time::Clock;
 
-/// How long the fake server may take until it listens.
+/// Time limit for the fake server to listen.
 const READY_LIMIT: Duration = Duration::from_secs(30);
-/// How often its log is looked at meanwhile.
+/// Pause between two checks of its log.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long it may take to end.
+/// Time limit for it to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// Which cluster.
+/// The cluster to use.
 #[derive(Clone, Debug)]
 pub enum Cluster {
-    /// `plumbline serve` over HTTPS, as a process of its own.
+    /// `plumbline serve` over HTTPS, as a separate process.
     Fake,
-    /// A real one; if it is there already, one that nobody needs.
+    /// A real cluster; an existing one must be disposable.
     Real(Real),
 }
 
-/// A cluster that answers. Dropping it ends what was started for it.
+/// A running cluster. Dropping it ends everything that was started for it.
 pub(super) struct Place {
     /// `fake`, `envtest`, …
     pub(super) name: &'static str,
-    /// What it calls its version.
+    /// The version that it reports.
     pub(super) version: String,
-    /// The way to it.
+    /// The kubeconfig to reach it.
     pub(super) kubeconfig: PathBuf,
     started: Started,
 }
@@ -42,7 +42,7 @@ enum Started {
 }
 
 impl Place {
-    /// Starts or finds `cluster`; logs and secrets go to `folder`, which must be another one for each start.
+    /// Starts or finds `cluster`; logs and secrets go to `folder`, which must differ for each start.
     pub(super) async fn start(cluster: &Cluster, folder: &Path) -> Result<Self, Error> {
         let failed = |error: &dyn std::fmt::Display| Error::Environment(error.to_string());
         std::fs::create_dir_all(folder).map_err(|error| failed(&format!("{}: {error}", folder.display())))?;
@@ -51,14 +51,14 @@ impl Place {
             Cluster::Real(real) => real.start(folder).await.map_err(|error| failed(&error))?,
         };
         if !server.allows_disruption {
-            let why = "this makes and deletes nodes: say --allow-disruptive if nobody needs the cluster";
+            let why = "the measurement creates and deletes nodes: use a disposable cluster and set --allow-disruptive";
             return Err(Error::Usage(why.to_owned()));
         }
         let (name, version) = (server.name, server.version.clone());
         Ok(Self { name, version, kubeconfig: server.kubeconfig.clone(), started: Started::Real(Box::new(server)) })
     }
 
-    /// The server's process, where it is one of ours alone.
+    /// The server's process id, if it is our own process.
     pub(super) fn pid(&self) -> Option<u32> {
         match &self.started {
             Started::Fake(server) => server.pid(),
@@ -66,12 +66,12 @@ impl Place {
         }
     }
 
-    /// Whether it is there afterwards, with everything that was made in it.
+    /// Returns true if the cluster stays after the measurement, with everything created in it.
     pub(super) fn stays(&self) -> bool {
         self.name == "kubeconfig"
     }
 
-    /// Why it no longer runs, if it does not.
+    /// Returns the reason if it no longer runs.
     pub(super) async fn ended(&mut self) -> Option<String> {
         match &mut self.started {
             Started::Fake(server) => server.ended(),
@@ -79,7 +79,7 @@ impl Place {
         }
     }
 
-    /// Ends what was started.
+    /// Stops everything that was started.
     pub(super) async fn stop(self) -> Result<(), Error> {
         match self.started {
             Started::Fake(mut server) => server.terminate(STOP_LIMIT).await.map_err(Error::Environment),
@@ -92,7 +92,7 @@ async fn fake(folder: &Path) -> Result<Place, Error> {
     let program = process::program();
     let program = program.map_err(|error| Error::Environment(format!("unable to find this program: {error}")))?;
     let kubeconfig = folder.join("kubeconfig");
-    // Only what holds objects: the load plays everybody else, and nothing else may use the processor.
+    // Without controller loops: the load plays all other components, and nothing else should use the CPU.
     let mut argv = vec![program.into_os_string()];
     argv.extend(["serve", "--listen=127.0.0.1:0", "--no-transcript", "--loops=none"].map(Into::into));
     argv.extend(["--kubeconfig".into(), kubeconfig.clone().into_os_string()]);
@@ -103,7 +103,7 @@ async fn fake(folder: &Path) -> Result<Place, Error> {
     while !server.log_tail(usize::MAX).iter().any(|line| line.starts_with("ready ")) {
         let ended = server.ended();
         if ended.is_some() || clock.elapsed() > READY_LIMIT {
-            let why = ended.unwrap_or_else(|| format!("it does not listen after {} s", READY_LIMIT.as_secs()));
+            let why = ended.unwrap_or_else(|| format!("not listening after {} s", READY_LIMIT.as_secs()));
             let log = server.log_tail(10).join("\n    ");
             return Err(Error::Environment(format!("plumbline serve: {why}\n    {log}")));
         }

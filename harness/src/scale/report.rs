@@ -1,4 +1,4 @@
-//! What was measured: as a table, and as a versioned JSON document. PURE.
+//! Measurements as a table and as a versioned JSON document. PURE.
 
 use std::io::{self, Write};
 
@@ -19,21 +19,21 @@ pub struct Report {
     pub api_version: String,
     /// [`KIND`].
     pub kind: String,
-    /// Where it ran: `fake`, `envtest`, …
+    /// The cluster: `fake`, `envtest`, …
     pub cluster: String,
-    /// The version of Kubernetes that its API server is, or behaves as.
+    /// The Kubernetes version that its API server has or emulates.
     pub kubernetes_version: String,
     /// Processors of the machine, shared by subject, server and load.
     pub processors: usize,
-    /// How much of everything.
+    /// Size of the cluster.
     pub shape: Shape,
-    /// What was measured, the first subject first.
+    /// The measured subjects, in order.
     pub subjects: Vec<Subject>,
-    /// The first subject beside the second, or beside the reference.
+    /// The first subject compared with the second, or with the reference.
     pub comparisons: Vec<Comparison>,
 }
 
-/// How much of everything.
+/// Size of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Shape {
@@ -45,7 +45,7 @@ pub struct Shape {
     pub budgets: usize,
     /// Namespaces.
     pub namespaces: usize,
-    /// Per cent of the nodes, or of the replica sets, that a scenario is about; of nodes to drain a tenth of that.
+    /// Percentage of the nodes or replica sets that a scenario affects; drain uses a tenth of it.
     pub share: usize,
 }
 
@@ -55,7 +55,7 @@ impl Default for Shape {
     }
 }
 
-/// What is done to a cluster.
+/// Changes that are made to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scenario {
@@ -72,7 +72,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// Its name, as the flag has it.
+    /// Returns its name as in the flag.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl Scenario {
     }
 }
 
-/// What was measured of one subject.
+/// The results of one subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Subject {
@@ -93,42 +93,42 @@ pub struct Subject {
     pub name: String,
     /// Its command line.
     pub command: String,
-    /// The scenarios, in the order in which they ran, in one life of the subject.
+    /// The scenarios in the order in which they ran, in one process of the subject.
     pub scenarios: Vec<Measured>,
-    /// What a budget's sync costs in namespaces of several sizes.
+    /// The cost of a budget's sync in namespaces of several sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<Point>,
 }
 
-/// What was measured of one scenario.
+/// The results of one scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Measured {
-    /// Which.
+    /// The scenario.
     pub scenario: Scenario,
-    /// Why it did not come to its end in time, if it did not: what was left.
+    /// The objects left at the time limit, if it did not finish.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
-    /// Seconds until its end.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Seconds of processor time that the subject used, its own and the kernel's for it.
+    /// CPU time of the subject in seconds, in user and kernel mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<f64>,
-    /// Bytes of memory that the subject had resident at most, during the scenario.
+    /// Peak resident memory of the subject during the scenario, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
-    /// Bytes of memory that the subject had resident at the end.
+    /// Resident memory of the subject at the end, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<u64>,
-    /// Seconds of processor time that the server used, where it is a process of ours.
+    /// CPU time of the server in seconds, if it is our own process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu_seconds: Option<f64>,
-    /// Requests of others than the load, which is the subject, as the server counted them.
+    /// Requests of the subject (all requests without those of the load), as counted by the server.
     pub calls: Vec<Calls>,
-    /// Why `calls` is empty or does not tell all, if so.
+    /// The reason if `calls` is empty or incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_unknown: Option<String>,
-    /// What else is worth telling.
+    /// Additional numbers.
     pub details: Vec<Detail>,
 }
 
@@ -136,27 +136,27 @@ pub struct Measured {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Calls {
-    /// As the server's metrics have it: `GET`, `LIST`, `WATCH`, `POST`, `PUT`, `PATCH`, `DELETE`, …
+    /// The verb in the server's metrics: `GET`, `LIST`, `WATCH`, `POST`, `PUT`, `PATCH`, `DELETE`, …
     pub verb: String,
-    /// Plural, with subresource.
+    /// Plural name, with subresource.
     pub resource: String,
-    /// How many.
+    /// Number of requests.
     pub count: u64,
 }
 
-/// A number beside the main ones.
+/// An additional number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Detail {
-    /// What it is.
+    /// The name.
     pub name: String,
-    /// What `value` counts.
+    /// Unit of `value`.
     pub unit: Unit,
-    /// The number.
+    /// The value.
     pub value: f64,
 }
 
-/// What a budget's sync costs in a namespace of one size.
+/// The cost of a budget's sync in a namespace of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Point {
@@ -164,60 +164,60 @@ pub struct Point {
     pub pods: usize,
     /// Pods of each budget.
     pub pods_of_budget: usize,
-    /// Syncs that were made.
+    /// Number of syncs.
     pub syncs: usize,
-    /// Seconds of the subject's processor time per sync.
+    /// CPU time of the subject per sync, in seconds.
     pub cpu_seconds: f64,
-    /// Seconds from a pod's change until the budget's status, in the middle.
+    /// Median time from the change of a budget to its status, in seconds.
     pub seconds: f64,
 }
 
-/// What is compared.
+/// Compared measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
     /// Seconds until the end.
     Time,
-    /// Seconds of processor time.
+    /// CPU time in seconds.
     Cpu,
     /// Highest resident memory, in bytes.
     Memory,
 }
 
-/// The first subject beside another.
+/// A measure of the first subject compared with another value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Comparison {
-    /// Of which scenario.
+    /// The scenario.
     pub scenario: Scenario,
-    /// Of what.
+    /// The measure.
     pub measure: Measure,
-    /// What the first subject came to.
+    /// Value of the first subject.
     pub measured: f64,
-    /// What it is held against.
+    /// Value to compare with.
     pub other: f64,
     /// `measured / other`.
     pub ratio: f64,
-    /// What `ratio` is to be at most.
+    /// Maximum of `ratio`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<f64>,
-    /// Whose number `other` is: the second subject's name, or [`REFERENCE`].
+    /// Source of `other`: the second subject's name, or [`REFERENCE`].
     pub beside: String,
 }
 
 impl Comparison {
-    /// Whether the target is missed.
+    /// Returns true if the target is missed.
     #[must_use]
     pub fn is_missed(&self) -> bool {
         self.target.is_some_and(|target| self.ratio > target)
     }
 }
 
-/// Whose numbers are the reference, where there is no second subject: they were taken on two cores beside kube-apiserver and
-/// etcd, not beside the fake server.
-pub const REFERENCE: &str = "kube-controller-manager 1.36 on 2 cores, beside kube-apiserver and etcd";
+/// Source of the reference values that are used without a second subject: measured on two cores with kube-apiserver and
+/// etcd instead of the fake server.
+pub const REFERENCE: &str = "kube-controller-manager 1.36 on 2 cores, with kube-apiserver and etcd";
 
-/// What is wanted at most, as parts of what kube-controller-manager needs in the same run. Source: issue 5.
+/// Maximum ratios to kube-controller-manager in the same run.
 const TARGETS: [(Scenario, Measure, f64); 4] = [
     (Scenario::Start, Measure::Memory, 0.1),
     (Scenario::Start, Measure::Time, 0.5),
@@ -225,7 +225,7 @@ const TARGETS: [(Scenario, Measure, f64); 4] = [
     (Scenario::TaintStorm, Measure::Time, 0.5),
 ];
 
-/// What kube-controller-manager needed for [`Shape::default`]. Source: issue 5.
+/// Values of kube-controller-manager for [`Shape::default`].
 const REFERENCES: [(Scenario, Measure, f64); 5] = [
     (Scenario::Start, Measure::Time, 33.0),
     (Scenario::Start, Measure::Cpu, 46.0),
@@ -252,8 +252,8 @@ impl Subject {
     }
 }
 
-/// Holds the first of `subjects` against the second, or against the reference if it is the only one and `shape` is what the
-/// reference was taken with.
+/// Compares the first of `subjects` with the second, or with the reference if there is only one and `shape` is that of
+/// the reference.
 #[must_use]
 pub fn compare(shape: Shape, subjects: &[Subject]) -> Vec<Comparison> {
     let Some((first, others)) = subjects.split_first() else { return Vec::new() };
@@ -286,7 +286,7 @@ impl Report {
         self.comparisons.iter().filter(|comparison| comparison.is_missed())
     }
 
-    /// What did not come to its end: subject, scenario and what was left.
+    /// Returns the scenarios that did not finish, with their subjects.
     pub fn unfinished(&self) -> impl Iterator<Item = (&Subject, &Measured)> {
         let of = |subject| move |measured| (subject, measured);
         self.subjects
@@ -295,22 +295,22 @@ impl Report {
             .filter(|(_, measured): &(&Subject, &Measured)| measured.left.is_some())
     }
 
-    /// For people.
+    /// Prints the table.
     ///
     /// # Errors
     ///
-    /// `out` cannot be written.
+    /// Returns an error if `out` cannot be written.
     pub fn table(&self, out: &mut impl Write) -> io::Result<()> {
         let Shape { nodes, pods, budgets, namespaces, .. } = self.shape;
         let shape = format!("{nodes} nodes, {pods} pods, {budgets} budgets in {namespaces} namespaces · ");
-        // A curve has shapes of its own.
+        // The curve uses its own sizes.
         let shape = if self.subjects.iter().any(|subject| !subject.scenarios.is_empty()) { &shape } else { "" };
         let Self { cluster, kubernetes_version, processors, .. } = self;
-        writeln!(out, "{shape}{cluster} {kubernetes_version} · {processors} processors for all")?;
+        writeln!(out, "{shape}{cluster} {kubernetes_version} · {processors} processors, shared")?;
         for subject in &self.subjects {
             writeln!(out, "\n{}  ({})", subject.name, subject.command)?;
             if !subject.scenarios.is_empty() {
-                let head = ["", "time", "processor", "peak memory", "at the end", "server's processor"];
+                let head = ["", "time", "CPU", "peak memory", "final memory", "server CPU"];
                 line(out, head.map(str::to_owned))?;
             }
             for measured in &subject.scenarios {
@@ -323,12 +323,12 @@ impl Report {
 
     fn comparison(&self, out: &mut impl Write) -> io::Result<()> {
         let Some(first) = self.comparisons.first() else { return Ok(()) };
-        writeln!(out, "\nbeside {}", first.beside)?;
+        writeln!(out, "\ncompared with {}", first.beside)?;
         for comparison in &self.comparisons {
             let Comparison { scenario, measure, measured, other, ratio, target, .. } = comparison;
             let (what, unit) = match measure {
                 Measure::Time => ("time", Unit::Seconds),
-                Measure::Cpu => ("processor", Unit::Seconds),
+                Measure::Cpu => ("CPU", Unit::Seconds),
                 Measure::Memory => ("peak memory", Unit::Bytes),
             };
             let verdict = match target {
@@ -367,7 +367,7 @@ fn row(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
         ],
     )?;
     if let Some(left) = &measured.left {
-        writeln!(out, "    did not come to its end: {left}")?;
+        writeln!(out, "    did not finish: {left}")?;
     }
     for Detail { name, unit, value } in &measured.details {
         writeln!(out, "    {name}: {}", tell(*value, *unit))?;
@@ -393,7 +393,7 @@ fn curve(out: &mut impl Write, points: &[Point]) -> io::Result<()> {
         let name = format!("{pods} pods");
         writeln!(
             out,
-            "    {name:<12} {pods_of_budget} a budget: {cpu} of processor, {time} until the status ({syncs} syncs)"
+            "    {name:<12} {pods_of_budget} per budget: {cpu} CPU, {time} until the status ({syncs} syncs)"
         )?;
     }
     Ok(())

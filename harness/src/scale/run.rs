@@ -20,15 +20,15 @@ use crate::bench::process::Usage;
 use crate::bench::report::Unit;
 use crate::time::Clock;
 
-/// How often processes are looked at, and progress is told.
+/// Interval of process checks and progress messages.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
 
-/// Measures what `options` say and tells `say` how far it is.
+/// Runs the measurement and reports progress to `say`.
 ///
 /// # Errors
 ///
-/// The cluster or a subject does not start or ends early, or the server refuses the load. What does not converge is no error but
-/// [`Measured::left`].
+/// Returns an error if the cluster or a subject does not start or ends early, or the server refuses the load. A
+/// scenario that does not converge is not an error; see [`Measured::left`].
 pub async fn run(options: &Options, say: Say<'_>) -> Result<Report, Error> {
     let mut subjects = Vec::new();
     let mut place = (String::new(), String::new());
@@ -61,7 +61,7 @@ pub async fn run(options: &Options, say: Say<'_>) -> Result<Report, Error> {
     })
 }
 
-/// What the budgets of the measurement say.
+/// The limit of all budgets.
 pub(super) const BUDGET: &str = r#""maxUnavailable":"10%""#;
 
 fn world(options: &Options) -> World {
@@ -69,7 +69,7 @@ fn world(options: &Options) -> World {
     World { nodes, apps: budgets, pods, namespaces, budget: BUDGET, annotated: false }
 }
 
-/// A cluster with a world in it, and perhaps a subject.
+/// A cluster with a world in it, and possibly a subject.
 pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
     pub(super) clock: Clock,
@@ -85,12 +85,12 @@ pub(super) struct Bench<'a> {
     folder: PathBuf,
 }
 
-/// The moment at which something begins.
+/// State at the beginning of a scenario.
 pub(super) struct Begun {
     at: Duration,
     subject: Option<Usage>,
     server: Option<Usage>,
-    /// Or why nobody knows.
+    /// The server's request counts, or the reason why they are unknown.
     calls: Result<Counted, String>,
     own: Counted,
 }
@@ -121,7 +121,7 @@ impl<'a> Bench<'a> {
         Ok(Self { options, clock, endpoint, follower, model, owners, live: None, place, say, counters, folder })
     }
 
-    /// What the cluster is, and its version.
+    /// Returns the cluster's name and version.
     pub(super) fn place(&self) -> (String, String) {
         (self.place.name.to_owned(), self.place.version.clone())
     }
@@ -130,7 +130,7 @@ impl<'a> Bench<'a> {
         (self.say)(Told::Phase(text.into()));
     }
 
-    /// Starts the subject and lets everything happen to it, one scenario after the other.
+    /// Starts the subject and runs the scenarios one after the other.
     async fn scenarios(&mut self, command: &Command) -> Result<Vec<Measured>, Error> {
         let mut measured = vec![self.first(command).await?];
         for scenario in &self.options.scenarios {
@@ -138,7 +138,7 @@ impl<'a> Bench<'a> {
                 continue;
             }
             if measured.last().is_some_and(|last| last.left.is_some()) {
-                self.say(format!("{}: left out, what came before did not come to its end", scenario.as_str()));
+                self.say(format!("{}: skipped, because the previous scenario did not finish", scenario.as_str()));
                 continue;
             }
             measured.push(self.scenario(*scenario).await?);
@@ -146,7 +146,7 @@ impl<'a> Bench<'a> {
         Ok(measured)
     }
 
-    /// Starts the subject: until every budget has its status and every node its annotation.
+    /// Starts the subject and waits until every budget has its status and every node its annotation.
     pub(super) async fn first(&mut self, command: &Command) -> Result<Measured, Error> {
         self.say("start");
         let begun = self.begin().await?;
@@ -158,7 +158,7 @@ impl<'a> Bench<'a> {
         self.end_of(Scenario::Start, begun, left, end).await
     }
 
-    /// Ends subject and cluster. The first trouble is the one to tell.
+    /// Stops the subject and the cluster. Returns the first error.
     pub(super) async fn end<T>(mut self, result: Result<T, Error>) -> Result<T, Error> {
         let stopped = match self.live.take() {
             Some(live) => live.stop().await,
@@ -174,7 +174,7 @@ impl<'a> Bench<'a> {
         Ok(result)
     }
 
-    /// Takes away what was made; the cluster's own controllers empty the namespaces.
+    /// Deletes what was created; the cluster's own controllers empty the namespaces.
     async fn tidy(&self) -> Result<(), Error> {
         self.say("deleting nodes and namespaces");
         let namespaces =
@@ -185,7 +185,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// A scenario begins now.
+    /// Records the state at the beginning of a scenario.
     pub(super) async fn begin(&self) -> Result<Begun, Error> {
         let calls = self.calls().await?;
         if let Some(live) = &self.live {
@@ -200,7 +200,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// What came out of a scenario that ended at `end`; `left` says why it did not, if so.
+    /// Returns the results of a scenario that ended at `end`; `left` is the reason if it did not finish.
     pub(super) async fn end_of(
         &self,
         scenario: Scenario,
@@ -238,15 +238,16 @@ impl<'a> Bench<'a> {
         Usage::of(&[self.place.pid()?])
     }
 
-    /// What the server counted up to now, or why nobody knows: on a real cluster metrics are not for everybody.
+    /// Returns the server's request counts, or the reason why they are unknown: a real cluster may deny access to
+    /// metrics.
     async fn calls(&self) -> Result<Result<Counted, String>, Error> {
         let mut connection = self.endpoint.connect().await?;
         let (status, body) = connection.ask("GET", "/metrics", &[]).await?;
         let known = || Counted::read(&String::from_utf8_lossy(body));
-        Ok(if status == 200 { Ok(known()) } else { Err(format!("unknown: GET /metrics is answered with {status}")) })
+        Ok(if status == 200 { Ok(known()) } else { Err(format!("unknown: GET /metrics returned {status}")) })
     }
 
-    /// Waits until `done`; returns what was left when the time was over.
+    /// Waits until `done` returns true; at the time limit returns a description of what is left.
     pub(super) async fn until(&mut self, what: &str, done: impl Fn(Left) -> bool) -> Result<Option<String>, Error> {
         let begin = self.clock.elapsed();
         let mut looked = begin;
@@ -262,7 +263,7 @@ impl<'a> Bench<'a> {
                 let seconds = now.saturating_sub(begin).as_secs();
                 let resumed = match self.follower.resumed() {
                     0 => String::new(),
-                    times => format!("; watches were cut off {times} times and went on"),
+                    times => format!("; watches were cut off and resumed {times} times"),
                 };
                 (self.say)(Told::Progress(format!("{what}: {seconds} s, {}{resumed}", describe(left))));
             }
@@ -275,13 +276,13 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Tells how far it is, and looks whether everybody is still there.
+    /// Reports progress and checks that subject and server still run.
     pub(super) async fn progress(&mut self, text: &str) -> Result<(), Error> {
         (self.say)(Told::Progress(text.to_owned()));
         self.look().await
     }
 
-    /// Whether subject and server are still there.
+    /// Returns an error if subject or server ended.
     async fn look(&mut self) -> Result<(), Error> {
         let ended = self.live.as_mut().and_then(Live::ended);
         if let Some(why) = ended.or(self.place.ended().await.map(|end| format!("the server: {end}"))) {
@@ -296,20 +297,20 @@ fn describe(left: Left) -> String {
     let parts = [
         (budgets, "budgets without their status"),
         (nodes, "nodes without their annotation"),
-        (pods, "pods still to go"),
+        (pods, "pods not deleted yet"),
     ];
     let told: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if told.is_empty() { "nothing left".to_owned() } else { told.join(", ") }
 }
 
-/// A number of seconds beside the main ones.
+/// Creates a detail with a number of seconds.
 pub(super) fn seconds(name: &str, value: Duration) -> Detail {
     Detail { name: name.to_owned(), unit: Unit::Seconds, value: value.as_secs_f64() }
 }
 
 impl Begun {
-    /// When.
+    /// The time.
     pub(super) fn at(&self) -> Duration {
         self.at
     }

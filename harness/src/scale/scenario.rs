@@ -1,4 +1,4 @@
-//! What happens to the cluster, and when it is over. The load plays administrators, replica sets' controller and kubelets.
+//! The scenarios and their ends. The load plays administrators, the replica set controller and kubelets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,24 +15,24 @@ use crate::bench::load::{self, Pods, Work};
 use crate::bench::report::Unit;
 use crate::time::Clock;
 
-/// How long whoever drains waits after a refused eviction. kubectl waits 5 s; here the subject is to be the slowest.
+/// Pause after a refused eviction. kubectl waits 5 s; here the subject should be the bottleneck.
 const RETRY: Duration = Duration::from_millis(100);
-/// Evictions of one node that are asked for at once.
+/// Concurrent evictions on one node.
 const AT_ONCE: usize = 8;
-/// Of so many nodes one is drained where a scenario is about a share of them.
+/// Drain affects one node out of this many nodes of other scenarios.
 const DRAINED: usize = 10;
 /// A taint that no pod tolerates.
 const TAINT: &str = r#"{"spec":{"taints":[{"key":"plumbline.dev/scale","effect":"NoExecute"}]}}"#;
-/// How a kubelet reports that a pod has ended.
+/// Body of a kubelet's final deletion of a pod.
 const AT_ONCE_GONE: &[u8] = br#"{"gracePeriodSeconds":0}"#;
 
 impl Bench<'_> {
-    /// Lets `scenario` happen.
+    /// Runs `scenario`.
     pub(super) async fn scenario(&mut self, scenario: Scenario) -> Result<Measured, Error> {
         self.say(scenario.as_str());
         match scenario {
-            // It comes first in any case; a second start would be another cluster.
-            Scenario::Start => Err(Error::Usage("start comes first, and once".to_owned())),
+            // Start always comes first; a second start would need another cluster.
+            Scenario::Start => Err(Error::Usage("start runs first and only once".to_owned())),
             Scenario::RollingRestart => self.rolling_restart().await,
             Scenario::Drain => self.drain().await,
             Scenario::TaintStorm => self.taint_storm().await,
@@ -49,7 +49,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Tells what every budget of these applications has to say from now on.
+    /// Updates the expected status of these applications' budgets.
     fn expect(&self, apps: impl IntoIterator<Item = usize>, missing: i64) {
         let mut held = self.follower.held();
         for app in apps {
@@ -58,8 +58,8 @@ impl Bench<'_> {
         }
     }
 
-    /// A budget without any pod finds no owner that would say how many there should be: it expects none. Pods that only end
-    /// still count.
+    /// Expects zero pods of budgets without pods: the controller finds no owner that states a number. Pods that are
+    /// terminating still count.
     fn expect_nothing_of_the_empty(&self) {
         let mut held = self.follower.held();
         for app in (0..self.model.world.apps).filter(|app| self.model.counts(*app).1 == 0) {
@@ -67,7 +67,7 @@ impl Bench<'_> {
         }
     }
 
-    /// The nodes of a scenario that is about so many of them: each has its own.
+    /// Returns the nodes that a scenario affects; they differ between scenarios.
     fn nodes(&self, scenario: Scenario) -> Result<Vec<usize>, Error> {
         let (all, share) = (self.model.world.nodes, self.options.shape.share);
         let many = Model::part(all, share);
@@ -78,20 +78,20 @@ impl Bench<'_> {
             _ => (2 * many, few),
         };
         if from + count >= all {
-            return Err(Error::Usage(format!("{all} nodes are too few to spare {share} % of them for each scenario")));
+            return Err(Error::Usage(format!("{all} nodes are too few for {share} % of them in each scenario")));
         }
         Ok((from..from + count).collect())
     }
 
-    /// Each application's pods are replaced one after the other; the last one's readiness waits until all budgets have
-    /// followed so far. A subject that does nothing cannot be right both times.
+    /// Replaces the pods of each application one by one. The last one's readiness waits until all budgets have been
+    /// updated, so that an idle subject cannot be right both times.
     async fn rolling_restart(&mut self) -> Result<Measured, Error> {
         let count = Model::part(self.model.world.apps, self.options.shape.share);
         let mut replaced = Vec::new();
         for app in 0..count {
             let old = self.model.pods_of(app);
             let new: Option<Vec<usize>> = old.iter().map(|_| self.model.add(app)).collect();
-            let new = new.ok_or_else(|| Error::Usage("no numbers are left for new pods".to_owned()))?;
+            let new = new.ok_or_else(|| Error::Usage("too many pods: no numbers are left for new ones".to_owned()))?;
             self.model.remove(&old);
             replaced.push((app, old.into_iter().zip(new).collect::<Vec<_>>()));
         }
@@ -118,7 +118,7 @@ impl Bench<'_> {
         Ok(Measured { details, ..measured })
     }
 
-    /// Nodes are closed and emptied one after the other; whatever is evicted comes back elsewhere.
+    /// Cordons and drains nodes one after the other; evicted pods are recreated on other nodes.
     async fn drain(&mut self) -> Result<Measured, Error> {
         let nodes = self.nodes(Scenario::Drain)?;
         self.model.close(&nodes);
@@ -132,7 +132,7 @@ impl Bench<'_> {
             let app_of = |pod: usize| self.model.world.place(pod).0;
             let apps: Vec<usize> = old.iter().map(|pod| app_of(*pod)).collect();
             let new: Option<Vec<usize>> = apps.iter().map(|app| self.model.add(*app)).collect();
-            let new = new.ok_or_else(|| Error::Usage("no numbers are left for new pods".to_owned()))?;
+            let new = new.ok_or_else(|| Error::Usage("too many pods: no numbers are left for new ones".to_owned()))?;
             self.model.remove(&old);
             let moves = old.into_iter().zip(new).collect();
             let (pods, clock) = (self.pods(), self.clock.clone());
@@ -160,7 +160,7 @@ impl Bench<'_> {
         Ok(measured)
     }
 
-    /// Nodes are tainted, all at once.
+    /// Taints nodes, all at once.
     async fn taint_storm(&mut self) -> Result<Measured, Error> {
         let nodes = self.nodes(Scenario::TaintStorm)?;
         let pods = self.model.pods_on(&nodes);
@@ -169,13 +169,13 @@ impl Bench<'_> {
         let tainted = Arc::new(Nodes { nodes: nodes.clone(), body: Some(TAINT) });
         let mut measured = self.pods_go(begun, Scenario::TaintStorm, &nodes, Going::Begun, &tainted).await?;
         self.budgets_follow(begun_at, &mut measured).await?;
-        // What the kubelets do: it is not measured, and the next scenario finds the pods gone.
+        // Play the kubelets, unmeasured, so that the pods are gone in the next scenario.
         let gone = Arc::new(Ended { pods: self.pods(), gone: pods });
         self.load(self.options.connections, gone.gone.len(), &gone).await?;
         Ok(measured)
     }
 
-    /// Nodes are deleted, all at once, and nobody looks after their pods.
+    /// Deletes nodes, all at once, so that their pods are orphaned.
     async fn node_loss(&mut self) -> Result<Measured, Error> {
         let nodes = self.nodes(Scenario::NodeLoss)?;
         let begun = self.begin().await?;
@@ -189,7 +189,7 @@ impl Bench<'_> {
         Ok(measured)
     }
 
-    /// Does `work`, one piece for each of `nodes`, and waits until their pods go.
+    /// Executes `work`, one piece per node, and waits until the nodes' pods go.
     async fn pods_go(
         &mut self,
         begun: Begun,
@@ -213,7 +213,7 @@ impl Bench<'_> {
         Ok(Measured { details: vec![number("nodes", nodes.len()), number("pods", pods.len())], ..measured })
     }
 
-    /// Waits until every budget is right again, which is not part of what was measured.
+    /// Waits until every budget is right again; not part of the measured time.
     async fn budgets_follow(&mut self, begun: Duration, measured: &mut Measured) -> Result<(), Error> {
         if measured.left.is_none() {
             measured.left = self.until("budgets", |left| left.budgets == 0).await?;
@@ -239,7 +239,7 @@ fn count(name: &str, value: u64) -> Detail {
     Detail { name: name.to_owned(), unit: Unit::Count, value: value as f64 }
 }
 
-/// Patches nodes, or deletes them.
+/// Patches or deletes nodes.
 struct Nodes {
     nodes: Vec<usize>,
     body: Option<&'static str>,
@@ -256,12 +256,12 @@ impl Work for Nodes {
     }
 }
 
-/// Replaces the pods of one application after the other.
+/// Replaces the pods of each application one by one.
 struct Rollout {
     pods: Pods,
     /// Applications, with old and new pods.
     replaced: Vec<(usize, Vec<(usize, usize)>)>,
-    /// The last new pod of each application, and what the server answered.
+    /// The last new pod of each application, with the server's response.
     last: Mutex<Vec<(usize, Vec<u8>)>>,
 }
 
@@ -294,7 +294,7 @@ impl Work for Ready {
     }
 }
 
-/// Ends pods as their kubelets do.
+/// Deletes pods like their kubelets.
 struct Ended {
     pods: Pods,
     gone: Vec<usize>,
@@ -314,16 +314,16 @@ async fn gone(connection: &mut Connection, path: &str) -> Result<(), crate::benc
     }
 }
 
-/// Evicts the pods of a node, and lets them come back elsewhere.
+/// Evicts the pods of a node and recreates them on other nodes.
 struct Drain {
     pods: Pods,
-    /// Each pod and the one that takes its place.
+    /// Each pod with its replacement.
     moves: Vec<(usize, usize)>,
     clock: Clock,
-    /// When to give up.
+    /// Time at which to give up.
     deadline: Duration,
     refused: AtomicU64,
-    /// Pods that could not be evicted in time.
+    /// Number of pods that could not be evicted in time.
     kept: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! The program that is measured.
+//! The measured program.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,30 +10,30 @@ use crate::fixture::Controller;
 use crate::subject::{Launch, Running, Subject as _, command};
 use crate::time::Clock;
 
-/// How long its process may take to appear.
+/// Time limit for its process to appear.
 const PROCESS_LIMIT: Duration = Duration::from_secs(5);
-/// How often it is looked for.
+/// Pause between two checks for it.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A program, by its command line.
+/// A program, identified by its command line.
 #[derive(Clone, Debug)]
 pub struct Command(pub command::Command);
 
 impl Command {
-    /// Its name in the report.
+    /// The name in the report.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Its command line, as given.
+    /// The command line, quoted.
     #[must_use]
     pub fn line(&self) -> String {
         shell_words::join(&self.0.argv)
     }
 }
 
-/// A subject that runs. Dropping it ends it.
+/// A running subject. Dropping it ends it.
 pub(super) struct Live {
     running: Box<dyn Running>,
     pid: u32,
@@ -62,30 +62,30 @@ impl Live {
                 return Err(Error::Environment(format!("{} does not start: {end}", command.name)));
             }
             if clock.elapsed().saturating_sub(begin) > PROCESS_LIMIT {
-                let why = "its process is not found in /proc: processor time and memory cannot be measured here";
+                let why = "its process is not in /proc, so CPU time and memory cannot be measured";
                 return Err(Error::Environment(format!("{}: {why}", command.name)));
             }
             clock.sleep(PAUSE).await;
         }
     }
 
-    /// Why it ended, if it has.
+    /// Returns the reason if it has ended.
     pub(super) fn ended(&mut self) -> Option<String> {
-        self.running.ended().map(|end| format!("{} ended in mid-run: {end}", self.name))
+        self.running.ended().map(|end| format!("{} ended during the run: {end}", self.name))
     }
 
-    /// What it has used.
+    /// Returns the resources it has used.
     pub(super) fn usage(&self) -> Option<Usage> {
         Usage::of(&[self.pid])
     }
 
-    /// Lets the highest memory count from now. Where the system does not allow it, it goes on counting from the start.
+    /// Resets the peak of its memory. If the system does not allow this, the peak since the start counts.
     pub(super) fn forget_peak(&self) {
         // 5: proc(5), clear_refs.
         let _ = std::fs::write(format!("/proc/{}/clear_refs", self.pid), "5");
     }
 
-    /// Asks it to end.
+    /// Stops it.
     pub(super) async fn stop(mut self) -> Result<(), Error> {
         self.running.stop().await.map_err(Error::Environment)
     }

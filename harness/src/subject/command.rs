@@ -1,4 +1,4 @@
-//! Any program as a subject: started with a kubeconfig, watched from the server's side, killed with its children.
+//! Any program as a subject: started with a kubeconfig, observed by the server, killed with its children.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -18,48 +18,48 @@ use crate::fixture::{Capability, Controller};
 use crate::process::{Guarded, Start};
 use crate::time::Clock;
 
-/// How long it may take to end after SIGTERM.
+/// Time limit for ending after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
-/// How often a probe asks.
+/// Pause between two readiness probes.
 const PROBE_PAUSE: Duration = Duration::from_millis(100);
-/// How long a request of a probe may take.
+/// Time limit for a request of a probe.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
-/// How much of the log is evidence.
+/// Number of log lines kept as evidence.
 const LOG_LINES: usize = 200;
 
-/// A program, and how to deal with it.
+/// A program and its settings.
 ///
-/// In arguments, variables and URLs `{kubeconfig}`, `{port}` (a free one), `{controllers}` (names as kube-controller-manager has
-/// them, with commas) stand for their values; an argument `{flags}` for the fixture's flags. If no argument has any of
-/// them, the program is taken for a drop-in for kube-controller-manager: `--kubeconfig=…`, `--controllers=…` and the
-/// fixture's flags are added at the end.
+/// The placeholders `{kubeconfig}`, `{port}` (a free one) and `{controllers}` (kube-controller-manager's names,
+/// comma-separated) are replaced in arguments, variables and URLs; an argument `{flags}` is replaced by the fixture's
+/// flags. If no argument has a placeholder, the program is treated as a drop-in for kube-controller-manager:
+/// `--kubeconfig=…`, `--controllers=…` and the fixture's flags are appended.
 #[derive(Clone, Debug, Default)]
 pub struct Command {
-    /// Name in reports.
+    /// The name in reports.
     pub name: String,
     /// Program and arguments.
     pub argv: Vec<String>,
     /// Variables added to the environment.
     pub env: Vec<(String, String)>,
-    /// The controllers it has; empty: all.
+    /// The controllers it implements; empty for all.
     pub controllers: BTreeSet<Controller>,
-    /// Names added to `{controllers}` where a controller is tested that does not work without them.
+    /// Names added to `{controllers}` when a controller is tested that depends on them.
     pub companions: Vec<(Controller, String)>,
-    /// Features that it declares; globs.
+    /// Declared features, as globs.
     pub features: BTreeSet<String>,
-    /// It is ready when this URL answers with 200.
+    /// Ready when this URL returns 200.
     pub ready_url: Option<String>,
-    /// It is ready when a line of its output matches this.
+    /// Ready when a line of its output matches.
     pub ready_log: Option<Regex>,
-    /// Where its metrics are, as Prometheus text.
+    /// URL of its metrics, as Prometheus text.
     pub metrics_url: Option<String>,
-    /// How long it may take until it is ready.
+    /// Time limit for becoming ready.
     pub ready_limit: Duration,
-    /// Where its logs go, one file for each start.
+    /// Folder for its logs, one file per start.
     pub log_folder: PathBuf,
 }
 
-/// The kind of subject, in reports.
+/// The kind of subject in reports.
 pub const KIND: &str = "command";
 
 const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{port}", "{controllers}", "{flags}"];
@@ -69,7 +69,7 @@ impl Command {
         !self.argv.iter().any(|argument| PLACEHOLDERS.iter().any(|word| argument.contains(word)))
     }
 
-    /// The whole command line.
+    /// Returns the complete command line.
     fn arguments(&self, values: &Values<'_>) -> Vec<OsString> {
         let mut arguments = Vec::new();
         for argument in &self.argv {
@@ -88,7 +88,7 @@ impl Command {
     }
 }
 
-/// What the placeholders stand for.
+/// Values of the placeholders.
 struct Values<'a> {
     kubeconfig: String,
     port: u16,
@@ -113,10 +113,11 @@ impl Subject for Command {
         &self.name
     }
 
-    /// The command line, and the file that it starts. What an interpreter reads is not part of the digest.
+    /// The command line, and the digest of its program file. A script that an interpreter reads is not part of the
+    /// digest.
     fn identity(&self) -> Result<Identity, String> {
         let program = self.argv.first().map(String::as_str).unwrap_or_default();
-        let file = digest::program(program).ok_or_else(|| format!("no program {program}"))?;
+        let file = digest::program(program).ok_or_else(|| format!("no program {program} found"))?;
         let what = shell_words::join(&self.argv);
         Ok(Identity {
             kind: KIND,
@@ -157,7 +158,7 @@ impl Subject for Command {
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
         static STARTS: AtomicU64 = AtomicU64::new(1);
         let Access::Kubeconfig(kubeconfig) = launch.access else {
-            return Err("a command needs a cluster behind a socket".to_owned());
+            return Err("a command subject needs a cluster that is reachable over a socket".to_owned());
         };
         let companions = self.companions.iter().filter(|(of, _)| launch.controllers.contains(of));
         let names: Vec<&str> = launch
@@ -202,7 +203,7 @@ struct Launched {
 }
 
 impl Launched {
-    /// Why it is not ready, if it is not.
+    /// Returns the reason if it is not ready.
     async fn not_ready(&self) -> Option<String> {
         if let Some(url) = &self.ready_url
             && let Err(why) = get(&self.clock, url).await
@@ -218,7 +219,7 @@ impl Launched {
         let lines = self.process.log_tail(10).join("\n    ");
         let log = self.process.log().display();
         if lines.is_empty() {
-            format!("{why} (it logged nothing to {log})")
+            format!("{why} (empty log: {log})")
         } else {
             format!("{why}; the end of {log}:\n    {lines}")
         }
@@ -263,7 +264,7 @@ impl Running for Launched {
 
     fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
         async {
-            let url = self.metrics_url.as_ref().ok_or("the command's metrics have no URL")?;
+            let url = self.metrics_url.as_ref().ok_or("no metrics URL is set for the command; use --metrics-url")?;
             get(&self.clock, url).await
         }
         .boxed_local()
@@ -279,15 +280,15 @@ impl Running for Launched {
     }
 }
 
-/// The body of a plain GET.
+/// Returns the body of a plain GET.
 async fn get(clock: &Clock, url: &str) -> Result<String, String> {
     let uri: http::Uri = url.parse().map_err(|error| format!("{url:?} is not a URL: {error}"))?;
     let fetched = clock.timeout(REQUEST_LIMIT, fetch(&uri)).await;
     match fetched {
         Some(Ok((200, body))) => Ok(body),
-        Some(Ok((code, _))) => Err(format!("{url} answers {code}")),
+        Some(Ok((code, _))) => Err(format!("{url} returned {code}")),
         Some(Err(why)) => Err(format!("{url}: {why}")),
-        None => Err(format!("{url} does not answer")),
+        None => Err(format!("{url} did not respond")),
     }
 }
 

@@ -1,7 +1,7 @@
-//! What runs in the cluster already and reaches it by itself: a cluster's own controllers, or a deployment.
+//! Controllers that already run in the cluster and connect to it directly: the cluster's own, or a deployment.
 //!
-//! Its requests are not seen. It is judged by the objects, as the cluster's watches tell them; a fixture that asks for
-//! requests is skipped.
+//! Their requests are not recorded. They are judged by the objects that the cluster's watches report; fixtures with
+//! checks on requests are skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use super::gate::Cut;
 use super::{Identity, Launch, Running, Subject};
 use crate::fixture::{Capability, Check, CheckKind, Controller, Fixture, parse};
 
-/// The kind of subject, in reports.
+/// The kind of subject in reports.
 pub const KIND: &str = "external";
 
-/// Why such a subject cannot be judged by this fixture, if it cannot.
+/// Returns the reason if this fixture cannot judge such a subject.
 #[must_use]
 pub fn cannot_show(fixture: &Fixture) -> Option<String> {
     let traffic = &fixture.traffic;
@@ -23,17 +23,17 @@ pub fn cannot_show(fixture: &Fixture) -> Option<String> {
         |check: &Check| matches!(check.kind, CheckKind::Requests { .. } | CheckKind::Never(_) | CheckKind::Quiet);
     let mut checks = fixture.steps.iter().flat_map(parse::step_checks).chain(&fixture.expect);
     (!traffic.order.is_empty() || traffic.writes.is_some() || traffic.only.is_some() || checks.any(asks))
-        .then(|| "it asks for the subject's requests, and those of an external subject are not seen".to_owned())
+        .then(|| "it checks the subject's requests, and those of an external subject are not recorded".to_owned())
 }
 
-/// Controllers that run already.
+/// Controllers that already run.
 #[derive(Clone, Debug, Default)]
 pub struct External {
-    /// Name in reports.
+    /// The name in reports.
     pub name: String,
-    /// The controllers that run; empty: all.
+    /// The controllers that run; empty for all.
     pub controllers: BTreeSet<Controller>,
-    /// Features that are declared for it; globs.
+    /// Declared features, as globs.
     pub features: BTreeSet<String>,
 }
 
@@ -60,7 +60,7 @@ impl Subject for External {
 
     fn refuses(&self, flags: &BTreeMap<String, String>) -> Option<String> {
         let names: Vec<_> = flags.keys().map(|name| format!("--{name}")).collect();
-        (!flags.is_empty()).then(|| format!("it runs already, without {}", names.join(", ")))
+        (!flags.is_empty()).then(|| format!("it already runs, without {}", names.join(", ")))
     }
 
     fn cannot_show(&self, fixture: &Fixture) -> Option<String> {
@@ -76,7 +76,7 @@ impl Subject for External {
     }
 }
 
-/// Something that is not ours to stop.
+/// A subject that the harness cannot stop.
 struct Elsewhere;
 
 impl Running for Elsewhere {
@@ -95,7 +95,7 @@ impl Running for Elsewhere {
     }
 
     fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
-        async { Err("nobody knows where an external subject shows its metrics".to_owned()) }.boxed_local()
+        async { Err("the metrics URL of an external subject is unknown".to_owned()) }.boxed_local()
     }
 
     fn ended(&mut self) -> Option<String> {

@@ -1,7 +1,7 @@
-//! The connection of a subject in this process to its server, and how a crash cuts it.
+//! Clients for a subject, and the way a crash cuts their connection.
 //!
-//! After [`Cut::now`] no request of the subject arrives and none of its pending calls ever returns: whatever its tasks
-//! would still do until the runtime has dropped them has no effect. A crash is thus exact to the request.
+//! After [`Cut::now`] no request of the subject arrives and none of its pending calls returns, so whatever its tasks
+//! still do before the runtime drops them has no effect. A crash is thus exact to the request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,8 @@ use crate::apiserver::ApiServer;
 use crate::cluster::Access;
 use crate::time::Clock;
 
-/// Requests at one moment of virtual time after which the subject counts as running away: no fixture has that many objects.
+/// Requests at one moment of virtual time after which the subject is considered a hot loop: no fixture has this many
+/// objects.
 const LIMIT_AT_ONE_MOMENT: u64 = 20_000;
 
 /// Cuts a subject off. Clones cut the same subject.
@@ -27,19 +28,19 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// From now on nothing of the subject reaches the cluster.
+    /// From now on no request of the subject reaches the cluster.
     pub fn now(&self) {
         self.cut.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it is cut off.
+    /// Returns true if the subject is cut off.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.cut.load(Ordering::SeqCst)
     }
 }
 
-/// Counts requests as long as time stands still.
+/// Counts requests while time does not advance.
 #[derive(Debug, Default)]
 struct Meter {
     moment: AtomicU64,
@@ -47,14 +48,14 @@ struct Meter {
     ran_away: AtomicBool,
 }
 
-/// What lies behind a gate.
+/// The server or connection behind a factory.
 #[derive(Clone)]
 enum Behind {
     Server(ApiServer),
     Connection(kube::Client),
 }
 
-/// Where a subject's clients come from.
+/// Creates a subject's clients.
 #[derive(Clone)]
 pub struct Gate {
     behind: Behind,
@@ -64,11 +65,11 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// An open gate. Call in the subject's runtime.
+    /// Creates a factory. Call this in the subject's runtime.
     ///
     /// # Errors
     ///
-    /// When a kubeconfig makes no client.
+    /// Returns an error if the kubeconfig is not usable.
     pub fn new(access: Access<'_>, clock: &Clock) -> Result<Self, String> {
         let behind = match access {
             Access::InProcess(server) => Behind::Server(server.clone()),
@@ -77,13 +78,14 @@ impl Gate {
         Ok(Self { behind, clock: clock.clone(), cut: Cut::default(), meter: Arc::default() })
     }
 
-    /// The handle that closes it.
+    /// Returns the handle that cuts all clients off.
     #[must_use]
     pub fn cut(&self) -> Cut {
         self.cut.clone()
     }
 
-    /// A message if the subject made more requests at one moment than any fixture can ask for; the gate closed then.
+    /// Returns a message if the subject made more requests at one moment than any fixture needs; its clients are then
+    /// cut off.
     #[must_use]
     pub fn ran_away(&self) -> Option<String> {
         let text = || {
@@ -93,7 +95,7 @@ impl Gate {
         self.meter.ran_away.load(Ordering::SeqCst).then(text)
     }
 
-    /// A client through this gate that introduces itself as `user_agent`. Call in the subject's runtime.
+    /// Returns a client with the user agent `user_agent`. Call this in the subject's runtime.
     #[must_use]
     pub fn client(&self, user_agent: &str) -> kube::Client {
         let user_agent = HeaderValue::from_str(user_agent).ok();
@@ -106,7 +108,7 @@ impl Gate {
         }
     }
 
-    /// Counts a request; `false` when it is one too many.
+    /// Counts a request; returns `false` if it must not pass.
     fn admit(&self) -> bool {
         let now = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
         let meter = &self.meter;
@@ -122,7 +124,7 @@ impl Gate {
     }
 }
 
-/// The gate as a service.
+/// A tower service that passes requests until the kill switch is used.
 struct Gated<S> {
     inner: S,
     user_agent: Option<HeaderValue>,
@@ -165,7 +167,7 @@ where
     }
 }
 
-/// A client as a service.
+/// A `kube::Client` as a tower service.
 struct Connection(kube::Client);
 
 impl Service<Request<Body>> for Connection {

@@ -1,4 +1,4 @@
-//! Our own controllers, in the fixture's runtime and its time. The only import of their crate in the harness.
+//! Our own controllers, in the fixture's runtime and time. The only module of the harness that imports their crate.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::conformance::digest;
 use crate::fixture::{Capability, Controller};
 use crate::time::Clock;
 
-/// How long stopping may take, in virtual time: more than the controllers' own limits together.
+/// Time limit for stopping, in virtual time: more than the sum of the controllers' own limits.
 const STOP_LIMIT: Duration = Duration::from_mins(1);
 
 /// The controllers of `plumbline-controllers`.
@@ -35,7 +35,7 @@ impl Subject for InProcess {
         "in-process"
     }
 
-    /// The controllers are part of this very program.
+    /// The controllers are part of this program.
     fn identity(&self) -> Result<Identity, String> {
         let program = std::env::current_exe().map_err(|error| format!("unable to find this program: {error}"))?;
         let what = format!("plumbline-controllers {}", env!("CARGO_PKG_VERSION"));
@@ -61,15 +61,15 @@ impl Subject for InProcess {
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
         let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
         let mut argv = vec!["plumbline-controllers".to_owned(), format!("--controllers={}", names.join(","))];
-        // Off unless the fixture asks for it: the client's rate limit would spread every larger world over seconds,
-        // and what is promised is when a decision is made, not when the client gets round to it.
+        // Off unless the fixture sets it: the client's rate limit would spread larger fixtures over seconds, and
+        // fixtures check when a decision is made, not when the client may send it.
         if !launch.flags.contains_key("kube-api-qps") {
             argv.push("--kube-api-qps=0".to_owned());
         }
         argv.extend(launch.flags.iter().map(|(name, value)| format!("--{name}={value}")));
         let args = Args::try_parse_from(argv).map_err(|error| error.to_string())?;
         let mut config = args.config().map_err(|error| error.to_string())?;
-        // The server in this process has JSON only: asking it for protobuf first would be noise in every transcript.
+        // The server in this process speaks JSON only: requests for protobuf would add noise to every transcript.
         config.encoding = Encoding::Json;
 
         let gate = Gate::new(launch.access, launch.clock)?;
@@ -88,7 +88,7 @@ impl Subject for InProcess {
 }
 
 struct Launched {
-    /// `None` once its end was noticed.
+    /// `None` after its end was noticed.
     task: Option<JoinHandle<Result<(), AppError>>>,
     gate: Gate,
     observer: Observer,
@@ -136,9 +136,9 @@ impl Running for Launched {
         if !self.task.as_ref().is_some_and(JoinHandle::is_finished) {
             return None;
         }
-        // Finished tasks are ready at once.
+        // A finished task is ready immediately.
         match self.task.take()?.now_or_never()? {
-            Ok(Ok(())) => Some("without having been asked to".to_owned()),
+            Ok(Ok(())) => Some("it stopped without a request to stop".to_owned()),
             Ok(Err(error)) => Some(error.to_string()),
             Err(error) => Some(error.to_string()),
         }

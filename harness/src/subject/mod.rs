@@ -1,10 +1,13 @@
-//! What is tested: the controllers, seen from outside.
+//! The implementation under test: controllers, seen from outside.
 //!
-//! - [`Subject`]: knows what it has and can be launched · [`Running`]: can be stopped, crashed and asked for its metrics
-//! - [`in_process`]: our own controllers in the fixture's runtime and virtual time; the only import of their crate
-//! - [`command`]: any program, as a process on the wall clock · [`none`]: nothing, for fixtures about the API server alone
-//! - [`external`]: what runs in the cluster already
-//! - [`gate`]: the connection that a crash cuts between one poll and the next
+//! - [`Subject`]: describes an implementation and launches it · [`Running`]: can be stopped, crashed and asked for
+//!   metrics
+//! - [`in_process`]: our own controllers, in the fixture's runtime and virtual time; the only module that imports their
+//!   crate
+//! - [`command`]: any program, as a process in wall time · [`none`]: no subject, for fixtures about the API server
+//!   alone
+//! - [`external`]: controllers that already run in the cluster
+//! - [`gate`]: clients whose connection a crash cuts between two polls
 
 pub mod command;
 pub mod external;
@@ -22,128 +25,127 @@ use crate::cluster::Access;
 use crate::fixture::{Capability, Controller, Fixture};
 use crate::time::Clock;
 
-/// What a fixture wants to be launched, and where.
+/// Arguments of [`Subject::launch`]: what a fixture runs, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
     /// The controllers to run.
     pub controllers: &'a [Controller],
     /// Flags without leading dashes.
     pub flags: &'a BTreeMap<String, String>,
-    /// The way to the cluster to work on.
+    /// The way to reach the cluster.
     pub access: Access<'a>,
-    /// The time it lives in. Skew of the server's clock is not part of it.
+    /// The subject's clock. Skew of the server's clock is not included.
     pub clock: &'a Clock,
 }
 
 /// An implementation of the controllers.
 pub trait Subject: Send + Sync {
-    /// Name in reports.
+    /// The name in reports.
     fn name(&self) -> &str;
 
-    /// What tells it from others in a conformance report.
+    /// Identifies the tested implementation in a conformance report.
     ///
     /// # Errors
     ///
-    /// When what is tested cannot be read, such as a program that is not there.
+    /// Returns an error if the implementation cannot be read, for example because the program does not exist.
     fn identity(&self) -> Result<Identity, String>;
 
-    /// The controllers it has.
+    /// The controllers it implements.
     fn controllers(&self) -> BTreeSet<Controller>;
 
-    /// Features of level `extended` that it declares; globs.
+    /// Features of level `extended` that it declares, as globs.
     fn features(&self) -> BTreeSet<String>;
 
-    /// What it keeps a cluster from doing: [`Capability::Crash`] when it cannot be started and killed, [`Capability::Metrics`]
-    /// when it shows none.
+    /// Capabilities that a run with this subject lacks: [`Capability::Crash`] if it cannot be started and killed,
+    /// [`Capability::Metrics`] if it exposes none.
     fn lacks(&self) -> BTreeSet<Capability>;
 
-    /// Why it cannot be launched with such flags, if it cannot; the fixture is `unsupported` then.
+    /// Returns the reason if it cannot be launched with these flags; the fixture is then `unsupported`.
     fn refuses(&self, _flags: &BTreeMap<String, String>) -> Option<String> {
         None
     }
 
-    /// Why it cannot be judged by this fixture, if it cannot; the fixture is skipped then.
+    /// Returns the reason if this fixture cannot judge it; the fixture is then skipped.
     fn cannot_show(&self, _fixture: &Fixture) -> Option<String> {
         None
     }
 
-    /// Whether it runs in virtual time.
+    /// Returns true if it runs in virtual time.
     fn is_virtual(&self) -> bool;
 
-    /// How long it may take until it watches what its controllers are about, on the wall clock.
+    /// Time limit until it watches the resources of its controllers, in wall time.
     fn ready_limit(&self) -> Duration {
         Duration::from_mins(1)
     }
 
-    /// Starts it. Call in the runtime in which it is to live.
+    /// Starts it. Call this in the runtime in which it should live.
     ///
     /// # Errors
     ///
-    /// When it refuses flags or cannot start; the text says what to do.
+    /// Returns an error with the next step if it refuses the flags or cannot start.
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String>;
 }
 
-/// What exactly was tested.
+/// Identity of the tested implementation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The kind of subject: `in-process`, `command`, …
     pub kind: &'static str,
     /// Name and version, or command line.
     pub what: String,
-    /// `sha256:…` of the program's file; `None` where there is none that we can see.
+    /// `sha256:…` of the program file; `None` if no file is accessible.
     pub digest: Option<String>,
-    /// Names of variables that were added to its environment.
+    /// Names of variables added to its environment.
     pub environment: BTreeSet<String>,
-    /// Controllers that run beside some of its own: `taint-eviction=daemonset-controller`.
+    /// Controllers that run alongside some of its own: `taint-eviction=daemonset-controller`.
     pub companions: BTreeSet<String>,
 }
 
-/// A subject that was launched.
+/// A launched subject.
 pub trait Running {
-    /// A handle that cuts it off from the cluster at once, from wherever it is called.
+    /// Returns a handle that cuts it off from the cluster immediately, from any thread.
     fn cut(&self) -> gate::Cut;
 
-    /// Waits until it says that it is ready, if it has a way to say so; that it has listed what it watches is seen by the
-    /// server.
+    /// Waits until it reports ready, if it can. That it has listed its resources is checked by the server instead.
     ///
     /// # Errors
     ///
-    /// When it ended, or does not become ready in time; with the last lines of its log.
+    /// Returns an error with the last lines of its log if it ended or is not ready in time.
     fn ready(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
         async { Ok(()) }.boxed_local()
     }
 
-    /// Whether its requests are seen: not those of a subject that reaches the cluster by itself.
+    /// Returns true if its requests are recorded; false for a subject that connects to the cluster directly.
     fn is_seen(&self) -> bool {
         true
     }
 
-    /// Its process, if it is one of its own and runs.
+    /// Its process id, if it is a separate, running process.
     fn pid(&self) -> Option<u32> {
         None
     }
 
-    /// Ends it where it stands, without a chance to tidy up.
+    /// Kills it without a chance to clean up.
     fn crash(&mut self);
 
     /// Asks it to end and waits.
     ///
     /// # Errors
     ///
-    /// When it ends with an error, or does not end within its time.
+    /// Returns an error if it fails or does not end in time.
     fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>>;
 
-    /// Its metrics as Prometheus text.
+    /// Returns its metrics as Prometheus text.
     ///
     /// # Errors
     ///
-    /// When it has none to show.
+    /// Returns an error if it exposes no metrics.
     fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>>;
 
-    /// Why it ended, if it ended by itself.
+    /// Returns the reason if it ended by itself.
     fn ended(&mut self) -> Option<String>;
 
-    /// The last lines that it logged, where they are not collected otherwise.
+    /// The last lines of its log, if logs are not collected elsewhere.
     fn log(&self) -> Vec<String> {
         Vec::new()
     }

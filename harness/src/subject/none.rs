@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Identity, Launch, Running, Subject};
 use crate::fixture::{Capability, Controller};
 
-/// Nothing runs beside the server.
+/// No implementation runs; only the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSubject;
 
@@ -15,7 +15,7 @@ impl Subject for NoSubject {
     }
 
     fn identity(&self) -> Result<Identity, String> {
-        Ok(Identity { kind: "none", what: "nothing: the API server alone".to_owned(), ..Identity::default() })
+        Ok(Identity { kind: "none", what: "none: the API server alone".to_owned(), ..Identity::default() })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {

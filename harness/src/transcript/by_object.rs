@@ -1,9 +1,9 @@
-//! The transcript for holding two runs against each other whose clocks and schedulers are the world's: object by object, and what
-//! one actor did to it within a moment in one paragraph.
+//! Groups a transcript by object, to compare two wall-clock runs. All that one actor did to an object within a moment
+//! is one paragraph.
 //!
-//! Two runs of the same program on the wall clock never agree on the order of what happens to different objects, on how many
-//! events one sync takes in, or on who wins a conflict. They agree on what each object was made into, and when, about. Left
-//! out is what does not belong to that: notes, conflicts and the looks that follow them, writes that change nothing,
+//! Two wall-clock runs of the same program differ in the order of changes to different objects, in the number of events
+//! that one sync processes, and in the winner of a conflict. They agree on the state of each object and, approximately,
+//! on its times. So this format leaves out notes, conflicts and the reads that follow them, writes that change nothing,
 //! versions, and leases.
 
 use std::collections::BTreeMap;
@@ -15,42 +15,42 @@ use super::redact::{self, Redactions};
 use super::render::{changes_of_requests, event_line, object_of, options, target, verb};
 use super::{Actor, Attributed as _, Change, Entry, Exchange, Happening, diff};
 
-/// What the runner notes when it starts the subject in mid-run.
+/// The note of the runner when it starts the subject in the middle of a run.
 pub const STARTS: &str = "the controllers start";
 
-/// What follows sooner belongs to the same paragraph.
+/// Entries closer together than this belong to the same paragraph.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// What an actor did to an object, or saw of it, at once.
+/// A request of an actor for an object, or a change of the object.
 #[derive(Default)]
-struct Deed<'a> {
+struct ObjectEvent<'a> {
     at: Duration,
-    /// Verb, subresource and reply; none for what the server did by itself.
+    /// Verb, subresource and reply; empty for changes by the server itself.
     call: String,
-    /// What an event says.
+    /// The text of an Event.
     says: Option<String>,
     conflict: bool,
     look: bool,
     change: Option<&'a Change>,
 }
 
-/// One line for each call, and indented lines for what became of the object; objects in order of their names.
+/// Renders one line for each call and indented lines for the object's changes, ordered by object.
 #[must_use]
 pub fn by_object(epoch: Timestamp, entries: &[Entry]) -> String {
     let names = Redactions::collect(epoch, &[], entries);
     let changes = changes_of_requests(entries);
-    let mut deeds: BTreeMap<(String, String), Vec<Deed<'_>>> = BTreeMap::new();
+    let mut events: BTreeMap<(String, String), Vec<ObjectEvent<'_>>> = BTreeMap::new();
     for entry in entries {
-        for (object, deed) in deeds_of(entry, &changes[entry.seq], &names) {
-            deeds.entry((object, entry.actor().name().to_owned())).or_default().push(deed);
+        for (object, event) in events_of(entry, &changes[entry.seq], &names) {
+            events.entry((object, entry.actor().name().to_owned())).or_default().push(event);
         }
     }
     let mut out = String::new();
-    for ((object, actor), deeds) in &deeds {
-        // Steps are the fixture's own: they come one by one, whenever their turn is.
+    for ((object, actor), events) in &events {
+        // Steps are rendered one by one, because their times differ between runs.
         let user = *actor == Actor::User.name();
-        for moment in deeds.chunk_by(|one, next| !user && next.at.saturating_sub(one.at) <= MOMENT) {
-            let when = moment.first().filter(|_| !user).map(|deed| redact::at(deed.at)).unwrap_or_default();
+        for moment in events.chunk_by(|one, next| !user && next.at.saturating_sub(one.at) <= MOMENT) {
+            let when = moment.first().filter(|_| !user).map(|event| redact::at(event.at)).unwrap_or_default();
             let head = format!("{when:<11} {actor:<14} {object}");
             for line in paragraph(&head, moment, &names) {
                 out.push_str(&line);
@@ -61,7 +61,8 @@ pub fn by_object(epoch: Timestamp, entries: &[Entry]) -> String {
     out
 }
 
-/// How long the subject took, at most, from a start in mid-run to its first request: so inexact is what it does afterwards.
+/// Returns the longest time from a start in the middle of a run to the subject's next request. Later times are inexact
+/// by this much.
 #[must_use]
 pub fn slowest_start(entries: &[Entry]) -> Duration {
     let mut slowest = Duration::ZERO;
@@ -78,12 +79,14 @@ pub fn slowest_start(entries: &[Entry]) -> Duration {
     slowest
 }
 
-fn deeds_of<'a>(entry: &'a Entry, changes: &[&'a Change], names: &Redactions) -> Vec<(String, Deed<'a>)> {
+fn events_of<'a>(entry: &'a Entry, changes: &[&'a Change], names: &Redactions) -> Vec<(String, ObjectEvent<'a>)> {
     let at = entry.at;
     match &entry.what {
         Happening::Note(_) => Vec::new(),
         Happening::Change(change) if change.request.is_some() => Vec::new(),
-        Happening::Change(change) => vec![(object_of(change), Deed { at, change: Some(change), ..Deed::default() })],
+        Happening::Change(change) => {
+            vec![(object_of(change), ObjectEvent { at, change: Some(change), ..ObjectEvent::default() })]
+        }
         Happening::Request(exchange) => asked(entry, exchange, changes, names),
     }
 }
@@ -93,7 +96,7 @@ fn asked<'a>(
     exchange: &Exchange,
     changes: &[&'a Change],
     names: &Redactions,
-) -> Vec<(String, Deed<'a>)> {
+) -> Vec<(String, ObjectEvent<'a>)> {
     let request = &exchange.request;
     let look = request.verb == "get" && !request.resource.is_empty() && entry.actor() != Actor::User;
     if !(request.is_write() || look) || request.resource == "leases" {
@@ -116,28 +119,31 @@ fn asked<'a>(
     call.extend(fault.map(|fault| format!("fault: {fault}")));
     let event = (request.resource == "events").then_some(request.body.as_deref()).flatten();
     let says = event.map(|event| event_line(event, names));
-    let deed = Deed { at: entry.at, call: call.join("  "), says, conflict, look, change: None };
-    // The request's own object first; what else it changed stands under its own name.
-    let mut deeds = vec![(object.clone(), deed)];
+    let event = ObjectEvent { at: entry.at, call: call.join("  "), says, conflict, look, change: None };
+    // The request's own object first; other objects that it changed are listed under their own names.
+    let mut events = vec![(object.clone(), event)];
     for change in changes {
         if request.resource != "events" {
-            deeds.push((object_of(change), Deed { at: entry.at, change: Some(change), ..Deed::default() }));
+            events.push((
+                object_of(change),
+                ObjectEvent { at: entry.at, change: Some(change), ..ObjectEvent::default() },
+            ));
         }
     }
-    deeds
+    events
 }
 
-fn paragraph(head: &str, moment: &[Deed<'_>], names: &Redactions) -> Vec<String> {
-    let conflict = moment.iter().any(|deed| deed.conflict);
+fn paragraph(head: &str, moment: &[ObjectEvent<'_>], names: &Redactions) -> Vec<String> {
+    let conflict = moment.iter().any(|event| event.conflict);
     let mut calls: Vec<String> = Vec::new();
-    for deed in moment.iter().filter(|deed| !(deed.conflict || deed.look && conflict)) {
-        let call = [Some(deed.call.clone()), deed.says.clone()].into_iter().flatten().collect::<Vec<_>>().join("  ");
+    for event in moment.iter().filter(|event| !(event.conflict || event.look && conflict)) {
+        let call = [Some(event.call.clone()), event.says.clone()].into_iter().flatten().collect::<Vec<_>>().join("  ");
         if !call.is_empty() && !calls.contains(&call) {
             calls.push(call);
         }
     }
     let mut lines: Vec<String> = calls.iter().map(|call| format!("{head} {call}")).collect();
-    let mut changes = moment.iter().filter_map(|deed| deed.change);
+    let mut changes = moment.iter().filter_map(|event| event.change);
     let Some(begin) = changes.next() else { return lines };
     let end = changes.next_back().unwrap_or(begin);
     let became = match (&begin.old, &end.new) {
@@ -195,7 +201,7 @@ mod tests {
         transcript.reply(seq, Reply::new(at, status));
     }
 
-    /// One sync or three, with a conflict or a note between them: the budget became the same.
+    /// One sync or three, with a conflict or a note between them: the budget ends in the same state.
     #[test]
     fn what_became_of_an_object_counts() {
         let (one, several) = (Transcript::new(), Transcript::new());

@@ -1,4 +1,4 @@
-//! How an object changed, in few lines: leaves grouped by their parent, list items by their merge key, conditions in one line.
+//! Formats the changes of an object: fields grouped by parent, list items by merge key, conditions in one line.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::redact::Redactions;
 
-/// Fields that change with every write and say nothing.
+/// Fields that change with every write and carry no information.
 const NOISE: [&str; 2] = ["metadata.resourceVersion", "metadata.managedFields"];
 
-/// Lists whose items have a key, as the API's merge keys have it.
+/// Lists whose items have a merge key in the API.
 const KEYS: [(&str, &[&str]); 6] = [
     ("containers", &["name"]),
     ("containerStatuses", &["name"]),
@@ -20,7 +20,7 @@ const KEYS: [(&str, &[&str]); 6] = [
     ("addresses", &["type"]),
 ];
 
-/// The differences between `old` and `new`, one per line, in the order of the fields.
+/// Returns the differences between `old` and `new`, one per line, in the order of the fields.
 #[must_use]
 pub(super) fn lines(old: &Value, new: &Value, names: &Redactions) -> Vec<String> {
     let mut diff = Diff { names, groups: IndexMap::new(), conditions: Vec::new() };
@@ -126,7 +126,7 @@ impl Diff<'_> {
         }
     }
 
-    /// What else differs between two versions of a condition, each with a leading blank.
+    /// Formats the other differences between two versions of a condition, each with a leading space.
     fn details(&self, old: &Value, new: &Value) -> String {
         let mut out = String::new();
         for (field, label) in [
@@ -139,7 +139,7 @@ impl Diff<'_> {
             if old[field] != new[field] {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 let value = match (field, text(&old[field]), text(&new[field])) {
-                    // An empty message and none are the same to a reader: Go leaves an empty one out.
+                    // Empty and missing messages are equivalent: Go omits empty ones.
                     ("message", was, is) if was == is => continue,
                     ("message", _, is) if is.is_empty() => "message gone".to_owned(),
                     ("message", _, is) => self.names.message(&is),
@@ -155,7 +155,7 @@ impl Diff<'_> {
     }
 }
 
-/// `True/SufficientPods`.
+/// Formats status and reason of a condition: `True/SufficientPods`.
 fn verdict(condition: &Value) -> String {
     let status = condition["status"].as_str().unwrap_or("?");
     match condition["reason"].as_str() {
@@ -164,7 +164,7 @@ fn verdict(condition: &Value) -> String {
     }
 }
 
-/// Whether a value fits behind one `+field=`.
+/// Returns true if a value is short enough for one `+field=`.
 fn is_small(value: &Value) -> bool {
     value
         .as_object()
@@ -185,7 +185,7 @@ fn keyed<'a>(items: &'a [Value], keys: &[&str]) -> IndexMap<String, &'a Value> {
         .collect()
 }
 
-/// Field name of a path; annotation keys contain dots and stay whole.
+/// Splits a path into parent and field name; keys of annotations and labels contain dots and stay whole.
 fn split(path: &str) -> (&str, &str) {
     for map in ["metadata.annotations", "metadata.labels", "spec.selector.matchLabels"] {
         if let Some(key) = path.strip_prefix(map).and_then(|rest| rest.strip_prefix('.')) {

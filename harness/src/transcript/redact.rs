@@ -1,8 +1,8 @@
-//! Names for what differs from run to run or says nothing to a reader: uids, resource versions, moments.
+//! Replaces values that differ from run to run by stable names: uids, resource versions, times.
 //!
 //! - a uid becomes `[uid-a]` after the object's name; another object of that name is `[uid-a#2]`
-//! - a resource version becomes `[rv-a@3]`: the third version of `a` that was seen
-//! - a moment becomes `t=+40s`, counted from the clock's epoch
+//! - a resource version becomes `[rv-a@3]`: the third version of `a` in the transcript
+//! - a time becomes `t=+40s`, relative to the clock's epoch
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{Entry, Happening};
 
-/// Knows the names of all uids and resource versions of one transcript.
+/// The names of all uids and resource versions of one transcript.
 #[derive(Debug, Default)]
 pub struct Redactions {
     epoch: Timestamp,
@@ -23,12 +23,12 @@ pub struct Redactions {
     uses: BTreeMap<String, usize>,
 }
 
-/// Characters of a uid that a server made.
+/// Length of a uid that a server generated.
 const UID_LENGTH: usize = 36;
 
 impl Redactions {
-    /// Gathers the names from `entries` in order, then from the objects that were there before (`initial`), so that the same
-    /// history gets the same names.
+    /// Collects the names from `entries` in order, then from the `initial` objects, so that the same history gets the
+    /// same names.
     #[must_use]
     pub fn collect(epoch: Timestamp, initial: &[Arc<Value>], entries: &[Entry]) -> Self {
         let mut all = Self { epoch, ..Self::default() };
@@ -75,19 +75,19 @@ impl Redactions {
         self.uids.insert(uid.to_owned(), label);
     }
 
-    /// `[uid-a]`; a uid that no object of the transcript has is `[uid-unknown]`.
+    /// Returns `[uid-a]`, or `[uid-unknown]` for a uid that no object of the transcript has.
     #[must_use]
     pub fn uid(&self, uid: &str) -> String {
         format!("[uid-{}]", self.uids.get(uid).map_or("unknown", String::as_str))
     }
 
-    /// A message after `»`: as it is, in one line, known uids replaced.
+    /// Formats a message after `»`: in one line, with known uids replaced.
     #[must_use]
     pub fn message(&self, text: &str) -> String {
         format!("» {}", self.text(text).replace('\n', "\\n"))
     }
 
-    /// `[rv-a@3]`; a version that no object of the transcript has is `[rv-other]`.
+    /// Returns `[rv-a@3]`, or `[rv-other]` for a version that no object of the transcript has.
     #[must_use]
     pub fn resource_version(&self, version: &str) -> String {
         match self.versions.get(version) {
@@ -97,7 +97,7 @@ impl Redactions {
         }
     }
 
-    /// `text` with every known uid replaced, for messages of Status bodies.
+    /// Replaces every known uid in `text`, for messages of Status bodies.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
         let ends_word = |character: char| !(character.is_ascii_alphanumeric() || character == '-');
@@ -119,7 +119,7 @@ impl Redactions {
         out
     }
 
-    /// A JSON value in one line; strings that are moments or uids get their names, plain words lose their quotes.
+    /// Formats a JSON value in one line. Times and uids are replaced by their names; plain words lose their quotes.
     #[must_use]
     pub fn value(&self, value: &Value) -> String {
         match value {
@@ -157,7 +157,7 @@ impl Redactions {
         if plain && text.parse::<f64>().is_err() { text.to_owned() } else { format!("{:?}", self.text(text)) }
     }
 
-    /// `t=+40s` if `text` is an RFC 3339 moment.
+    /// Formats an RFC 3339 time as `t=+40s`; `None` if `text` is not a time.
     #[must_use]
     pub fn moment(&self, text: &str) -> Option<String> {
         if text.len() < 20 || !text.as_bytes()[0].is_ascii_digit() || text.as_bytes()[10] != b'T' {
@@ -170,7 +170,7 @@ impl Redactions {
     }
 }
 
-/// An Event's generated name says nothing beyond the object's.
+/// Shortens an Event's generated name to its reason.
 fn short_name(object: &Value, name: &str) -> String {
     if object["kind"] == "Event" {
         format!("event-{}", object["reason"].as_str().unwrap_or_default())
@@ -179,13 +179,13 @@ fn short_name(object: &Value, name: &str) -> String {
     }
 }
 
-/// `t=+40s`, `t=+39.999s`.
+/// Formats an offset from the epoch: `t=+40s`, `t=+39.999s`.
 #[must_use]
 pub fn at(offset: Duration) -> String {
     format!("t=+{}", seconds(offset))
 }
 
-/// `40s`, `39.999s`: seconds with as many decimals as needed.
+/// Formats seconds with as many decimals as needed: `40s`, `39.999s`.
 #[must_use]
 pub fn seconds(duration: Duration) -> String {
     if duration.subsec_nanos() == 0 {

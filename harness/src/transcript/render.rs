@@ -1,8 +1,8 @@
-//! The transcript as text for people: who wrote what to which object, with the reply and what changed.
+//! Renders the transcript as text: writes with their actor, object, reply and changes.
 //!
-//! Shown: every write, every GET of one object, whatever failed or met a fault, what the server did by itself, and notes.
-//! Left out: lists, watches and discovery that went well. Runs of the same write to many objects become one line.
-//! A line begins as a fixture's request patterns are written, so that it can be copied into one.
+//! Includes every write, every GET of one object, all failed or faulty requests, changes by the server itself, and
+//! notes. Leaves out successful lists, watches and discovery. Runs of the same write to many objects become one line. A
+//! line has the form of a fixture's request pattern, so that it can be copied into one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use serde_json::Value;
 use super::redact::{self, Redactions};
 use super::{Actor, Attributed as _, Change, ChangeKind, Entry, Exchange, Happening, Request, diff};
 
-/// From how many equal writes on they are told in one line.
+/// Minimum number of equal writes that are rendered in one line.
 const RUN: usize = 4;
 
-/// One happening of the rendered transcript.
+/// A paragraph of the rendered transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paragraph {
-    /// When.
+    /// The time of its entry.
     pub at: Duration,
-    /// Sequence number of its entry (of the first one, for a run).
+    /// Sequence number of its entry (of the first one, for a run of writes).
     pub seq: usize,
-    /// The line, and indented lines of detail.
+    /// The line, and indented lines with details.
     pub text: String,
 }
 
-/// Renders `entries`; the same history gives the same bytes. `initial` are the objects that were there before.
+/// Renders `entries`; the same history gives the same bytes. `initial` are the objects before the first entry.
 #[must_use]
 pub fn render(epoch: Timestamp, initial: &[Arc<Value>], entries: &[Entry]) -> Vec<Paragraph> {
     let names = Redactions::collect(epoch, initial, entries);
@@ -36,7 +36,7 @@ pub fn render(epoch: Timestamp, initial: &[Arc<Value>], entries: &[Entry]) -> Ve
     join_runs(lines)
 }
 
-/// What each request changed, by its sequence number.
+/// Returns the changes caused by each request, indexed by sequence number.
 pub(super) fn changes_of_requests(entries: &[Entry]) -> Vec<Vec<&Change>> {
     let mut changes: Vec<Vec<&Change>> = vec![Vec::new(); entries.len()];
     for entry in entries {
@@ -49,7 +49,7 @@ pub(super) fn changes_of_requests(entries: &[Entry]) -> Vec<Vec<&Change>> {
     changes
 }
 
-/// All paragraphs in one text, closed by a newline.
+/// Joins all paragraphs into one text that ends with a newline.
 #[must_use]
 pub fn to_text(paragraphs: &[Paragraph]) -> String {
     let mut out = String::new();
@@ -60,23 +60,23 @@ pub fn to_text(paragraphs: &[Paragraph]) -> String {
     out
 }
 
-/// A paragraph before runs are joined.
-struct Line {
+/// A paragraph before runs of equal writes are joined.
+struct RenderedLine {
     at: Duration,
     seq: usize,
-    /// `t=+0s  actor`, the part before the verb.
+    /// Time and actor: `t=+0s  actor`.
     head: String,
-    /// `PATCH`.
+    /// The verb: `PATCH`.
     verb: String,
-    /// `nodes/a`; empty when there is no single object.
+    /// The object: `nodes/a`; empty if the request is not about a single object.
     object: String,
-    /// What follows the object on the line.
+    /// The rest of the line.
     tail: String,
     details: Vec<String>,
 }
 
-impl Line {
-    /// Whether `other` says the same of another object.
+impl RenderedLine {
+    /// Returns true if `other` is the same write to another object.
     fn is_like(&self, other: &Self) -> bool {
         let kind = |line: &Self| line.object.split('/').next().map(str::to_owned);
         self.head == other.head
@@ -104,13 +104,13 @@ impl Line {
     }
 }
 
-/// A line's tail without the object's own name, so that lines about different objects can be compared.
+/// Returns a line's tail without the object's own name, to compare lines about different objects.
 fn general(tail: &str, object: &str) -> String {
     let name = object.split('/').nth(1).unwrap_or(object);
     tail.replace(&format!("[uid-{name}]"), "[uid]").replace(&format!("[rv-{name}@"), "[rv@")
 }
 
-fn join_runs(lines: Vec<Line>) -> Vec<Paragraph> {
+fn join_runs(lines: Vec<RenderedLine>) -> Vec<Paragraph> {
     let mut out = Vec::with_capacity(lines.len());
     let mut rest = lines.as_slice();
     while let Some(first) = rest.first() {
@@ -122,10 +122,18 @@ fn join_runs(lines: Vec<Line>) -> Vec<Paragraph> {
     out
 }
 
-fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Line> {
+fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<RenderedLine> {
     let head = format!("{:<11} {:<14}", redact::at(entry.at), entry.actor().name());
     let plain = |verb: &str, object: String, tail: String, details| {
-        Some(Line { at: entry.at, seq: entry.seq, head: head.clone(), verb: verb.to_owned(), object, tail, details })
+        Some(RenderedLine {
+            at: entry.at,
+            seq: entry.seq,
+            head: head.clone(),
+            verb: verb.to_owned(),
+            object,
+            tail,
+            details,
+        })
     };
     match &entry.what {
         Happening::Note(text) => plain("--", text.clone(), String::new(), Vec::new()),
@@ -148,7 +156,8 @@ fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Line> 
     }
 }
 
-/// Reads that went well are noise, except a look at one object by somebody else than the fixture's user.
+/// Returns true for requests to render. Successful reads are left out, except GETs of one object by other actors than
+/// the user.
 fn is_shown(actor: &Actor, exchange: &Exchange) -> bool {
     let request = &exchange.request;
     let went_well = exchange.reply.as_ref().is_some_and(|reply| reply.status < 400 && reply.fault.is_none());
@@ -166,7 +175,7 @@ pub(super) fn verb(request: &Request) -> String {
     }
 }
 
-/// `pods/a`, `kube-system:pods/a`, `pods/a/status`; the default namespace goes without saying.
+/// Formats the target: `pods/a`, `kube-system:pods/a`, `pods/a/status`. The default namespace is omitted.
 pub(super) fn target(request: &Request) -> String {
     if request.resource.is_empty() {
         return request.path.clone();
@@ -204,7 +213,7 @@ pub(super) fn object_of(change: &Change) -> String {
     format!("{}{}/{}", namespace_prefix(change.namespace.as_deref()), change.resource, change.name)
 }
 
-/// The reply's code, as in a fixture's request patterns; then reason, preconditions and options.
+/// Formats the reply's code, as in request patterns, then reason, preconditions and options.
 fn tail(entry: &Entry, exchange: &Exchange, names: &Redactions) -> String {
     let mut parts = options(&exchange.request, names);
     match &exchange.reply {

@@ -56,15 +56,15 @@ fn a_second_is_tolerated_where_a_fixture_says_nothing() {
 #[rstest]
 #[case::no_tolerance(
     "tolerance: 0s\nexpect: { exists: pods/a }",
-    "case.yaml:5:12: tolerance: a tolerance of 0s",
+    "case.yaml:5:12: tolerance: the tolerance 0s is out of range",
     "real clocks are never exact"
 )]
 #[case::too_tolerant(
     "tolerance: 5.001s\nexpect: { exists: pods/a }",
-    "case.yaml:5:12: tolerance: a tolerance of 5.001s",
+    "case.yaml:5:12: tolerance: the tolerance 5.001s is out of range",
     "at most 5s"
 )]
-#[case::too_late("late: 61s\nexpect: { exists: pods/a }", "case.yaml:5:7: late: 61s late", "at most 60s")]
+#[case::too_late("late: 61s\nexpect: { exists: pods/a }", "case.yaml:5:7: late: 61s is too late", "at most 60s")]
 #[case::unknown_field(
     "stpes: []\nexpect: { exists: pods/a }",
     "case.yaml:5:1: stpes: unknown field `stpes` in fixture",
@@ -109,36 +109,40 @@ fn a_second_is_tolerated_where_a_fixture_says_nothing() {
 #[case::before_a_window_ends(
     "steps:\n- { until: 59s, consistently: { exists: pods/a } }\n- { at: 10s, delete: pods/a }",
     "steps[1].at: the schedule goes back in time: 10s comes after 59s",
-    "last until their end"
+    "lasts until that time"
 )]
 #[case::before_the_start(
     "steps: [{ at: -5s, expect: { exists: pods/a } }]",
-    "steps[0].at: before the start",
-    "belongs into `given`"
+    "steps[0].at: the time is before the start",
+    "describe the state before the start in `given`"
 )]
-#[case::two_times("steps: [{ at: 5s, after: 5s, expect: { exists: pods/a } }]", "both `at` and `after`", "one time")]
+#[case::two_times(
+    "steps: [{ at: 5s, after: 5s, expect: { exists: pods/a } }]",
+    "both `at` and `after`",
+    "only one time"
+)]
 #[case::window_without_end(
     "steps: [{ at: 5s, consistently: { exists: pods/a } }]",
-    "`consistently` without `until` or `for`",
+    "`consistently` needs `until` or `for`",
     "write e.g. `{ until: 59s"
 )]
 #[case::end_without_window(
     "steps: [{ by: 5s, delete: pods/a }, { expect: { absent: pods/a } }]",
-    "`by` without a window",
+    "`by` needs a window",
     "`by` and `within` with `eventually`"
 )]
 #[case::two_things(
     "steps: [{ delete: pods/a, expect: { exists: pods/a } }]",
-    "more than one thing in a step: delete, expect",
-    "put actions under `do:`"
+    "more than one action or check in a step: delete, expect",
+    "put several actions under `do:`"
 )]
 #[case::nothing_in_a_step(
     "steps: [{ at: 5s }]\nexpect: { exists: pods/a }",
-    "a step without action and without check",
+    "the step has no action and no check",
     "add e.g."
 )]
-#[case::reply_to_nothing("steps: [{ controllers: crash, reply: 200 }]", "a reply to nothing", "")]
-#[case::nothing_expected("given: { nodes: [n1] }", "nothing is expected", "add `expect`")]
+#[case::reply_to_nothing("steps: [{ controllers: crash, reply: 200 }]", "`reply` needs a request", "")]
+#[case::nothing_expected("given: { nodes: [n1] }", "the fixture expects nothing", "add `expect`")]
 #[case::no_checks("expect: {}", "expect: no checks", "")]
 #[case::bad_reference(
     "given: { pods: [a of rs/web] }\nexpect: { exists: pods/a }",
@@ -155,7 +159,7 @@ fn a_second_is_tolerated_where_a_fixture_says_nothing() {
     "given.pods[0]: no `×` after `7`",
     "write `7 × ready`"
 )]
-#[case::twins("given: { pods: [a, a] }\nexpect: { exists: pods/a }", "given: Pod default/a is given twice", "")]
+#[case::twins("given: { pods: [a, a] }\nexpect: { exists: pods/a }", "given: Pod default/a is declared twice", "")]
 #[case::bad_budget(
     "given: { budget: minAvailable some }\nexpect: { exists: pods/a }",
     "`some` is neither a number nor a percentage",
@@ -168,15 +172,15 @@ fn a_second_is_tolerated_where_a_fixture_says_nothing() {
 )]
 #[case::short_status(
     "given: { budget: minAvailable 1 }\nexpect: { status: [1, 1] }",
-    "2 numbers in a budget status",
+    "expected 4 numbers, found 2",
     "[allowed, current, desired, expected]"
 )]
 #[case::bad_condition(
     "expect: { condition: { pods/a: Ready=Yes } }",
-    "`Yes` is not a status of a condition",
+    "`Yes` is not a condition status",
     "one of: True"
 )]
-#[case::bad_count("expect: { count: { DELETE pods/a: many } }", "`many` is not a number of things", "write `2`")]
+#[case::bad_count("expect: { count: { DELETE pods/a: many } }", "`many` is not a count", "write `2`")]
 #[case::bad_verb("order: [DELTE pods/a]", "case.yaml:5:9: order[0]: `DELTE` is not a verb", "did you mean `DELETE`?")]
 #[case::bad_operator(
     "expect: { match: { pods/a: { x: { $ayn: 1 } } } }",
@@ -190,7 +194,7 @@ fn a_second_is_tolerated_where_a_fixture_says_nothing() {
 )]
 #[case::bad_capability(
     "requires: [virtual-tyme]\nexpect: { exists: pods/a }",
-    "requires[0]: `virtual-tyme` is not known here",
+    "requires[0]: unknown value `virtual-tyme`",
     "did you mean `virtual-time`?"
 )]
 #[case::bad_waiver(
@@ -236,8 +240,8 @@ fn a_second_is_tolerated_where_a_fixture_says_nothing() {
 #[case::both_lists("only: [DELETE pods/a]\nwrites: [DELETE pods/a]", "both `writes` and `only`", "")]
 #[case::created_with_reserved(
     "steps: [{ create: { faults: [DELETE pods/a 409] } }, { expect: { exists: pods/a } }]",
-    "`faults` cannot be created",
-    "belongs into `given`"
+    "`faults` is not valid in `create`",
+    "move it to `given`"
 )]
 #[case::created_terminating(
     "steps: [{ create: { pods: [a terminating] } }, { expect: { exists: pods/a } }]",
@@ -253,7 +257,7 @@ fn a_mistake_is_told_with_place_and_hint(#[case] rest: &str, #[case] says: &str,
 #[case::missing("promise: x\n", "`rule` is missing", "hint: rule: id, or list of ids")]
 #[case::level(
     "promise: x\nrule: G-001\nlevel: cor\nfeature: podgc.cycle\nexpect: { exists: pods/a }",
-    "case.yaml:3:8: level: `cor` is not known here",
+    "case.yaml:3:8: level: unknown value `cor`",
     "did you mean `core`?"
 )]
 #[case::feature(
@@ -263,12 +267,12 @@ fn a_mistake_is_told_with_place_and_hint(#[case] rest: &str, #[case] says: &str,
 )]
 #[case::rule(
     "promise: x\nrule: [G-1, BR-24-3]\nlevel: core\nfeature: podgc.cycle\nexpect: { exists: pods/a }",
-    "case.yaml:2:8: rule[0]: `G-1` is not an id of a rule",
+    "case.yaml:2:8: rule[0]: `G-1` is not a rule id",
     "write it like `G-034`"
 )]
 #[case::source(
     "promise: x\nrule: G-001\nlevel: hardened\nfeature: podgc.cycle\nexpect: { exists: pods/a }",
-    "a hardened fixture cites its source",
+    "a hardened fixture must cite its source",
     "source: "
 )]
 #[case::malformed("promise: [x\n", "not well-formed YAML", "")]
@@ -310,9 +314,9 @@ fn ids_are_unique_over_folders() {
     let problems = parse::load(&folder).expect_err("five bad files").to_string();
     std::fs::remove_dir_all(&folder).expect("remove the folder");
     for says in [
-        "the id podgc/case is taken by",
+        "the id podgc/case is already used by",
         "rename it to other.yaml",
-        "a fixture outside of a suite",
+        "the fixture is in no suite",
         "`nosuite` is not a suite",
         "nothing was run",
     ] {

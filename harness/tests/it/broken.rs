@@ -25,7 +25,7 @@ use plumbline::conformance::verify::{Bench, verify};
 use plumbline::fixture::Controller;
 use plumbline::fixture::parse;
 use plumbline::plan::{Filter, Plan};
-use plumbline::runner::suite::{self, Arena, Options};
+use plumbline::runner::suite::{self, RunOptions, TestBed};
 use plumbline::subject::Subject;
 use rstest::rstest;
 use small::{Small, What};
@@ -55,7 +55,7 @@ fn conform(name: &str, subject: impl Subject + 'static, glob: &str) -> Conforman
         features: vec!["*".to_owned()],
     };
     let suite = Suite { version: "test".to_owned(), digest: digest::suite(&fixtures()).expect("a digest") };
-    let arena = Arena { cluster: Arc::new(Embedded::default()), subject: Arc::new(subject) };
+    let arena = TestBed { cluster: Arc::new(Embedded::default()), subject: Arc::new(subject) };
     let scope = Scope {
         implementation: &implementation,
         profile: "part",
@@ -66,10 +66,10 @@ fn conform(name: &str, subject: impl Subject + 'static, glob: &str) -> Conforman
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken").join(name);
     let mut record = Record::begin(blank(scope, &arena).expect("a blank report"), &folder).expect("a writable folder");
-    let mut place = arena.place();
+    let mut place = arena.capabilities();
     place.features = ["*".to_owned()].into();
     let plan = Plan::new(&chosen, &place, &Filter::default());
-    let options = Options { jobs: 2, ..Options::one_by_one() };
+    let options = RunOptions { jobs: 2, ..RunOptions::one_by_one() };
     suite::run(&plan, &arena, options, &mut record).expect("a report");
     let report = record.report().clone();
     let findings = verify(&report, Bench { fixtures: &chosen, profiles: &profiles, digest: &suite.digest });

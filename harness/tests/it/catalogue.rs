@@ -51,7 +51,7 @@ fn a_rule_stands_beside_its_fixtures(#[case] format: &str, #[case] id: &str, #[c
 }
 
 /// A small suite of one fixture, `api/a`, that cites `rules`.
-fn suite(rules: &str, catalogue: &str, excuses: &str) -> tempfile::TempDir {
+fn suite(rules: &str, catalogue: &str, exclusions: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let fixtures = folder.path().join("fixtures");
     fs::create_dir_all(fixtures.join("api")).expect("a folder");
@@ -61,7 +61,7 @@ fn suite(rules: &str, catalogue: &str, excuses: &str) -> tempfile::TempDir {
          given: {{ nodes: [n1], pods: [a on n1] }}\nsteps: [{{ at: 1s, expect: {{ exists: pods/a }} }}]\n"
     );
     let list = format!("sections:\n- title: One\n  source: somewhere\n  rules: {{ {catalogue} }}\n");
-    for (name, text) in [("api/a.yaml", fixture.as_str()), ("catalogue.yaml", &list), ("NOT-COVERED.md", excuses)] {
+    for (name, text) in [("api/a.yaml", fixture.as_str()), ("catalogue.yaml", &list), ("NOT-COVERED.md", exclusions)] {
         fs::write(fixtures.join(name), text).expect("a file");
     }
     fs::write(folder.path().join("snapshots/api/a.snap"), "").expect("a file");
@@ -70,27 +70,27 @@ fn suite(rules: &str, catalogue: &str, excuses: &str) -> tempfile::TempDir {
 
 #[rstest]
 #[case::whole("D-001", "D-001: a, I-D1: b", "", None)]
-#[case::excused("D-001", "D-001: a, D-002: b", "| D-002 | nobody can see it |\n", None)]
+#[case::excluded("D-001", "D-001: a, D-002: b", "| D-002 | nobody can see it |\n", None)]
 #[case::missing("D-001", "D-001: a, D-002: b", "", Some("D-002 (b) has no fixture"))]
-#[case::unknown("D-001, D-009", "D-001: a", "", Some("api/a cites D-009, which the catalogue does not have"))]
+#[case::unknown("D-001, D-009", "D-001: a", "", Some("api/a cites D-009, which is not in the catalogue"))]
 #[case::excused_and_covered(
     "D-001",
     "D-001: a",
     "| D-001 | nobody can see it |\n",
-    Some("D-001 is covered by api/a, and NOT-COVERED.md says that it is not")
+    Some("D-001 is covered by api/a, but NOT-COVERED.md lists it")
 )]
 #[case::excused_and_unknown(
     "D-001",
     "D-001: a",
     "| D-007 | nobody can see it |\n",
-    Some("NOT-COVERED.md cites D-007, which the catalogue does not have")
+    Some("NOT-COVERED.md cites D-007, which is not in the catalogue")
 )]
 #[case::a_rule_without_bounds("BR-24-01", "BR-24-01: a", "", Some("BR-24-01 (a) needs a case at its boundary"))]
 #[case::bounds_that_are_not_there(
     "BR-24-01",
     "BR-24-01: a }\n  bounds: [{ rule: BR-24-01, at: api/a, beyond: api/b }]\n  bugs: [{ id: '#1', what: x, rules: [BR-24-01] }]\n#",
     "",
-    Some("BR-24-01 names api/b, which is no case of any fixture")
+    Some("BR-24-01 names api/b, which is not a case of any fixture")
 )]
 #[case::bounds_that_do_not_cite(
     "D-001",
@@ -104,8 +104,8 @@ fn suite(rules: &str, catalogue: &str, excuses: &str) -> tempfile::TempDir {
     "",
     Some("BR-24-01 names api/a both at its boundary and beyond it")
 )]
-fn a_gap_is_told(#[case] rules: &str, #[case] list: &str, #[case] excuses: &str, #[case] gap: Option<&str>) {
-    let folder = suite(rules, list, excuses);
+fn a_gap_is_told(#[case] rules: &str, #[case] list: &str, #[case] exclusions: &str, #[case] gap: Option<&str>) {
+    let folder = suite(rules, list, exclusions);
     let output = catalogue(&folder.path().join("fixtures"), &[]);
     assert_eq!(output.status.code(), Some(if gap.is_some() { 5 } else { 0 }), "{}", text(&output.stderr));
     let told = text(&output.stderr);

@@ -201,7 +201,7 @@ fn what_was_repeated_until_a_signal_is_told() {
     let output = child.wait_with_output().expect("an end");
     said.read_to_string(&mut line).expect("text");
     assert_eq!(code(&output), 96, "{line}");
-    assert!(line.contains("broken off by SIGTERM after "), "{line}");
+    assert!(line.contains("interrupted by SIGTERM after "), "{line}");
     assert!(
         out(&output).starts_with("2 fixtures, ") && out(&output).ends_with(": no difference\n"),
         "{}",
@@ -215,7 +215,7 @@ fn a_fault_that_hits_nothing_fails_its_fixture() {
     let text = GOOD.replace("given: { nodes: [n1], pods: [a on n1] }", idle);
     let output = plumbline(&folder("idle-fault", &[("podgc/idle.yaml", text.as_str())]), &["run"]);
     assert_eq!(code(&output), 100);
-    let told = "the fault on `WATCH pods` hit nothing: no such request was made (objects of all namespaces are written `*:pods`)";
+    let told = "the fault on `WATCH pods` affected nothing: no request matched it (write `*:pods` for objects of all namespaces)";
     assert!(out(&output).contains(told), "{}", out(&output));
 }
 

@@ -5,7 +5,6 @@
 //! that reason, unless `PLUMBLINE_PYTHON` promised that it can (as `.ci/run` does).
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -46,8 +45,7 @@ fn python() -> Option<String> {
         Err(error) => error.to_string(),
     };
     assert!(promised.is_none(), "PLUMBLINE_PYTHON={program} cannot import kubernetes: {missing}");
-    let why = format!("skipped: {program} cannot import kubernetes ({missing}); pip install kubernetes");
-    let _ = writeln!(std::io::stdout(), "{why}");
+    crate::skips::skip("clients", &format!("{program} cannot import kubernetes ({missing}); pip install kubernetes"));
     None
 }
 

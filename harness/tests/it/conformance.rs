@@ -95,7 +95,7 @@ fn who_passes_everything_is_conformant() {
     for name in ["report.yaml", "report.json"] {
         let (code, out, err) = plumbline(&root, &format!("verify conformance/{name}"));
         assert_eq!((code, err.as_str()), (0, ""));
-        assert!(out.contains("holds: 1 fixtures") && out.contains("all              conformant"), "{out}");
+        assert!(out.contains("is consistent: 1 fixtures") && out.contains("all              conformant"), "{out}");
     }
 }
 
@@ -135,7 +135,7 @@ fn a_failure_is_named_and_leaves_evidence() {
     fs::write(evidence.join("failures.txt"), "not our fault").expect("a writable folder");
     let (code, _, err) = plumbline(&root, "verify conformance/report.yaml");
     assert_eq!(code, 5);
-    assert!(err.contains("evidence/podgc/bad/failures.txt: is not what evidence.sha256 was made of"), "{err}");
+    assert!(err.contains("evidence/podgc/bad/failures.txt: does not match its digest in evidence.sha256"), "{err}");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_known_deviation_from_the_core_is_no_conformance() {
     let (code, out, _) = plumbline(&root, &format!("{CONFORM} --deviations my.yaml"));
     assert_eq!(code, 100);
     assert!(out.contains("✗ not conformant: 1 of 2 core fixtures known to deviate"), "{out}");
-    assert!(out.contains("A known deviation from the core is still one"), "{out}");
+    assert!(out.contains("Known deviations in core fixtures still prevent conformance"), "{out}");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn deviations_that_are_none_are_errors() {
     let root = folder("unneeded", &files);
     let (code, _, err) = plumbline(&root, &format!("{CONFORM} --deviations unneeded.yaml"));
     assert_eq!(code, 5);
-    assert!(err.contains("podgc/good: all of its fixtures passed; take the entry out"), "{err}");
+    assert!(err.contains("podgc/good: all of its fixtures passed; remove the entry"), "{err}");
     let (code, _, err) = plumbline(&root, "verify conformance/report.yaml");
     assert_eq!(code, 5);
     assert!(err.contains("deviations[0].fixtures: `podgc/good` is not needed"), "{err}");
@@ -185,11 +185,11 @@ fn edited_reports_do_not_verify() {
         ("outcome: fail", "outcome: pass", "digest: says sha256:"),
         ("outcome: fail", "outcome: pass", "profiles[0].levels.hardened.fail: says 1, the list of fixtures gives 0"),
         ("fail: 1", "fail: 0", "profiles[0].levels.hardened.fail: says 0, the list of fixtures gives 1"),
-        ("id: podgc/bad", "id: podgc/bed", "fixtures[podgc/bad]: is missing, profile all has it"),
+        ("id: podgc/bad", "id: podgc/bed", "fixtures[podgc/bad]: is missing, but belongs to profile all"),
         ("id: podgc/bad", "id: podgc/bed", "fixtures[podgc/bed]: the suite has no such fixture"),
-        ("id: podgc/bad", "id: podgc/good", "fixtures[podgc/good]: stands in the list twice"),
-        ("mode: virtual", "mode: wall", "mode: does not go with cluster.capabilities"),
-        ("outcome: fail", "outcome: splendid", "is no conformance report: "),
+        ("id: podgc/bad", "id: podgc/good", "fixtures[podgc/good]: is listed twice"),
+        ("mode: virtual", "mode: wall", "mode: contradicts cluster.capabilities"),
+        ("outcome: fail", "outcome: splendid", "is not a conformance report: "),
         ("kind: ConformanceReport", "kind: Pod", "kind: says `Pod`"),
     ] {
         assert!(yaml.contains(from), "{yaml}");
@@ -213,15 +213,15 @@ fn bad_input_is_named_before_anything_runs() {
         ("conform --implementation bad.yaml", 3, "bad.yaml:2:10: project: `a/b` cannot be the name of a file"),
         ("conform --implementation none.yaml", 3, "none.yaml: unable to read"),
         ("conform", 2, "--implementation <FILE>"),
-        ("conform --implementation me.yaml --profile most", 2, "there is no `most`; there are podgc, all"),
+        ("conform --implementation me.yaml --profile most", 2, "unknown profile `most`; known: podgc, all"),
         ("conform --implementation me.yaml --fixtures none", 96, "no folder none"),
         ("conform --implementation me.yaml --out me.yaml", 96, "unable to write to me.yaml"),
         ("conform --implementation me.yaml --command /no/such/program", 96, "unable to start /no/such/program"),
-        ("conform --implementation me.yaml --command sh --features podgc.*", 2, "reads them from me.yaml"),
-        ("conform --implementation me.yaml --tolerance 100s", 2, "judges by the tolerances that the fixtures state"),
+        ("conform --implementation me.yaml --command sh --features podgc.*", 2, "declare them in me.yaml"),
+        ("conform --implementation me.yaml --tolerance 100s", 2, "applies the fixtures' tolerances"),
         ("verify none.yaml", 96, "unable to read none.yaml"),
-        ("verify me.yaml", 5, "is no conformance report"),
-        ("conform --implementation me.yaml --ready-url x", 2, "--ready-url: there is no --command to go with"),
+        ("verify me.yaml", 5, "is not a conformance report"),
+        ("conform --implementation me.yaml --ready-url x", 2, "--ready-url requires --command"),
         ("compare in-process", 2, "<B>"),
         ("compare in-process @none", 96, "unable to read none"),
         ("compare in-process in-process nothing-of-this-name", 4, "selects none of 1 fixtures"),
@@ -304,5 +304,5 @@ fn who_is_compared_with_himself_on_the_wall_clock_does_not_differ() {
     assert!(out.contains("no difference in 1 fixtures"), "{out}");
     let (code, _, err) = plumbline(&root, "compare in-process sh --b-flags --no-such-flag ttl/busy");
     assert_eq!(code, 2, "{err}");
-    assert!(err.contains("flags of one side, `--no-such-flag`"), "{err}");
+    assert!(err.contains("flags of one subject, `--no-such-flag`"), "{err}");
 }

@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plumbline::conformance::deviations;
-use plumbline::expect::matching;
 use plumbline::fixture::Level;
 use plumbline::fixture::vocabulary::{Capability, FEATURES};
-use plumbline::fixture::{parse, schema};
+use plumbline::fixture::{matching, parse, schema};
 use plumbline::invariants;
 
 fn repository() -> PathBuf {

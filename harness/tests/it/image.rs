@@ -126,7 +126,7 @@ fn the_image_works_as_in_a_pod_and_stops_in_order() {
     let binary = match binary() {
         Ok(binary) => binary,
         Err(reason) => {
-            println!("skipped: {reason}");
+            crate::skips::skip("image", reason);
             return;
         }
     };

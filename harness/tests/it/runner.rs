@@ -9,9 +9,9 @@ use futures::future::LocalBoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
 use plumbline::fixture::{Capability, Controller, Fixture, parse};
+use plumbline::report::JudgedRun;
 use plumbline::report::Outcome;
-use plumbline::runner::suite::{self, Arena, Options};
-use plumbline::runner::verdict::Judged;
+use plumbline::runner::suite::{self, RunOptions, TestBed};
 use plumbline::subject::gate::{Cut, Gate};
 use plumbline::subject::{Identity, Launch, Running, Subject};
 use tokio::task::JoinHandle;
@@ -96,17 +96,17 @@ fn fixture(name: &str, yaml: &str) -> Fixture {
     fixtures.remove(0)
 }
 
-fn run(fixtures: &[Fixture], subject: StandIn) -> Vec<Judged> {
-    let arena = Arena { subject: Arc::new(subject), ..Arena::embedded() };
+fn run(fixtures: &[Fixture], subject: StandIn) -> Vec<JudgedRun> {
+    let arena = TestBed { subject: Arc::new(subject), ..TestBed::embedded() };
     let mut results = vec![None; fixtures.len()];
-    suite::run_all(fixtures, &arena, Options { jobs: 2, ..Options::one_by_one() }, |index, judged| {
+    suite::run_all(fixtures, &arena, RunOptions { jobs: 2, ..RunOptions::one_by_one() }, |index, judged| {
         results[index] = Some(judged);
         true
     });
     results.into_iter().flatten().collect()
 }
 
-fn messages(judged: &Judged) -> String {
+fn messages(judged: &JudgedRun) -> String {
     judged.report.failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 

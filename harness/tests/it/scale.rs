@@ -1,10 +1,12 @@
 //! `plumbline scale` as its users meet it, with the real controllers on a small cluster: table, JSON, exit codes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use plumbline::scale::report::{Calls, KIND, Measure, Measured};
 use plumbline::scale::{Report, Scenario};
+
+use crate::support::controllers;
 
 const SMALL: [&str; 8] = ["--nodes", "20", "--pods", "200", "--budgets", "20", "--namespaces", "3"];
 
@@ -16,12 +18,6 @@ fn scale(arguments: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Our controllers, beside the program, if they are built: `cargo test --workspace` builds them.
-fn ours() -> Option<PathBuf> {
-    let ours = Path::new(env!("CARGO_BIN_EXE_plumbline")).with_file_name("plumbline-controllers");
-    ours.exists().then_some(ours)
 }
 
 fn report(output: &Output) -> Report {
@@ -37,10 +33,7 @@ fn calls(measured: &Measured, verb: &str, resource: &str) -> u64 {
 
 #[test]
 fn every_scenario_ends_and_is_told_as_json() {
-    if ours().is_none() {
-        println!("skipped: plumbline-controllers is not built");
-        return;
-    }
+    controllers();
     let output = scale(&["--scenario", "start,rolling-restart,drain,taint-storm", "--format", "json", "--limit", "2m"]);
     let report = report(&output);
     assert_eq!((report.kind.as_str(), report.cluster.as_str(), report.subjects.len()), (KIND, "fake", 1));
@@ -81,10 +74,7 @@ fn every_scenario_ends_and_is_told_as_json() {
 /// It takes the whole quarantine, and a cycle more.
 #[test]
 fn lost_nodes_lose_their_pods() {
-    if ours().is_none() {
-        println!("skipped: plumbline-controllers is not built");
-        return;
-    }
+    controllers();
     let output = scale(&["--scenario", "start,node-loss", "--format", "json", "--limit", "3m"]);
     let report = report(&output);
     let [_, loss] = report.subjects[0].scenarios.as_slice() else { panic!("{report:?}") };
@@ -94,10 +84,7 @@ fn lost_nodes_lose_their_pods() {
 
 #[test]
 fn two_subjects_are_compared_with_the_targets() {
-    let Some(ours) = ours() else {
-        println!("skipped: plumbline-controllers is not built");
-        return;
-    };
+    let ours = controllers();
     let vs = format!("{} --leader-elect=false --secure-port=0 --kube-api-qps=0", ours.display());
     let output = scale(&["--vs", &vs, "--vs-name", "the-other", "--format", "json"]);
     let report = report(&output);
@@ -127,7 +114,7 @@ fn a_subject_that_does_nothing_does_not_come_to_its_end() {
     let left = "20 budgets without their status, 20 nodes without their annotation after 2 s";
     assert!(out.contains(left) && err.contains(left), "{out}{err}");
     // What it logged stays, and is named.
-    let logs = err.rsplit_once("Logs are in ").map(|(_, folder)| PathBuf::from(folder.trim()));
+    let logs = err.rsplit_once("  logs: ").map(|(_, folder)| PathBuf::from(folder.trim()));
     let logs = logs.unwrap_or_else(|| panic!("{err}"));
     assert!(logs.join("subject-1/serve.log").is_file(), "{err}");
     std::fs::remove_dir_all(&logs).unwrap_or_else(|error| panic!("{}: {error}", logs.display()));

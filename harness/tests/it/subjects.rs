@@ -50,7 +50,7 @@ fn running(word: &str) -> Vec<String> {
     "never-ready",
     "sh -c 'trap \"\" TERM; sleep 77002; sleep 77002' {kubeconfig}",
     &["--ready-timeout", "1s", "--ready-url", "http://127.0.0.1:{port}/readyz"],
-    &["the subject is not ready after 1 s", "/readyz", "it logged nothing"]
+    &["the subject is not ready after 1 s", "/readyz", "empty log"]
 )]
 #[case::never_logs_the_line(
     "no-line",
@@ -67,13 +67,16 @@ fn a_subject_that_does_not_start(
     for verb in [&["run", "ttl/hysteresis-down"][..], &["conform", "--implementation", "me.yaml"][..]] {
         let (code, out, err, folder) = plumbline(name, &[verb, &["--command", command], more].concat());
         assert_eq!((code, out.as_str()), (96, ""), "{err}");
-        assert!(err.contains("does not start, so no fixture was run") && err.contains("Try its command line"), "{err}");
+        assert!(
+            err.contains("does not start, so no fixture was run") && err.contains("next: try its command line"),
+            "{err}"
+        );
         for words in told {
             assert!(err.contains(words), "{words}: {err}");
         }
         assert!(!folder.join("conformance/report.yaml").exists(), "nothing was tested");
         // What it logged is kept, where it is said to be.
-        let logs = err.split("The logs are in ").nth(1).expect("the place of the logs").trim();
+        let logs = err.split("\n  logs: ").nth(1).expect("the folder of the logs").trim();
         assert!(fs::read_dir(logs).expect("a folder").count() >= 1, "{logs}");
         fs::remove_dir_all(logs).expect("it is ours");
     }
@@ -88,21 +91,13 @@ fn a_subject_that_does_not_start(
 #[test]
 fn a_subject_that_ends_in_mid_run() {
     // A drop-in that runs for two seconds beyond its start: nothing but a real one can be asked for more.
-    let ours = Path::new(env!("CARGO_BIN_EXE_plumbline")).with_file_name("plumbline-controllers");
-    if !ours.exists() {
-        println!("skipped: {} is not built", ours.display());
-        return;
-    }
+    let ours = crate::support::controllers();
     let script = format!(
         "{} --leader-elect=false --secure-port=0 --kubeconfig={{kubeconfig}} --controllers={{controllers}} & sleep 15; kill $!; exit 7",
         ours.display()
     );
     let line = format!("sh -c '{script}'");
     let (code, out, err, _) = plumbline("mid-run", &["run", "podgc/orphaned-quarantine-40s", "--command", &line]);
-    if code == 96 && err.contains("unexpected argument") {
-        println!("skipped: {} is older than this test: cargo build -p plumbline-controllers", ours.display());
-        return;
-    }
     assert_eq!(code, 100, "{out}{err}");
     assert!(out.contains("the controllers ended by themselves") && out.contains("sh exited with code 7"), "{out}{err}");
 }
@@ -135,11 +130,7 @@ fn who_crashes_while_a_step_waits_starts_again() {
 /// time is in `broken.rs`.
 #[test]
 fn a_broken_command_fails_what_it_should_over_https() {
-    let ours = Path::new(env!("CARGO_BIN_EXE_plumbline")).with_file_name("plumbline-controllers");
-    if !ours.exists() {
-        println!("skipped: {} is not built", ours.display());
-        return;
-    }
+    let ours = crate::support::controllers();
     let fixtures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects-rounding");
     let _ = fs::remove_dir_all(&fixtures);
     fs::create_dir_all(fixtures.join("disruption")).expect("a writable folder");

@@ -110,7 +110,7 @@ async fn silent() {
     let file = kubeconfig("kubeconfig-silent", "http://127.0.0.1:1");
     let error = failure(begin(Options { kubeconfig: Some(file), ..Options::default() }).await);
     assert_eq!(error.kind, Kind::Unreachable);
-    assert!(error.what.contains("\"near\" does not answer") && error.what.contains("refused"), "{error}");
+    assert!(error.what.contains("\"near\" does not respond") && error.what.contains("refused"), "{error}");
     assert!(error.next.contains("kubectl --context near version"), "{error}");
 }
 

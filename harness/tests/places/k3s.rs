@@ -41,7 +41,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let docker = docker(&["version", "--format", "{{.Server.Version}}"]).is_some_and(|output| output.status.success());
     // Where Docker must be there, as in CI, a skip would be a false green.
     let required = std::env::var_os("PLUMBLINE_REQUIRE_DOCKER").is_some();
-    let skip = (!docker && !required).then_some("no Docker answers");
+    let skip = (!docker && !required).then_some("Docker is not available");
     vec![
         trial("k3s::starts_serves_and_stops", skip, lives),
         trial("k3s::fixtures_run_and_nothing_is_left", skip, || async { fixtures_run() }),
@@ -213,7 +213,7 @@ async fn no_image() {
     let options = Options { k3s_image: "localhost:1/plumbline/no-such-image".to_owned(), ..options() };
     let error = failure(start(&options, &folder("k3s-no-image")).await);
     assert_eq!(error.kind, Kind::Missing);
-    assert!(error.what.starts_with("the image localhost:1/plumbline/no-such-image:test is not here: "), "{error}");
+    assert!(error.what.starts_with("the image localhost:1/plumbline/no-such-image:test is not available: "), "{error}");
     assert!(error.next.contains("docker pull") && error.next.contains("PLUMBLINE_K3S_IMAGE"), "{error}");
 }
 
@@ -278,5 +278,5 @@ async fn no_docker() {
         .output()
         .expect("it runs");
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("no Docker answers: ") && text.contains("next: start Docker"), "{text}");
+    assert!(text.contains("Docker is not available: ") && text.contains("next: start Docker"), "{text}");
 }

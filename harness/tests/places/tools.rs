@@ -24,7 +24,12 @@ where
     };
     match skip {
         None => Trial::test(name, run),
-        Some(reason) => Trial::test(name, run).with_kind(format!("skipped: {reason}")).with_ignored_flag(true),
+        Some(reason) => {
+            if !std::env::args().any(|argument| argument == "--list") {
+                crate::skips::skip(name, reason);
+            }
+            Trial::test(name, run).with_kind(format!("skipped: {reason}")).with_ignored_flag(true)
+        }
     }
 }
 

@@ -51,11 +51,11 @@ fn terminated() {
     let output = running.wait_with_output().expect("it ends");
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(96), "{told}");
-    assert!(told.contains("SIGTERM: the run was broken off, and what was started has been stopped"), "{told}");
+    assert!(told.contains("interrupted by SIGTERM; everything that was started has been stopped"), "{told}");
     let report = report(&output);
     assert_eq!(report.count(Outcome::NotRun), 2, "{told}");
     let unrun = report.fixtures.iter().filter(|one| one.outcome == Outcome::NotRun);
-    assert!(unrun.into_iter().all(|one| one.reason == "broken off by SIGTERM"), "{told}");
+    assert!(unrun.into_iter().all(|one| one.reason == "interrupted by SIGTERM"), "{told}");
     assert_eq!(serving.nodes(), Vec::<String>::new());
     eventually("the namespaces have gone", || namespaces(&serving).is_empty());
     assert_eq!(inside(&temporary), Vec::<PathBuf>::new());
@@ -87,7 +87,7 @@ fn logs_stay() {
     let output = command.env("KUBEBUILDER_ASSETS", &assets).env("TMPDIR", &temporary).output().expect("it runs");
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(96), "{told}");
-    let logs = told.split("The logs are in ").nth(1).expect("the place of the logs").trim();
+    let logs = told.split("\n  logs: ").nth(1).expect("the folder of the logs").trim();
     let log = std::fs::read_to_string(Path::new(logs).join("etcd.log")).expect("etcd's log");
     assert!(log.contains("the disk is full"), "{log}");
     assert!(told.contains(&format!("{logs}/etcd.log")), "the error names that very file: {told}");

@@ -27,26 +27,34 @@ macro_rules! apiserver {
 }
 
 const MODULES: &[Module] = &[
-    Module { file: apiserver!("schema/tables/meta.rs"), title: "", packages: &["meta"] },
-    Module { file: apiserver!("schema/tables/core_v1.rs"), title: "", packages: &["core"] },
+    Module {
+        file: apiserver!("schema/tables/meta.rs"),
+        title: "The type table of `io.k8s.apimachinery.pkg.apis.meta.v1`.",
+        packages: &["meta"],
+    },
+    Module {
+        file: apiserver!("schema/tables/core_v1.rs"),
+        title: "The type table of `io.k8s.api.core.v1`.",
+        packages: &["core"],
+    },
     Module {
         file: apiserver!("schema/tables/workloads.rs"),
-        title: "workloads",
+        title: "The type tables of apps, autoscaling, batch, policy and scheduling.",
         packages: &["apps", "autoscaling", "autoscalingv2", "batch", "policy", "scheduling"],
     },
     Module {
         file: apiserver!("schema/tables/access.rs"),
-        title: "access",
+        title: "The type tables of authentication, authorization, certificates, flowcontrol and RBAC.",
         packages: &["authentication", "authorization", "certificates", "flowcontrol", "rbac"],
     },
     Module {
         file: apiserver!("schema/tables/extension.rs"),
-        title: "extension",
+        title: "The type tables of the packages that extend the API: admission registration, custom resources and API services.",
         packages: &["admissionregistration", "apiextensions", "apiregistration"],
     },
     Module {
         file: apiserver!("schema/tables/infrastructure.rs"),
-        title: "infrastructure",
+        title: "The type tables of coordination, discovery, events, networking, node, resource and storage.",
         packages: &["coordination", "discovery", "events", "networking", "node", "resource", "storage"],
     },
 ];

@@ -69,7 +69,7 @@ fn innermost(ty: &Type) -> (&str, &str) {
 pub(crate) struct Module {
     /// Path from the tables' folder.
     pub(crate) file: &'static str,
-    /// The packages' group in the module's documentation, or empty for a single package.
+    /// The first paragraph of the module's documentation.
     pub(crate) title: &'static str,
     /// Short names of the packages.
     pub(crate) packages: &'static [&'static str],
@@ -78,14 +78,7 @@ pub(crate) struct Module {
 /// The text of a module.
 pub(crate) fn module(module: &Module, all: &Packages, header: &str) -> Result<String, Error> {
     let reached = reached(all);
-    let mut text = match module.packages {
-        [only] if module.title.is_empty() => {
-            let package = known(only)?;
-            format!("//! Field tables of `{}`.\n", package.prefix())
-        }
-        _ => format!("//! Field tables of the {} packages.\n", module.title),
-    };
-    _ = write!(text, "//!\n//! {header} [`super`] has the notation.\n");
+    let mut text = format!("//! {}\n//!\n//! {header} [`super`] has the notation.\n", module.title);
     for short in module.packages {
         let package = known(short)?;
         let (name, prefix) = (short.to_uppercase(), package.prefix());

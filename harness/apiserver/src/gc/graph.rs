@@ -1,4 +1,6 @@
-//! Who depends on whom: the objects that have owners, and the owners that are being deleted. PURE.
+//! The ownership graph: objects that have owners or are being deleted, and their dependents. Pure.
+//!
+//! Its counterpart upstream is `pkg/controller/garbagecollector/graph_builder.go`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use serde::Deserialize;
 use super::{FOREGROUND, ORPHAN};
 use crate::store::{ResourceId, Stored};
 
-/// A reference to an owner.
+/// An owner reference.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Owner {
@@ -25,7 +27,7 @@ pub(super) struct Owner {
     pub(super) blocks: bool,
 }
 
-/// An object as far as collection is concerned.
+/// The fields of an object that garbage collection needs.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) resource: ResourceId,
@@ -35,11 +37,11 @@ pub(super) struct Node {
     pub(super) revision: u64,
     pub(super) owners: Vec<Owner>,
     pub(super) finalizers: Vec<String>,
-    /// It is being deleted.
+    /// The object has a deletionTimestamp.
     pub(super) deleted: bool,
-    /// It is being deleted and waits for its dependents to be deleted.
+    /// The object is in foreground deletion.
     pub(super) foreground: bool,
-    /// It is being deleted and waits for its dependents to be orphaned.
+    /// The object is being deleted and waits for its dependents to be orphaned.
     pub(super) orphaning: bool,
 }
 
@@ -55,7 +57,7 @@ struct Metadata {
 }
 
 impl Node {
-    /// Reads what collection wants to know of an object.
+    /// Reads the fields from a stored object.
     fn read(resource: &ResourceId, stored: &Stored) -> Self {
         let deleted = stored.is_terminating();
         let object =
@@ -81,12 +83,12 @@ fn owners(stored: &Stored) -> Vec<Owner> {
     serde_json::from_slice(stored.owner_references()).unwrap_or_default()
 }
 
-/// An object of the graph, shared with the store and read when asked for.
+/// An object in the graph. It is shared with the store and decoded on demand.
 #[derive(Debug)]
 struct Known {
     resource: ResourceId,
     stored: Arc<Stored>,
-    /// When it was attended to, nothing was to be done: until its owners change, or it does, that stays so.
+    /// Nothing was to be done when the object was last processed. That holds until its owners or the object change.
     settled: bool,
 }
 
@@ -108,28 +110,28 @@ impl Graph {
         self.nodes.get(uid).map(Known::node)
     }
 
-    /// Notes whether nothing was to be done for an object.
+    /// Records whether processing the object found nothing to do.
     pub(super) fn settle(&mut self, uid: &str, settled: bool) {
         if let Some(known) = self.nodes.get_mut(uid) {
             known.settled = settled;
         }
     }
 
-    /// The objects that name `uid` as an owner.
+    /// Returns the objects that have `uid` as an owner.
     pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = Node> {
         self.dependents.get(uid).into_iter().flatten().filter_map(|dependent| self.get(dependent))
     }
 
-    /// Whether an object waits for its dependents.
+    /// Returns true if the object waits for its dependents.
     fn waits(&self, uid: &str) -> bool {
         let node = self.nodes.get(uid).filter(|known| known.stored.is_terminating());
         node.map(Known::node).is_some_and(|node| node.foreground || node.orphaning)
     }
 
-    /// Takes in an object; returns whom to look at because of it.
+    /// Adds or updates an object; returns the uids to process because of that.
     pub(super) fn insert(&mut self, resource: &ResourceId, stored: &Arc<Stored>) -> Vec<Arc<str>> {
         let uid = stored.shared_uid();
-        // Most changes are of statuses.
+        // Most changes are status updates.
         if let Some(known) = self.nodes.get_mut(uid)
             && known.settled
             && !stored.is_terminating()
@@ -154,19 +156,19 @@ impl Graph {
         touched
     }
 
-    /// Takes out an object that is gone; returns its dependents, and its owners that may wait for it.
+    /// Removes a deleted object; returns its dependents, and those of its owners that wait for dependents.
     pub(super) fn remove(&mut self, stored: &Stored) -> Vec<Arc<str>> {
         let mut touched = self.forget(stored.uid());
         touched.extend(self.dependents.get(stored.uid()).into_iter().flatten().cloned());
         touched
     }
 
-    /// Takes in a whole resource.
+    /// Replaces all objects of a resource; returns the uids to process because of that.
     pub(super) fn replace(&mut self, resource: &ResourceId, objects: &[Arc<Stored>]) -> Vec<Arc<str>> {
         let present: BTreeSet<&str> = objects.iter().map(|stored| stored.uid()).collect();
         let mut gone = Vec::new();
         for (uid, known) in self.nodes.iter_mut().filter(|(_, known)| known.resource == *resource) {
-            // What became of its owners in the meantime is not known.
+            // The state of its owners is unknown after a gap in the log.
             known.settled = false;
             if !present.contains(&**uid) {
                 gone.push(uid.clone());
@@ -183,7 +185,7 @@ impl Graph {
         touched
     }
 
-    /// Takes out a node; returns its owners that wait for their dependents.
+    /// Removes a node; returns those of its owners that wait for dependents.
     fn forget(&mut self, uid: &str) -> Vec<Arc<str>> {
         let Some(known) = self.nodes.remove(uid) else { return Vec::new() };
         let mut waiting = Vec::new();

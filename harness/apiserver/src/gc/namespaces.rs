@@ -1,4 +1,4 @@
-//! The end of namespaces: their objects are deleted, and when nothing is left their finalizer goes.
+//! The namespace controller: deletes the objects of terminating namespaces, then removes the namespace's finalizer.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::store::{EventType, ResourceId, Stored};
 
 const FINALIZER: &str = "kubernetes";
 
-/// Empties namespaces that are being deleted and finishes them, each `pause` after it is seen that one ends. Never returns.
+/// Empties and finalizes terminating namespaces, waiting for `pause` before a round of writes. Never returns.
 pub async fn terminate_namespaces(server: ApiServer, pause: Duration) {
     let agent = Agent::new(&server, "plumbline/namespace-controller");
     let namespaces = ResourceId::new("", "namespaces");
@@ -56,7 +56,7 @@ fn is_ending(namespace: &Stored) -> bool {
     is_deleted(&object) && finalizers.is_some_and(|all| all.iter().any(|finalizer| finalizer == FINALIZER))
 }
 
-/// Deletes what is left in a namespace; finishes it when that is nothing.
+/// Deletes the remaining objects of a namespace; finalizes the namespace if there are none.
 async fn terminate(agent: &Agent, name: &str) {
     let server = agent.server();
     let registry = server.registry();
@@ -73,7 +73,7 @@ async fn terminate(agent: &Agent, name: &str) {
     }
 }
 
-/// Deletes the objects of a kind; says whether there were none.
+/// Deletes the objects of a resource. Returns true if none is left.
 async fn delete_all(agent: &Agent, kind: &Kind, resource: &ResourceId, namespace: &str) -> bool {
     let left = agent.server().list(resource, Some(namespace));
     let waiting = left.iter().any(|stored| !is_deleted(&stored.value()));
@@ -84,7 +84,7 @@ async fn delete_all(agent: &Agent, kind: &Kind, resource: &ResourceId, namespace
     agent.server().list(resource, Some(namespace)).is_empty()
 }
 
-/// Takes the namespace's finalizer away.
+/// Removes the namespace's finalizer.
 async fn finish(agent: &Agent, name: &str) {
     let Some(stored) = agent.server().get(&ResourceId::new("", "namespaces"), "", name) else { return };
     let mut namespace = stored.value();

@@ -1,4 +1,4 @@
-//! From and to text, and to and from `serde_json`'s values.
+//! Conversion of values from and to JSON text and `serde_json`'s values.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::ser::{Serialize, Serializer};
 use super::{Key, Map, Value};
 
 impl fmt::Display for Value {
-    /// Compact JSON; `{:#}` with line feeds and spaces.
+    /// Writes compact JSON; `{:#}` writes indented JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if f.alternate() { serde_json::to_string_pretty(self) } else { serde_json::to_string(self) };
         f.write_str(&text.map_err(|_| fmt::Error)?)

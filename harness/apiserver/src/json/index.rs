@@ -1,4 +1,4 @@
-//! `value["name"]`, `value[0]`, pointers.
+//! Access to parts of a value: `value["name"]`, `value[0]` and JSON pointers.
 
 use std::ops;
 
@@ -6,17 +6,17 @@ use super::{Key, Map, Value};
 
 static NULL: Value = Value::Null;
 
-/// What a value can be asked for: a member by its name, an item by its number.
+/// An index into a value: a member name or an item number.
 pub trait Index {
-    /// The part, if it is there.
+    /// Returns the part, if it exists.
     fn of<'v>(&self, value: &'v Value) -> Option<&'v Value>;
-    /// The part, if it is there, to be changed.
+    /// Returns the part mutably, if it exists.
     fn of_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value>;
-    /// The part, made where it is missing.
+    /// Returns the part, inserting a member that is missing.
     ///
     /// # Panics
     ///
-    /// If the value can have no such part.
+    /// If the value cannot have such a part.
     fn made<'v>(&self, value: &'v mut Value) -> &'v mut Value;
 }
 
@@ -85,17 +85,17 @@ impl<I: Index + ?Sized> Index for &I {
 }
 
 impl Value {
-    /// The member or item, if the value has it.
+    /// Returns the member or item, if it exists.
     pub fn get(&self, index: impl Index) -> Option<&Self> {
         index.of(self)
     }
 
-    /// The member or item, if the value has it, to be changed.
+    /// Returns the member or item mutably, if it exists.
     pub fn get_mut(&mut self, index: impl Index) -> Option<&mut Self> {
         index.of_mut(self)
     }
 
-    /// What an RFC 6901 pointer (`/spec/containers/0`) leads to.
+    /// Returns the value at an RFC 6901 pointer such as `/spec/containers/0`.
     pub fn pointer(&self, pointer: &str) -> Option<&Self> {
         steps(pointer)?.try_fold(self, |value, step| match value {
             Self::Object(map) => map.get(unescaped(step)),
@@ -104,9 +104,9 @@ impl Value {
         })
     }
 
-    /// What a pointer leads to, to be changed.
+    /// Returns the value at a pointer mutably.
     pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Self> {
-        // Nothing becomes the value's own for the sake of what is not there.
+        // Checked first, so that shared parts are not copied for a pointer that does not exist.
         self.pointer(pointer)?;
         steps(pointer)?.try_fold(self, |value, step| match value {
             Self::Object(map) => map.get_mut(unescaped(step)),
@@ -118,7 +118,7 @@ impl Value {
 
 fn steps(pointer: &str) -> Option<impl Iterator<Item = &str>> {
     let mut steps = pointer.split('/');
-    // A pointer is empty or begins with a slash.
+    // A pointer is empty or starts with a slash.
     (steps.next() == Some("")).then_some(steps)
 }
 
@@ -133,14 +133,14 @@ fn number(step: &str) -> Option<usize> {
 impl<I: Index> ops::Index<I> for Value {
     type Output = Self;
 
-    /// The member or item; `null` where there is none.
+    /// Returns the member or item; `null` if it does not exist.
     fn index(&self, index: I) -> &Self {
         index.of(self).unwrap_or(&NULL)
     }
 }
 
 impl<I: Index> ops::IndexMut<I> for Value {
-    /// The member or item; members are made where they are missing.
+    /// Returns the member or item, inserting a member that is missing.
     fn index_mut(&mut self, index: I) -> &mut Self {
         index.made(self)
     }

@@ -1,4 +1,4 @@
-//! Objects: members in order of their names, shared by copies until one of them changes.
+//! JSON objects: sorted members that copies share until one of them changes.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, btree_map};
@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 use super::Value;
 use Members::{Few, Many};
 
-/// The name of a member.
+/// A member name.
 pub type Key = SmolStr;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Member {
         Self { prefix: Prefix::of(&key), key, value }
     }
 
-    /// The order of the member's name and `key`, which has the same prefix.
+    /// Compares the member's name with `key`, which has the same prefix.
     fn order(&self, key: &str) -> Ordering {
         if self.key.len() <= Prefix::LEN && key.len() <= Prefix::LEN {
             return self.key.len().cmp(&key.len());
@@ -39,22 +39,23 @@ impl Member {
     }
 }
 
-/// The first bytes of a name as a number, which orders as they do: names are told apart by it nearly always, and
-/// comparing numbers is cheaper than comparing texts.
+/// The first bytes of a name as a number with the same order. It distinguishes nearly all names, and comparing
+/// numbers is cheaper than comparing strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Prefix(u64);
 
 impl Prefix {
-    /// Bytes that count.
+    /// Number of bytes in a prefix.
     pub(crate) const LEN: usize = 8;
 
-    /// The prefix of a name. Names with the same one differ in length, or behind it.
+    /// Returns the prefix of a name. Names with equal prefixes differ in length or after the prefix.
     pub(crate) fn of(key: &str) -> Self {
         let bytes = key.as_bytes();
         if let Some(first) = bytes.first_chunk() {
             return Self(u64::from_be_bytes(*first));
         }
-        // What is shorter is filled up with zeros. Where four bytes from either end overlap they are the same.
+        // Shorter names are padded with zeros. The first and last four bytes may overlap, which is harmless as they
+        // agree there.
         let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) else {
             let number = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
             return Self(if bytes.is_empty() { 0 } else { number << (8 * (Self::LEN - bytes.len())) });
@@ -64,30 +65,30 @@ impl Prefix {
     }
 }
 
-/// A JSON object. Its members come in order of their names (as bytes), whatever order they were put in.
+/// A JSON object with its members in byte order of their names.
 ///
-/// Copying one costs a counter. A copy becomes an object of its own when it is changed; what takes `&mut self` does so only
-/// where it finds something to change, unless it says otherwise.
+/// A clone is a reference count increment; members are copied on the first write to a shared object. Methods that
+/// take `&mut self` copy only if they find something to change, unless documented otherwise.
 #[derive(Clone)]
 pub struct Map(Members);
 
 #[derive(Clone)]
 enum Members {
-    /// Nearly all objects: a sorted list.
+    /// A sorted list, the usual case.
     Few(EcoVec<Member>),
-    /// A list of so many would take long to keep in order.
+    /// A tree, for objects with too many members to keep sorted in a list.
     Many(Arc<BTreeMap<Key, Value>>),
 }
 
-/// So many members are few.
+/// Maximum number of members of a list.
 const FEW: usize = 64;
 
-/// Where the member is in a list, or belongs.
+/// Returns the index of the member, or the index at which it would be inserted.
 fn find(members: &[Member], key: &str) -> Result<usize, usize> {
     let prefix = Prefix::of(key);
-    // Going along the members is faster than jumping among them.
+    // For short lists a linear scan is faster than binary search.
     let first = members.iter().position(|member| member.prefix >= prefix).unwrap_or(members.len());
-    // Few names have the same beginning.
+    // Few names have the same prefix.
     for (at, member) in members.iter().enumerate().skip(first) {
         if member.prefix != prefix {
             return Err(at);
@@ -102,17 +103,18 @@ fn find(members: &[Member], key: &str) -> Result<usize, usize> {
 }
 
 impl Map {
-    /// An object without members.
+    /// Creates an empty object.
     pub const fn new() -> Self {
         Self(Few(EcoVec::new()))
     }
 
-    /// An object with room for so many members.
+    /// Creates an empty object with room for `capacity` members.
     pub fn with_capacity(capacity: usize) -> Self {
         Self(if capacity <= FEW { Few(EcoVec::with_capacity(capacity)) } else { Many(Arc::default()) })
     }
 
-    /// Whether both are the same object in memory, and so equal; what is equal need not be the same.
+    /// Returns true if both share their members in memory, which implies that they are equal; equal objects may
+    /// differ here.
     pub fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Few(one), Few(other)) => {
@@ -123,7 +125,7 @@ impl Map {
         }
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         match &self.0 {
             Few(members) => members.len(),
@@ -131,17 +133,17 @@ impl Map {
         }
     }
 
-    /// Whether there are no members.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value of a member.
+    /// Returns the value of a member.
     pub fn get(&self, key: impl AsRef<str>) -> Option<&Value> {
         self.get_key_value(key).map(|(_, value)| value)
     }
 
-    /// A member.
+    /// Returns a member.
     pub fn get_key_value(&self, key: impl AsRef<str>) -> Option<(&Key, &Value)> {
         match &self.0 {
             Few(members) => members.get(find(members, key.as_ref()).ok()?).map(Member::pair),
@@ -149,7 +151,7 @@ impl Map {
         }
     }
 
-    /// The member that is the `at`th in order; it takes long to find among many.
+    /// Returns the member at index `at`; linear in the size of large objects.
     pub(crate) fn nth(&self, at: usize) -> Option<(&Key, &Value)> {
         match &self.0 {
             Few(members) => members.get(at).map(Member::pair),
@@ -157,7 +159,7 @@ impl Map {
         }
     }
 
-    /// The value of a member, to be changed.
+    /// Returns the value of a member mutably.
     pub fn get_mut(&mut self, key: impl AsRef<str>) -> Option<&mut Value> {
         let key = key.as_ref();
         match &mut self.0 {
@@ -170,12 +172,12 @@ impl Map {
         }
     }
 
-    /// Whether there is such a member.
+    /// Returns true if the member exists.
     pub fn contains_key(&self, key: impl AsRef<str>) -> bool {
         self.get_key_value(key).is_some()
     }
 
-    /// Sets a member; returns the value it had before.
+    /// Sets a member; returns its previous value.
     pub fn insert(&mut self, key: impl Into<Key>, value: Value) -> Option<Value> {
         let key = key.into();
         if let Few(members) = &mut self.0 {
@@ -194,12 +196,12 @@ impl Map {
         }
     }
 
-    /// Takes a member out.
+    /// Removes a member; returns its value.
     pub fn remove(&mut self, key: impl AsRef<str>) -> Option<Value> {
         self.remove_entry(key).map(|(_, value)| value)
     }
 
-    /// Takes a member out, with its name.
+    /// Removes a member; returns its name and value.
     pub fn remove_entry(&mut self, key: impl AsRef<str>) -> Option<(Key, Value)> {
         let key = key.as_ref();
         match &mut self.0 {
@@ -213,12 +215,12 @@ impl Map {
         }
     }
 
-    /// The place of a member, to be filled where it is empty.
+    /// Returns the entry of a member, for insertion or update.
     pub fn entry(&mut self, key: impl Into<Key>) -> Entry<'_> {
         Entry { map: self, key: key.into() }
     }
 
-    /// Keeps the members that `keep` says, which may change their values. The members become this object's own.
+    /// Retains the members for which `keep` returns true; it may change their values. Copies shared members.
     pub fn retain(&mut self, mut keep: impl FnMut(&Key, &mut Value) -> bool) {
         match &mut self.0 {
             Few(members) if members.is_empty() => {}
@@ -227,12 +229,12 @@ impl Map {
         }
     }
 
-    /// Takes all members of `other` over.
+    /// Moves all members of `other` into this object.
     pub fn append(&mut self, other: &mut Self) {
         self.extend(std::mem::take(other));
     }
 
-    /// The members.
+    /// Iterates over the members.
     pub fn iter(&self) -> Iter<'_> {
         Iter(match &self.0 {
             Few(members) => Either::Few(members.iter()),
@@ -240,7 +242,7 @@ impl Map {
         })
     }
 
-    /// The members, their values to be changed. They become this object's own.
+    /// Iterates over the members with mutable values. Copies shared members.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
         IterMut(match &mut self.0 {
             Few(members) => Either::Few(members.make_mut().iter_mut()),
@@ -248,17 +250,17 @@ impl Map {
         })
     }
 
-    /// The names of the members.
+    /// Iterates over the names.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Key> + ExactSizeIterator + Clone {
         self.iter().map(|(key, _)| key)
     }
 
-    /// The values of the members.
+    /// Iterates over the values.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator + Clone {
         self.iter().map(|(_, value)| value)
     }
 
-    /// The values of the members, to be changed. The members become this object's own.
+    /// Iterates mutably over the values. Copies shared members.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         self.iter_mut().map(|(_, value)| value)
     }
@@ -288,19 +290,19 @@ impl fmt::Debug for Map {
     }
 }
 
-/// The place of a member.
+/// An entry of a [`Map`], see [`Map::entry`].
 pub struct Entry<'m> {
     map: &'m mut Map,
     key: Key,
 }
 
 impl<'m> Entry<'m> {
-    /// The member's value; where it is missing, `value`. The members become the object's own.
+    /// Returns the member's value, inserting `value` if it is missing. Copies shared members.
     pub fn or_insert(self, value: Value) -> &'m mut Value {
         self.or_insert_with(|| value)
     }
 
-    /// The member's value; where it is missing, what `make` makes. The members become the object's own.
+    /// Returns the member's value, inserting the result of `make` if it is missing. Copies shared members.
     pub fn or_insert_with(self, make: impl FnOnce() -> Value) -> &'m mut Value {
         self.filled(make)
     }
@@ -312,7 +314,7 @@ impl<'m> Entry<'m> {
         self.map.get_mut(&self.key).expect("put there above")
     }
 
-    /// Changes the value of a member that is there.
+    /// Changes the value if the member exists.
     #[must_use]
     pub fn and_modify(self, change: impl FnOnce(&mut Value)) -> Self {
         if let Some(value) = self.map.get_mut(&self.key) {
@@ -337,7 +339,7 @@ impl<F: ExactSizeIterator, M: ExactSizeIterator> Either<F, M> {
     }
 }
 
-/// The members of an object.
+/// An iterator over the members of an object.
 #[derive(Clone)]
 pub struct Iter<'m>(Either<std::slice::Iter<'m, Member>, btree_map::Iter<'m, Key, Value>>);
 
@@ -367,7 +369,7 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// The members of an object, their values to be changed.
+/// An iterator over the members of an object with mutable values.
 pub struct IterMut<'m>(Either<std::slice::IterMut<'m, Member>, btree_map::IterMut<'m, Key, Value>>);
 
 impl<'m> Iterator for IterMut<'m> {
@@ -385,7 +387,7 @@ impl<'m> Iterator for IterMut<'m> {
     }
 }
 
-/// The members of an object that is taken apart.
+/// An owning iterator over the members of an object.
 pub struct IntoIter(Either<ecow::vec::IntoIter<Member>, btree_map::IntoIter<Key, Value>>);
 
 impl Iterator for IntoIter {
@@ -455,7 +457,7 @@ impl<K: AsRef<str>> std::ops::Index<K> for Map {
 
     /// # Panics
     ///
-    /// If there is no such member.
+    /// If the member does not exist.
     fn index(&self, key: K) -> &Value {
         self.get(key).expect("the object has the member")
     }

@@ -1,3 +1,5 @@
+//! Compares the JSON value with `serde_json::Value` by property tests, and checks that copies share structure.
+
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -23,7 +25,7 @@ fn models() -> impl Strategy<Value = Model> {
     })
 }
 
-/// One change of an object.
+/// A change of an object.
 #[derive(Clone, Debug)]
 enum Change {
     Insert(String, i32),
@@ -50,7 +52,7 @@ fn changes() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// The same change of one of our objects and of one of `serde_json`'s; returns what it gives.
+/// Applies the same change to our object or `serde_json`'s; returns the removed or replaced value.
 macro_rules! change {
     ($name:ident, $map:ty, $value:ty) => {
         fn $name(map: &mut $map, change: &Change) -> Option<$value> {
@@ -141,7 +143,7 @@ fn a_copy_is_the_same_until_it_changes() {
     let one = json!({"spec": {"a": 1}, "status": {"b": 2}});
     let mut other = one.clone();
     let part = |value: &Value, name: &str| value[name].as_object().unwrap().clone();
-    // What finds nothing to change leaves it shared.
+    // A call that finds nothing to change leaves the object shared.
     assert!(other.as_object_mut().unwrap().remove("x").is_none());
     assert!(other.pointer_mut("/spec/x").is_none());
     assert!(one.as_object().unwrap().is_same(other.as_object().unwrap()));
@@ -184,7 +186,7 @@ fn names_come_in_order_of_their_bytes(#[case] first: &str, #[case] second: &str)
 
 #[test]
 fn many_members_take_no_longer_each_than_few() {
-    // In the worst order, with the same beginning: a list would be moved and compared as a whole for each of them.
+    // Worst order, equal prefixes: a list would be moved and compared as a whole for each insertion.
     const COUNT: usize = 200_000;
     let name = |number: usize| format!("same-beginning-{number:06}");
     let mut map: Map = (0..COUNT).rev().map(|number| (name(number), number)).collect();

@@ -1,4 +1,4 @@
-//! The value, its conversions and comparisons.
+//! The value type, its conversions and comparisons.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use smol_str::SmolStr;
 
 use super::{Key, Map, Number};
 
-/// Any JSON value.
+/// A JSON value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Value {
     /// `null`.
@@ -16,7 +16,7 @@ pub enum Value {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A text; short ones are held in place, copies share long ones.
+    /// A string; short ones are stored inline, long ones are shared by copies.
     String(SmolStr),
     /// A list.
     Array(Vec<Value>),
@@ -25,97 +25,97 @@ pub enum Value {
 }
 
 impl Value {
-    /// The text, if it is one.
+    /// Returns the string, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         if let Self::String(text) = self { Some(text) } else { None }
     }
 
-    /// The truth value, if it is one.
+    /// Returns the boolean, if it is one.
     pub fn as_bool(&self) -> Option<bool> {
         if let Self::Bool(value) = self { Some(*value) } else { None }
     }
 
-    /// The number, if it is one.
+    /// Returns the number, if it is one.
     pub fn as_number(&self) -> Option<&Number> {
         if let Self::Number(number) = self { Some(number) } else { None }
     }
 
-    /// The number, if it is one and a whole one of 64 bits.
+    /// Returns the number, if it is an integer in the range of `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         self.as_number()?.as_i64()
     }
 
-    /// The number, if it is one and a whole one of 64 bits and not negative.
+    /// Returns the number, if it is an integer in the range of `u64`.
     pub fn as_u64(&self) -> Option<u64> {
         self.as_number()?.as_u64()
     }
 
-    /// The number, if it is one.
+    /// Returns the number as a float, if it is a number.
     pub fn as_f64(&self) -> Option<f64> {
         self.as_number()?.as_f64()
     }
 
-    /// The list, if it is one.
+    /// Returns the list, if it is one.
     pub fn as_array(&self) -> Option<&Vec<Self>> {
         if let Self::Array(items) = self { Some(items) } else { None }
     }
 
-    /// The list, if it is one, to be changed.
+    /// Returns the list mutably, if it is one.
     pub fn as_array_mut(&mut self) -> Option<&mut Vec<Self>> {
         if let Self::Array(items) = self { Some(items) } else { None }
     }
 
-    /// The object, if it is one.
+    /// Returns the object, if it is one.
     pub fn as_object(&self) -> Option<&Map> {
         if let Self::Object(map) = self { Some(map) } else { None }
     }
 
-    /// The object, if it is one, to be changed.
+    /// Returns the object mutably, if it is one.
     pub fn as_object_mut(&mut self) -> Option<&mut Map> {
         if let Self::Object(map) = self { Some(map) } else { None }
     }
 
-    /// Whether it is `null`.
+    /// Returns true for `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// Whether it is `true` or `false`.
+    /// Returns true for `true` and `false`.
     pub fn is_boolean(&self) -> bool {
         matches!(self, Self::Bool(_))
     }
 
-    /// Whether it is a number.
+    /// Returns true for a number.
     pub fn is_number(&self) -> bool {
         matches!(self, Self::Number(_))
     }
 
-    /// Whether it is a number that [`Value::as_i64`] gives.
+    /// Returns true for an integer in the range of `i64`.
     pub fn is_i64(&self) -> bool {
         self.as_i64().is_some()
     }
 
-    /// Whether it is a number that [`Value::as_u64`] gives.
+    /// Returns true for an integer in the range of `u64`.
     pub fn is_u64(&self) -> bool {
         self.as_u64().is_some()
     }
 
-    /// Whether it is a text.
+    /// Returns true for a string.
     pub fn is_string(&self) -> bool {
         matches!(self, Self::String(_))
     }
 
-    /// Whether it is a list.
+    /// Returns true for a list.
     pub fn is_array(&self) -> bool {
         matches!(self, Self::Array(_))
     }
 
-    /// Whether it is an object.
+    /// Returns true for an object.
     pub fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))
     }
 
-    /// The value, and `null` in its place.
+    /// Takes the value, leaving `null`.
     #[must_use]
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
@@ -157,7 +157,7 @@ macro_rules! from_number {
 from_number!(i32, i64, u8, u16, u32, u64, usize);
 
 impl From<f64> for Value {
-    /// What is no number in JSON becomes `null`.
+    /// NaN and infinities, which JSON does not have, become `null`.
     fn from(number: f64) -> Self {
         Number::from_f64(number).map_or(Self::Null, Self::Number)
     }

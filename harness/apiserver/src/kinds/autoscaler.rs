@@ -1,9 +1,11 @@
-//! `autoscaling` `HorizontalPodAutoscaler`: stored as `v2`; `v1` knows the processor only. PURE.
+//! `autoscaling` `HorizontalPodAutoscaler`: stored as `v2`; `v1` has only a CPU target. Pure.
+//!
+//! See `pkg/apis/autoscaling/v1/conversion.go` and `pkg/apis/autoscaling/v2/defaults.go`.
 
 use super::{Conversion, meta};
 use crate::json::{Map, Value, json};
 
-/// Between `v2`, which is stored, and `v1`.
+/// Converts between `v2`, the storage version, and `v1`.
 pub(super) const CONVERSION: Conversion = Conversion { to_storage: to_v2, from_storage: to_v1 };
 
 const PERCENTAGE: &str = "targetCPUUtilizationPercentage";
@@ -53,7 +55,7 @@ fn to_v1(mut object: Value) -> Value {
     object
 }
 
-/// What the metric of the processor says at a pointer.
+/// Returns the value at a pointer in the CPU metric.
 fn of_processor(metrics: Option<&Value>, pointer: &str) -> Option<Value> {
     let metrics = metrics.and_then(Value::as_array)?;
     let processor = metrics.iter().find(|metric| {
@@ -75,7 +77,7 @@ pub(super) fn first_version(map: &mut Map) {
     }
 }
 
-/// Defaults of how fast `v2` scales, where anything is said about it.
+/// Defaults of `v2`'s scaling behavior, if it is set.
 pub(super) fn behavior(spec: &mut Map) {
     let Some(behavior) = spec.get_mut("behavior").and_then(Value::as_object_mut) else { return };
     let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});

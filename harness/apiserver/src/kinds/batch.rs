@@ -1,4 +1,6 @@
-//! What jobs and cron jobs may say.
+//! Validation and warnings of jobs and cron jobs.
+//!
+//! See `pkg/apis/batch/validation/validation.go`; the schedule parser agrees with `github.com/robfig/cron/v3`.
 
 use super::field::{BadValue, ErrorList, Path};
 use super::meta::{given, spec_of};
@@ -8,10 +10,10 @@ use crate::json::{Map, Value, json};
 
 const SPEC: Path<'static> = Path::new("spec");
 
-/// Longest name of a cron job.
+/// Maximum length of a cron job's name.
 const MAX_NAME: usize = 52;
 
-/// Numbers of a job that are not negative, in upstream's order.
+/// Job fields that must not be negative, in upstream's order.
 const COUNTS: [&str; 7] = [
     "parallelism",
     "completions",
@@ -22,7 +24,7 @@ const COUNTS: [&str; 7] = [
     "maxFailedIndexes",
 ];
 
-/// Defaults of a job's spec that depend on what else it says.
+/// Defaults of a job's spec that depend on other fields.
 pub(super) fn failures(spec: &mut Map) {
     let per_index = spec.get("backoffLimitPerIndex").is_some_and(|limit| !limit.is_null());
     if spec.get("backoffLimit").is_none_or(Value::is_null) {
@@ -39,7 +41,7 @@ pub(super) fn failures(spec: &mut Map) {
     }
 }
 
-/// Errors in a job beyond its metadata.
+/// Validates a job, except for its metadata.
 pub(super) fn job(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
@@ -60,7 +62,7 @@ pub(super) fn job(object: &Value) -> ErrorList {
     errors
 }
 
-/// What must not change in a job.
+/// Validates an update of a job.
 pub(super) fn job_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = job(new);
     let (now, before) = (spec_of(new), spec_of(old));
@@ -124,7 +126,7 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Errors in a cron job beyond its metadata.
+/// Validates a cron job, except for its metadata.
 pub(super) fn cron_job(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
@@ -162,7 +164,7 @@ pub(super) fn cron_job(object: &Value) -> ErrorList {
     for field in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
         meta::non_negative(spec.get(field), &SPEC.child(field), &mut errors);
     }
-    // The names of the jobs end with a time.
+    // The names of its jobs end with a time.
     let name = meta::name(object);
     if name.len() > MAX_NAME {
         errors.invalid(&Path::new("metadata").child("name"), name, "must be no more than 52 characters");
@@ -170,18 +172,18 @@ pub(super) fn cron_job(object: &Value) -> ErrorList {
     errors
 }
 
-/// The warnings about a new job, or one whose generation rose.
+/// Returns the warnings for a new job, or for an update that increments the generation.
 pub(super) fn job_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     warnings((new, old), spec_of(new), "spec")
 }
 
-/// As [`job_warnings`] for the template of a cron job; and, of an update, about a time zone in its schedule.
+/// Like [`job_warnings`] for the template of a cron job, and for updates with a time zone in the schedule.
 pub(super) fn cron_job_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let spec = spec_of(new);
     let job = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
     let mut warnings = warnings((new, old), job, "spec.jobTemplate.spec");
     if old.is_some() && meta::text(spec, "schedule").contains("TZ") {
-        // The path as upstream says it.
+        // The path is wrong in upstream's message too.
         let why = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
         warnings.push(why.to_owned());
     }
@@ -189,7 +191,7 @@ pub(super) fn cron_job_warnings(new: &Value, old: Option<&Value>) -> Vec<String>
 }
 
 fn warnings((new, old): (&Value, Option<&Value>), job: &Value, path: &str) -> Vec<String> {
-    /// Above these numbers of completions and of pods at once, what an indexed job has to remember gets too long.
+    /// Limits of completions and parallelism above which the status of an indexed job may grow too large.
     const MOST: (i64, i64) = (100_000, 10_000);
     if old.is_some_and(|old| meta::generation(old) == meta::generation(new)) {
         return Vec::new();
@@ -225,13 +227,13 @@ fn time_zone(zone: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Months and days by their names, as schedules have them.
+/// Names of months and days in schedules: field index, first number, names.
 const NAMES: [(usize, i64, &[&str]); 2] = [
     (3, 1, &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]),
     (4, 0, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]),
 ];
 
-/// Whether a schedule can be read.
+/// Parses a schedule; only the error is of interest.
 fn read_schedule(schedule: &str) -> Result<(), String> {
     const BOUNDS: [(i64, i64); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
     let plain = match schedule.split_once(' ') {
@@ -298,7 +300,7 @@ fn plain_number(text: &str) -> Result<i64, String> {
     }
 }
 
-/// Pods of indexed jobs are named by their index: the last name must be one, too.
+/// Validates the name of an indexed job: the pod name with the last index must be a DNS label.
 pub(super) fn indexed_name(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);

@@ -1,4 +1,6 @@
-//! What limit ranges and resource quotas may say. PURE.
+//! Validation of limit ranges and resource quotas. Pure.
+//!
+//! See `ValidateLimitRange` and `ValidateResourceQuota` in `pkg/apis/core/validation/validation.go`.
 
 use super::field::{BadValue, ErrorList, Path};
 use super::quantity::Quantity;
@@ -14,7 +16,7 @@ fn shown(quantity: Quantity) -> BadValue {
     BadValue::Text(quantity.to_string())
 }
 
-/// The rules of limit ranges.
+/// Validates a limit range.
 pub(super) fn limit_range(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = SPEC.child("limits");
@@ -102,7 +104,7 @@ fn ratios(
     }
 }
 
-/// Resources that quotas know and that come in any amount, beside `count/…` and fully qualified ones.
+/// Quota resources with fractional amounts, in addition to `count/…` and qualified names.
 const AMOUNTS: [&str; 10] = [
     "cpu",
     "memory",
@@ -115,7 +117,7 @@ const AMOUNTS: [&str; 10] = [
     "limits.memory",
     "limits.ephemeral-storage",
 ];
-/// Resources that quotas know and that come in whole numbers.
+/// Quota resources with integer amounts.
 const WHOLE: [&str; 9] = [
     "pods",
     "services",
@@ -137,7 +139,7 @@ const SCOPES: [&str; 7] = [
     "VolumeAttributesClass",
 ];
 
-/// The rules of resource quotas.
+/// Validates a resource quota.
 pub(super) fn resource_quota(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = object.get("spec").unwrap_or(&Value::Null);

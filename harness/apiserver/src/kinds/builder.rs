@@ -1,13 +1,13 @@
-//! A terse way to write down kinds.
+//! A builder for the definitions of built-in resources.
 
 use std::sync::Arc;
 
 use super::{Conversion, Kind, Plain, STANDARD_VERBS, SelectableField, StorageId, Strategy, Subresource, Text};
 
-/// Verbs of most `/status` endpoints and of `/scale`.
+/// The verbs of most `/status` endpoints and of `/scale`.
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
-/// Builds a [`Kind`] in one expression.
+/// Builds a [`Kind`].
 pub(super) struct Builder(pub(super) Kind);
 
 fn texts(items: &[&'static str]) -> Vec<Text> {
@@ -130,7 +130,7 @@ impl Builder {
     }
 }
 
-/// Where the stored form keeps a selectable field: events are stored in their core form.
+/// Returns the pointer to a selectable field in the storage version; events are stored as core `v1`.
 fn stored_pointer(label: &str) -> String {
     let label = match label {
         "source" => "source.component",

@@ -1,4 +1,4 @@
-//! The built-in kinds, as the default discovery of kube-apiserver 1.36 lists them.
+//! The built-in resources, as the default discovery of kube-apiserver 1.36 lists them.
 
 use super::builder::{Builder, resource};
 use super::config::{ConfigMap, Secret};
@@ -22,7 +22,7 @@ use super::workloads::{
 use super::{CREATE_ONLY, Kind, NameRule};
 use super::{autoscaler, batch, bounds, claims, networking};
 
-/// All built-in kinds, groups and versions in discovery's order.
+/// Returns all built-in resources, groups and versions in discovery's order.
 pub fn kinds() -> Vec<Kind> {
     let groups = [
         core_group(),
@@ -131,7 +131,7 @@ fn core_group() -> Vec<Builder> {
     ]
 }
 
-/// The core group from pods on, in the order of discovery.
+/// The core group from pods on, in discovery's order.
 fn core_group_pods_and_after() -> Vec<Builder> {
     vec![
         resource("", "v1", "pods", "Pod", "io.k8s.api.core.v1.Pod")
@@ -507,7 +507,7 @@ fn rbac_group() -> Vec<Builder> {
     ]
 }
 
-/// Roles and their bindings.
+/// The rules of roles and role bindings.
 const ACCESS: Generic =
     Generic { create_on_update: true, names: NameRule::PathSegment, revalidates: true, ..Generic::NEW };
 

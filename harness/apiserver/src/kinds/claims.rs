@@ -1,4 +1,6 @@
-//! What a claim of a volume must ask for: claims themselves, and those that pods and stateful sets make.
+//! Validation of volume claims: `PersistentVolumeClaim`s and claim templates of pods and stateful sets.
+//!
+//! See `ValidatePersistentVolumeClaimSpec` in `pkg/apis/core/validation/validation.go`.
 
 use super::field::{ErrorList, Path};
 use super::meta::given;
@@ -9,14 +11,14 @@ use crate::json::Value;
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// Errors in a `PersistentVolumeClaim` beyond its metadata.
+/// Validates a `PersistentVolumeClaim`, except for its metadata.
 pub(super) fn validate(claim: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_spec(claim.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
     errors
 }
 
-/// Errors in the spec of a claim.
+/// Validates the spec of a claim.
 pub(super) fn validate_spec(claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let modes = array(claim, "accessModes");
     let modes_path = path.child("accessModes");

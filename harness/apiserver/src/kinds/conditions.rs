@@ -1,4 +1,7 @@
-//! Status conditions: validation of `metav1.Condition` lists and the upsert that servers and controllers do alike.
+//! Status conditions: validation of `metav1.Condition` lists, and upserts by server and controllers.
+//!
+//! See `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go` and
+//! `staging/src/k8s.io/apimachinery/pkg/api/meta/conditions.go`.
 
 use super::field::{ErrorList, Path};
 use super::selector::array;
@@ -9,7 +12,7 @@ const REASON_FORMAT: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
 const REASON_MESSAGE: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
 const REASON_EXAMPLES: &[&str] = &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
 
-/// Errors in a list of `metav1.Condition` under `path`.
+/// Validates a list of `metav1.Condition` under `path`.
 pub fn validate(conditions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
@@ -61,17 +64,17 @@ fn is_reason(reason: &str) -> bool {
         && bytes.iter().all(|b| word(*b) || matches!(b, b',' | b':'))
 }
 
-/// The condition of this type in `status`.
+/// Returns the condition of this type in `status`.
 pub fn find<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
     array(status, "conditions").iter().find(|c| meta::text(c, "type") == kind)
 }
 
-/// Whether the condition of this type is `True`.
+/// Returns true if the condition of this type is `True`.
 pub fn is_true(status: &Value, kind: &str) -> bool {
     find(status, kind).is_some_and(|c| meta::text(c, "status") == "True")
 }
 
-/// Puts a pod-style condition (with `lastProbeTime`) into `status`; the transition time moves only with the status.
+/// Sets a pod condition (with `lastProbeTime`) in `status`; the transition time changes only with the status.
 pub fn upsert_pod_condition(status: &mut Value, kind: &str, value: &str, reason: &str, message: &str, now: &str) {
     let Some(map) = status.as_object_mut() else { return };
     let list = map.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
@@ -97,7 +100,7 @@ pub fn upsert_pod_condition(status: &mut Value, kind: &str, value: &str, reason:
     }
 }
 
-/// Puts a `metav1.Condition` into `status`; the transition time moves only with the status.
+/// Sets a `metav1.Condition` in `status`; the transition time changes only with the status.
 pub fn upsert(status: &mut Value, kind: &str, value: &str, generation: i64, reason: &str, message: &str, now: &str) {
     let Some(map) = status.as_object_mut() else { return };
     let list = map.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));

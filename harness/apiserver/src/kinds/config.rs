@@ -1,20 +1,22 @@
 //! Core `v1` `ConfigMap` and Secret.
+//!
+//! See `ValidateConfigMap` and `ValidateSecret` in `pkg/apis/core/validation/validation.go`.
 
 use super::field::{BadValue, ErrorList, NOWHERE, Path};
 use super::{NameRule, Strategy, meta, names};
 use crate::json::{Key, Map, Value};
 
-/// Rules of config maps.
+/// The strategy of config maps.
 #[derive(Debug, Clone, Copy)]
 pub struct ConfigMap;
 
-/// Rules of secrets.
+/// The strategy of secrets.
 #[derive(Debug, Clone, Copy)]
 pub struct Secret;
 
 const METADATA: Path<'static> = Path::new("metadata");
 
-/// Bytes of all data together.
+/// Maximum size in bytes of all data together.
 const MAX_SIZE: usize = 1024 * 1024;
 
 const FROZEN: &str = "field is immutable when `immutable` is set";
@@ -82,7 +84,7 @@ impl Strategy for ConfigMap {
     }
 }
 
-/// Bytes behind a base64 text.
+/// Returns the decoded length of a base64 text.
 fn decoded_length(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }
@@ -98,7 +100,7 @@ impl Strategy for Secret {
                 data.insert(key, base64(value.as_str().unwrap_or_default().as_bytes()).into());
             }
         }
-        // Bytes that are not there come back empty.
+        // Null bytes become empty, as in a Go `[]byte`.
         for value in object.get_mut("data").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
             if value.is_null() {
                 *value = "".into();
@@ -140,7 +142,7 @@ impl Strategy for Secret {
     }
 }
 
-/// Keys that a secret of some type must have.
+/// Validates the keys that a secret's type requires.
 fn validate_type(object: &Value, errors: &mut ErrorList) {
     let none = Map::new();
     let data = object.get("data").and_then(Value::as_object).unwrap_or(&none);
@@ -184,7 +186,7 @@ fn validate_type(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// What Go's decoder says about bytes that are no JSON, for the common cases.
+/// Returns the error of Go's decoder for bytes that are not JSON, in the common cases.
 fn json_problem(bytes: &[u8]) -> Option<String> {
     if serde_json::from_slice::<Map>(bytes).is_ok() {
         return None;
@@ -200,7 +202,7 @@ fn json_problem(bytes: &[u8]) -> Option<String> {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Standard base64 with padding.
+/// Encodes bytes as standard base64 with padding.
 pub fn base64(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -216,7 +218,7 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// The bytes behind a base64 text; letters outside of the alphabet are skipped.
+/// Decodes base64, skipping characters outside of the alphabet.
 fn decode(text: &str) -> Vec<u8> {
     let (mut out, mut group, mut bits) = (Vec::with_capacity(text.len() * 3 / 4), 0_u32, 0);
     for value in text.bytes().filter_map(|b| ALPHABET.iter().position(|a| *a == b)) {

@@ -1,7 +1,7 @@
 //! `certificates.k8s.io/v1` `CertificateSigningRequest`.
 //!
-//! Source: `pkg/registry/certificates/certificates` and `pkg/apis/certificates/validation` of Kubernetes 1.36. What a request
-//! holds beyond its PEM block is not looked at: there is no X.509 reader here.
+//! See `pkg/registry/certificates/certificates/strategy.go` and `pkg/apis/certificates/validation/validation.go`. Of
+//! a request only the PEM block type is checked, since there is no X.509 parser here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,8 +12,8 @@ use super::{Context, Strategy, meta, names};
 use crate::json::{Map, Value, json};
 use crate::lifecycle;
 
-/// Rules of certificate signing requests: who asks is written down, the content never changes, `/approval` writes the
-/// conditions and `/status` the certificate.
+/// The strategy of certificate signing requests: records the requesting user, keeps the spec immutable, and lets
+/// `/approval` write the conditions and `/status` the certificate.
 #[derive(Debug, Clone, Copy)]
 pub struct CertificateSigningRequest;
 
@@ -144,7 +144,7 @@ fn each_condition(object: &mut Value, mut change: impl FnMut(&mut Map)) {
     list.into_iter().flatten().filter_map(Value::as_object_mut).for_each(&mut change);
 }
 
-/// Conditions get the times that they do not have; a transition time is kept as long as the status is.
+/// Sets missing times of conditions; the transition time is kept as long as the status is unchanged.
 fn fill_times(new: &mut Value, old: &Value, ctx: &Context<'_>) {
     let now = Value::from(lifecycle::rfc3339(ctx.now));
     each_condition(new, |condition| {
@@ -195,13 +195,13 @@ fn validate(object: &Value) -> ErrorList {
     errors
 }
 
-/// Whether these bytes are one PEM block of the right type.
+/// Returns true if the bytes have a PEM block of the right type.
 fn is_request(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     text.contains("-----BEGIN CERTIFICATE REQUEST-----") && text.contains("-----END CERTIFICATE REQUEST-----")
 }
 
-/// Bytes as Go's field errors print them.
+/// Formats bytes like Go's field errors.
 fn go_bytes(bytes: &[u8]) -> String {
     let bytes: Vec<String> = bytes.iter().map(|byte| format!("0x{byte:x}")).collect();
     format!("[]byte{{{}}}", bytes.join(", "))

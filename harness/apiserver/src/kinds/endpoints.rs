@@ -1,4 +1,6 @@
 //! Core `v1` Endpoints.
+//!
+//! See `ValidateEndpoints` in `pkg/apis/core/validation/validation.go` and `pkg/registry/core/endpoint/strategy.go`.
 
 use std::net::IpAddr;
 
@@ -7,7 +9,7 @@ use super::selector::array;
 use super::{NameRule, Strategy, meta, names, stored};
 use crate::json::Value;
 
-/// Rules of Endpoints.
+/// The strategy of Endpoints.
 #[derive(Debug, Clone, Copy)]
 pub struct Endpoints;
 
@@ -31,7 +33,7 @@ impl Strategy for Endpoints {
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = meta::validate_update(new, old, &METADATA);
         errors.append(meta::validate(new, true, NameRule::Subdomain, &METADATA));
-        // What was let in once stays.
+        // Unchanged subsets are not validated again.
         if !meta::equal(new.get("subsets"), old.get("subsets")) {
             subsets(new, &mut errors);
         }
@@ -92,7 +94,7 @@ fn address(address: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     endpoint_ip(ip, &ip_path, errors);
 }
 
-/// Addresses that can be no endpoint.
+/// Rejects addresses that cannot be endpoints.
 fn endpoint_ip(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let Ok(ip) = text.parse::<IpAddr>() else {
         errors.invalid(path, text, "must be a valid IP address");

@@ -1,21 +1,23 @@
-//! Event, the one kind with two faces: core `v1` (the stored form) and `events.k8s.io/v1`.
+//! Event in its two API groups: core `v1`, which is the storage version, and `events.k8s.io/v1`.
+//!
+//! See `pkg/apis/core/validation/events.go` and `pkg/registry/core/event/strategy.go`.
 
 use super::field::{BadValue, ErrorList, Path};
 use super::{Context, Conversion, NameRule, Strategy, meta, names, time};
 use crate::json::{Map, Value};
 
-/// Rules of core `v1` events.
+/// The strategy of core `v1` events.
 #[derive(Debug, Clone, Copy)]
 pub struct CoreEvent;
 
-/// Rules of `events.k8s.io/v1` events.
+/// The strategy of `events.k8s.io/v1` events.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEvent;
 
-/// Between the faces.
+/// Converts between the two groups.
 pub const CONVERSION: Conversion = Conversion { to_storage: to_core, from_storage: from_core };
 
-/// Name in `events.k8s.io/v1`, name in core `v1`.
+/// Renamed fields: name in `events.k8s.io/v1`, name in core `v1`.
 const RENAMED: [(&str, &str); 7] = [
     ("regarding", "involvedObject"),
     ("note", "message"),
@@ -152,7 +154,8 @@ impl Strategy for NewEvent {
     }
 }
 
-/// The rules of both faces, on the core form. Events with an `eventTime` are of the new kind and must be complete.
+/// Validates the rules of both groups on the core form (`legacyValidateEvent`). Events with an `eventTime` must be
+/// complete.
 fn validate_legacy(event: &Value, controller: &str) -> ErrorList {
     let mut errors = ErrorList::new();
     let empty = Value::Null;
@@ -209,7 +212,7 @@ fn validate_series(event: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// What only creations through `events.k8s.io/v1` must obey.
+/// Validates the rules for creations through `events.k8s.io/v1`.
 fn validate_strictly(event: &Value, errors: &mut ErrorList) {
     if meta::is_empty(event.get("eventTime")) {
         errors.required(&Path::new("eventTime"), "");
@@ -232,7 +235,8 @@ fn validate_strictly(event: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// What an update through `events.k8s.io/v1` may not change; `reason` is told twice, as upstream does.
+/// Requires fields to be unchanged in updates through `events.k8s.io/v1`; `reason` is reported twice, as upstream
+/// does.
 fn immutable(new: &Value, old: &Value, errors: &mut ErrorList) {
     let fields = [
         "involvedObject",

@@ -1,4 +1,6 @@
 //! Defaults of admission policies, webhooks and resource claims.
+//!
+//! See `pkg/apis/admissionregistration/v1/defaults.go` and `pkg/apis/resource/v1/defaults.go`.
 
 use super::meta;
 use crate::json::{Map, Value, json};
@@ -17,7 +19,7 @@ fn each<'a>(map: &'a mut Map, field: &str) -> impl Iterator<Item = &'a mut Map> 
     map.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// What a policy or a webhook looks at.
+/// Defaults of the match rules of policies and webhooks.
 fn match_resources(map: &mut Map) {
     value_default(map, "matchPolicy", "Equivalent");
     value_default(map, "namespaceSelector", json!({}));
@@ -29,7 +31,7 @@ fn match_resources(map: &mut Map) {
     }
 }
 
-/// `ValidatingAdmissionPolicy` and `MutatingAdmissionPolicy`.
+/// Defaults of `ValidatingAdmissionPolicy` and `MutatingAdmissionPolicy`.
 pub(super) fn admission_policy(map: &mut Map) {
     let Some(spec) = inner(map, "spec") else { return };
     value_default(spec, "failurePolicy", "Fail");
@@ -38,14 +40,14 @@ pub(super) fn admission_policy(map: &mut Map) {
     }
 }
 
-/// `ValidatingAdmissionPolicyBinding` and `MutatingAdmissionPolicyBinding`.
+/// Defaults of `ValidatingAdmissionPolicyBinding` and `MutatingAdmissionPolicyBinding`.
 pub(super) fn admission_policy_binding(map: &mut Map) {
     if let Some(resources) = inner(map, "spec").and_then(|spec| inner(spec, "matchResources")) {
         match_resources(resources);
     }
 }
 
-/// `ValidatingWebhookConfiguration`.
+/// Defaults of `ValidatingWebhookConfiguration`.
 pub(super) fn validating_webhooks(map: &mut Map) {
     const TIMEOUT_SECONDS: i64 = 10;
     for webhook in each(map, "webhooks") {
@@ -58,7 +60,7 @@ pub(super) fn validating_webhooks(map: &mut Map) {
     }
 }
 
-/// `MutatingWebhookConfiguration`.
+/// Defaults of `MutatingWebhookConfiguration`.
 pub(super) fn mutating_webhooks(map: &mut Map) {
     validating_webhooks(map);
     for webhook in each(map, "webhooks") {
@@ -80,7 +82,7 @@ fn device_request(request: &mut Map) {
     }
 }
 
-/// `ResourceClaim`.
+/// Defaults of `ResourceClaim`.
 pub(super) fn resource_claim(map: &mut Map) {
     let Some(devices) = inner(map, "spec").and_then(|spec| inner(spec, "devices")) else { return };
     for request in each(devices, "requests") {
@@ -91,7 +93,7 @@ pub(super) fn resource_claim(map: &mut Map) {
     }
 }
 
-/// `ResourceClaimTemplate`.
+/// Defaults of `ResourceClaimTemplate`.
 pub(super) fn resource_claim_template(map: &mut Map) {
     if let Some(spec) = inner(map, "spec") {
         resource_claim(spec);
@@ -108,7 +110,7 @@ mod tests {
         Value::Object(map)
     }
 
-    // As kube-apiserver 1.36 stored them.
+    // Expected values recorded from kube-apiserver 1.36.
     #[test]
     fn a_policy_fails_closed_and_looks_at_every_scope() {
         let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]});

@@ -1,27 +1,27 @@
-//! Field errors: where in an object something is wrong, of which type, and the text a client reads.
+//! Validation errors of fields: path, type and message.
 //!
-//! The forms are those of `k8s.io/apimachinery/pkg/util/validation/field`: the message of an error is
-//! `<path>: <type>[: <value>][: <detail>]`, and a Status carries type, body and path as one cause each.
+//! They agree with `staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go`: an error's message is
+//! `<path>: <type>[: <value>][: <detail>]`, and a Status has a cause with type, body and path for each error.
 
 use std::fmt;
 
 use crate::json::Value;
 use crate::status::{Cause, go_quote};
 
-/// Why a field is refused; the wire text is the cause's `reason`.
+/// The type of a field error; on the wire it is the cause's `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErrorType {
-    /// Something the field refers to does not exist.
+    /// An object or value that the field refers to does not exist.
     NotFound,
-    /// The field must be given.
+    /// The field is required.
     Required,
-    /// The value occurs twice where it must be unique.
+    /// The value must be unique but occurs twice.
     Duplicate,
     /// The value is malformed or out of bounds.
     Invalid,
-    /// The value is none of an enumeration.
+    /// The value is not in the set of supported values.
     NotSupported,
-    /// The value would be fine under other circumstances.
+    /// The value is not allowed in this context.
     Forbidden,
     /// The value has too many bytes.
     TooLong,
@@ -29,16 +29,16 @@ pub enum ErrorType {
     TooMany,
     /// The list has too few items.
     TooFew,
-    /// Not the client's fault.
+    /// An internal error, not caused by the client.
     Internal,
-    /// The value has another type than its schema says.
+    /// The value's type differs from the schema's.
     TypeInvalid,
     /// The value has too few bytes.
     TooShort,
 }
 
 impl ErrorType {
-    /// The `reason` of the cause in a Status.
+    /// Returns the `reason` of the cause in a Status.
     pub fn reason(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
@@ -73,14 +73,14 @@ impl ErrorType {
     }
 }
 
-/// The value an error complains about, in the form it is printed.
+/// The rejected value in its printed form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadValue {
     /// Not printed.
     Omitted,
     /// Printed in Go's quotes.
     Text(String),
-    /// Printed as it stands: numbers, booleans, `null`, JSON of structures in their own field order.
+    /// Printed verbatim: numbers, booleans, `null`, JSON of structures in their own field order.
     Raw(String),
 }
 
@@ -141,7 +141,7 @@ impl From<Option<&Value>> for BadValue {
     }
 }
 
-/// A path to a field; cheap to build along the way, written out only when an error needs it.
+/// A path to a field: a linked list on the stack, formatted only when an error needs it.
 #[derive(Debug, Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -156,24 +156,24 @@ enum Step<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// A top-level field.
+    /// Creates the path of a top-level field.
     pub const fn new(name: &'a str) -> Self {
         Self { parent: None, step: Step::Name(name) }
     }
 
-    /// The field `name` below this one. An empty path takes the place of its child.
+    /// Returns the path of the field `name` below this one. Below an empty path it is `name`.
     #[must_use]
     pub const fn child(&'a self, name: &'a str) -> Path<'a> {
         Path { parent: Some(self), step: Step::Name(name) }
     }
 
-    /// The `index`-th item of this list.
+    /// Returns the path of the item at `index`.
     #[must_use]
     pub const fn index(&'a self, index: usize) -> Path<'a> {
         Path { parent: Some(self), step: Step::Index(index) }
     }
 
-    /// The entry `key` of this map.
+    /// Returns the path of the entry `key`.
     #[must_use]
     pub const fn key(&'a self, key: &'a str) -> Path<'a> {
         Path { parent: Some(self), step: Step::Key(key) }
@@ -204,7 +204,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// How upstream prints the path of an error about no field in particular.
+/// The path of an error without a field, as upstream prints it.
 pub const NOWHERE: &str = "[]";
 
 impl fmt::Display for Path<'_> {
@@ -215,16 +215,16 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// One refused field.
+/// A validation error of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// Why.
+    /// Type.
     pub error_type: ErrorType,
-    /// Where, as `spec.containers[0].name`.
+    /// Path, such as `spec.containers[0].name`.
     pub field: String,
-    /// What was found there.
+    /// The rejected value.
     pub bad_value: BadValue,
-    /// What is wanted.
+    /// Detail.
     pub detail: String,
 }
 
@@ -233,7 +233,7 @@ impl Error {
         Self { error_type, field: path.to_string(), bad_value, detail: detail.into() }
     }
 
-    /// The value at `path` is malformed.
+    /// The value at `path` is invalid.
     pub fn invalid(path: &Path<'_>, value: impl Into<BadValue>, detail: impl Into<String>) -> Self {
         Self::new(ErrorType::Invalid, path, value.into(), detail)
     }
@@ -248,12 +248,12 @@ impl Error {
         Self::new(ErrorType::Required, path, BadValue::Omitted, detail)
     }
 
-    /// The value at `path` was there before.
+    /// The value at `path` occurs twice.
     pub fn duplicate(path: &Path<'_>, value: impl Into<BadValue>) -> Self {
         Self::new(ErrorType::Duplicate, path, value.into(), "")
     }
 
-    /// The value at `path` refers to nothing.
+    /// The value at `path` refers to something that does not exist.
     pub fn not_found(path: &Path<'_>, value: impl Into<BadValue>) -> Self {
         Self::new(ErrorType::NotFound, path, value.into(), "")
     }
@@ -263,7 +263,7 @@ impl Error {
         Self::new(ErrorType::Forbidden, path, BadValue::Omitted, detail)
     }
 
-    /// The value at `path` is none of `supported`, which are printed in the order given.
+    /// The value at `path` is not among `supported`, which are printed in the given order.
     pub fn not_supported(path: &Path<'_>, value: impl Into<BadValue>, supported: &[&str]) -> Self {
         let detail = if supported.is_empty() {
             String::new()
@@ -292,12 +292,12 @@ impl Error {
         Self::new(ErrorType::TooFew, path, actual.into(), format!("must have at least {min} {unit}"))
     }
 
-    /// Something went wrong that is not the client's fault.
+    /// An internal error, not caused by the client.
     pub fn internal(path: &Path<'_>, why: impl Into<String>) -> Self {
         Self::new(ErrorType::Internal, path, BadValue::Omitted, why)
     }
 
-    /// The message without the path: the cause's `message`.
+    /// Returns the message without the path, which is the cause's `message`.
     pub fn body(&self) -> String {
         let mut out = String::from(self.error_type.text());
         let with_value = matches!(
@@ -332,7 +332,7 @@ impl Error {
 }
 
 impl Error {
-    /// The error as a cause of a Status.
+    /// Returns the error as a cause of a Status.
     pub fn cause(&self) -> Cause {
         Cause { reason: self.error_type.reason().to_owned(), message: self.body(), field: self.field.clone() }
     }
@@ -344,7 +344,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// JSON as Go's `json.Marshal` writes it: `<`, `>` and `&` are escaped.
+/// Encodes JSON like Go's `json.Marshal`, which escapes `<`, `>` and `&`.
 pub fn go_json(value: &Value) -> String {
     let text = value.to_string();
     if text.contains(['<', '>', '&']) {
@@ -354,42 +354,42 @@ pub fn go_json(value: &Value) -> String {
     }
 }
 
-/// All that is wrong with an object, in the order of the checks.
+/// The validation errors of an object, in the order of the checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErrorList(Vec<Error>);
 
 impl ErrorList {
-    /// Nothing wrong so far.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// The errors in order.
+    /// Returns the errors in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Error> {
         self.0.iter()
     }
 
-    /// True when nothing is wrong.
+    /// Returns true if there are no errors.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many errors there are.
+    /// Returns the number of errors.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Adds an error made elsewhere.
+    /// Adds an error.
     pub fn push(&mut self, error: Error) {
         self.0.push(error);
     }
 
-    /// Adds the errors of `other` behind these.
+    /// Appends the errors of `other`.
     pub fn append(&mut self, mut other: ErrorList) {
         self.0.append(&mut other.0);
     }
 
-    /// The same errors of an object that lies in `field` of another: paths get longer, the sentences stay.
+    /// Prefixes all paths with `field`, for an object embedded in that field of another one.
     #[must_use]
     pub fn below(mut self, field: &str) -> Self {
         for error in &mut self.0 {
@@ -399,7 +399,7 @@ impl ErrorList {
         self
     }
 
-    /// Forgets all but the first `len` errors.
+    /// Keeps the first `len` errors.
     pub fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
     }
@@ -444,7 +444,8 @@ impl ErrorList {
         self.0.push(Error::too_many(path, actual, max));
     }
 
-    /// The message of a Status: one error as it is, several in brackets, equal ones once.
+    /// Returns the message for a Status: a single error as it is, several in brackets, without duplicates; `None` if
+    /// empty.
     pub fn aggregate(&self) -> Option<String> {
         let mut texts: Vec<String> = Vec::with_capacity(self.0.len());
         for error in &self.0 {

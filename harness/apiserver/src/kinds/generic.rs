@@ -1,40 +1,42 @@
-//! Kinds that are stored faithfully: no defaults, no rules of their own, but the right generation, names and scope
-//! of their status.
+//! The strategy of resources without defaults and kind-specific rules: generation, names and the scope of the status.
+//!
+//! Its options are the methods of `RESTCreateStrategy` and `RESTUpdateStrategy`
+//! (`staging/src/k8s.io/apiserver/pkg/registry/rest/{create,update}.go`) in which such resources differ.
 
 use super::field::{ErrorList, Path};
 use super::{Context, NameRule, Strategy, meta};
 use crate::json::{Key, Map, Value};
 
-/// Which changes raise `metadata.generation`.
+/// The changes that increment `metadata.generation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
-    /// The kind has none.
+    /// None; the resource has no generation.
     None,
     /// Changes of `spec`.
     Spec,
-    /// Changes of anything but metadata and status.
+    /// Changes outside of metadata and status.
     Content,
-    /// It is 1 and stays so.
+    /// None; the generation is always 1.
     Fixed,
 }
 
-/// Rules of a stored kind without code of its own.
+/// A configurable strategy.
 #[expect(clippy::struct_excessive_bools, reason = "each is one of upstream's independent strategy methods")]
 #[derive(Debug, Clone, Copy)]
 pub struct Generic {
-    /// Which changes count.
+    /// The changes that increment the generation.
     pub generation: Generation,
-    /// Whether there is a status that only `/status` may write.
+    /// There is a status that can be written only through `/status`.
     pub status: bool,
-    /// Whether updates need no resourceVersion.
+    /// Updates need no resourceVersion.
     pub unconditional: bool,
-    /// Whether PUT creates.
+    /// PUT creates missing objects.
     pub create_on_update: bool,
-    /// Names.
+    /// The name format.
     pub names: NameRule,
-    /// Whether the kind lives in namespaces.
+    /// Objects are namespaced.
     pub namespaced: bool,
-    /// Whether updates run the rules for creations again (it shows in the number of causes).
+    /// Updates run the validation for creations too, which is visible in the number of causes.
     pub revalidates: bool,
 }
 
@@ -99,7 +101,7 @@ impl Strategy for Generic {
     }
 }
 
-/// Removes what a client may not say about the state of a new object; an empty status stays where one is always shown.
+/// Empties the status of a new object; a missing status remains missing.
 pub fn drop_status(object: &mut Value) {
     if let Some(map) = object.as_object_mut()
         && map.contains_key("status")

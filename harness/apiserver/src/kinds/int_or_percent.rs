@@ -1,10 +1,12 @@
-//! Fields that hold a number or a percentage.
+//! Validation of `intstr.IntOrString` fields that are a number or a percentage.
+//!
+//! See `ValidatePositiveIntOrPercent` in `pkg/apis/apps/validation/validation.go`.
 
 use super::field::{ErrorList, Path};
 use super::{meta, names};
 use crate::json::Value;
 
-/// The value must be a number that is not negative, or digits with a percent sign.
+/// Requires a non-negative number, or digits with a percent sign.
 pub fn validate_positive(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match value {
         Value::String(text) => {
@@ -16,7 +18,7 @@ pub fn validate_positive(value: &Value, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// A percentage must not be above 100.
+/// Requires percentages to be at most 100.
 pub fn validate_at_most_100_percent(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(text) = value.as_str()
         && percent(text).is_some_and(|p| p > 100)
@@ -25,7 +27,7 @@ pub fn validate_at_most_100_percent(value: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
-/// The number in front of the percent sign.
+/// Returns the number before the percent sign.
 pub fn percent(text: &str) -> Option<i64> {
     if !names::percent(text).is_empty() {
         return None;
@@ -34,7 +36,7 @@ pub fn percent(text: &str) -> Option<i64> {
     Some(text.trim_end_matches('%').parse().unwrap_or(i64::MAX))
 }
 
-/// The number, or the one in front of the percent sign.
+/// Returns the number, or the one before the percent sign.
 pub fn value(value: Option<&Value>) -> i64 {
     match value {
         Some(Value::String(text)) => percent(text).unwrap_or(0),

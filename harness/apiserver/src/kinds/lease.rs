@@ -1,10 +1,12 @@
 //! `coordination.k8s.io/v1` Lease.
+//!
+//! See `pkg/registry/coordination/lease/strategy.go` and `pkg/apis/coordination/validation/validation.go`.
 
 use super::field::{ErrorList, Path};
 use super::{Context, NameRule, Strategy, meta, time};
 use crate::json::Value;
 
-/// Rules of leases.
+/// The strategy of leases.
 #[derive(Debug, Clone, Copy)]
 pub struct Lease;
 
@@ -44,7 +46,7 @@ impl Strategy for Lease {
     }
 }
 
-/// Behind a feature gate that is off by default.
+/// Drops fields behind a feature gate that is off by default.
 fn forget_candidates(object: &mut Value) {
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         spec.remove("strategy");

@@ -1,4 +1,6 @@
-//! `LimitRanger` admission: the limit ranges of a namespace give containers their defaults and bounds.
+//! `LimitRanger` admission: default requests and limits of containers, and bounds of pods and volume claims.
+//!
+//! See `plugin/pkg/admission/limitranger/admission.go`.
 
 use super::quantity::Quantity;
 use super::quota::{Amounts, amounts, of_pod};
@@ -12,7 +14,8 @@ const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 /// Applies the limit ranges of the pod's namespace.
 ///
 /// # Errors
-/// 403 naming every bound that the pod breaks.
+///
+/// 403 that lists all violated bounds.
 pub(super) fn admit(pod: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
     let namespace = pod.get("metadata").map_or("", |m| meta::text(m, "namespace")).to_owned();
     let ranges = ctx.lookup.list("", "limitranges", &namespace);
@@ -33,7 +36,7 @@ pub(super) fn admit(pod: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-/// The defaults of all limits of the range together; later ones win.
+/// Merges the defaults of a range's limits; later ones take precedence.
 fn merged(limits: &[&Value], field: &str) -> Map {
     limits
         .iter()
@@ -72,7 +75,7 @@ fn set_defaults(pod: &mut Value, limits: &[&Value]) {
     }
 }
 
-/// Names of the resources that got their default.
+/// Fills in missing resources; returns their names.
 fn fill(container: &mut Value, list: &str, values: &Map) -> Vec<String> {
     let mut set = Vec::new();
     if values.is_empty() {
@@ -91,7 +94,7 @@ fn fill(container: &mut Value, list: &str, values: &Map) -> Vec<String> {
     set
 }
 
-/// Checks what one limit is about: each container, or the pod as a whole.
+/// Checks a limit against each container or against the pod as a whole, depending on its type.
 fn check(pod: &Value, limit: &Value, broken: &mut Vec<String>) {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     match meta::text(limit, "type") {
@@ -106,7 +109,7 @@ fn check(pod: &Value, limit: &Value, broken: &mut Vec<String>) {
     }
 }
 
-/// `limits`: `None` for what knows requests only.
+/// Checks the bounds of one limit. `limits` is `None` for objects that have only requests.
 fn constrain(what: &str, limit: &Value, requests: &Amounts, limits: Option<&Amounts>, broken: &mut Vec<String>) {
     let bounds = |field: &str| amounts(limit.get(field));
     let most_given = |name: &str| limits.and_then(|limits| limits.get(name)).copied();
@@ -149,10 +152,11 @@ fn sentence(which: &str, name: &str, what: &str, bound: Quantity, broke: &str) -
     format!("{which} {name} usage per {what} is {bound}{stop}{broke}")
 }
 
-/// Holds a claim against the limit ranges of its namespace.
+/// Checks a volume claim against the limit ranges of its namespace.
 ///
 /// # Errors
-/// 403 naming every bound that the claim breaks.
+///
+/// 403 that lists all violated bounds.
 pub(super) fn admit_claim(claim: &Value, ctx: &Context<'_>) -> Result<(), Status> {
     let namespace = claim.get("metadata").map_or("", |m| meta::text(m, "namespace"));
     let requests = amounts(claim.pointer("/spec/resources/requests"));

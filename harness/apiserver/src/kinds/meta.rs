@@ -1,4 +1,7 @@
-//! Rules for `metadata`, the same for all kinds, and small helpers that strategies share.
+//! Validation of `metadata`, which is the same for all kinds, and helpers that strategies share.
+//!
+//! See `staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go` and, for finalizers without a domain,
+//! `pkg/apis/core/validation/validation.go`.
 
 use std::fmt::Write;
 
@@ -9,25 +12,25 @@ use crate::json::{Key, Map, Value};
 use crate::schema::{Schema, Shape, TypeRef};
 use crate::status::go_quote;
 
-/// Bytes of all annotations together.
+/// Maximum size in bytes of all annotations together.
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
-/// The text at `pointer`-less one-level `key`, or nothing.
+/// Returns the string member `key`; empty if it is missing or not a string.
 pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The member `key`, unless it is missing or null.
+/// Returns the member `key` unless it is missing or null.
 pub fn given<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     value.get(key).filter(|value| !value.is_null())
 }
 
-/// `spec`, null when missing.
+/// Returns `spec`; null if it is missing.
 pub fn spec_of(object: &Value) -> &Value {
     object.get("spec").unwrap_or(&Value::Null)
 }
 
-/// What a JSON pointer leads to; quicker than [`Value::pointer`], which makes each step's text anew.
+/// Returns the value at a JSON pointer. Faster than [`Value::pointer`] for pointers without escapes and list indexes.
 pub fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     if pointer.contains('~') {
         return object.pointer(pointer);
@@ -43,12 +46,12 @@ pub fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     Some(place)
 }
 
-/// `metadata.name`.
+/// Returns `metadata.name`.
 pub fn name(object: &Value) -> &str {
     object.get("metadata").map_or("", |m| text(m, "name"))
 }
 
-/// `metadata.generation`, 0 when missing.
+/// Returns `metadata.generation`; 0 if it is missing.
 pub fn generation(object: &Value) -> i64 {
     object.get("metadata").and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or(0)
 }
@@ -60,7 +63,7 @@ pub fn set_generation(object: &mut Value, generation: i64) {
     }
 }
 
-/// The object under `key`, made where it is missing; nothing when something else stands there.
+/// Returns the object under `key`, inserting it if it is missing or null; `None` if there is a value of another type.
 pub fn object_at<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map> {
     let map = value.as_object_mut()?;
     if !map.get(key).is_some_and(Value::is_object) {
@@ -72,7 +75,7 @@ pub fn object_at<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map> {
     map.get_mut(key)?.as_object_mut()
 }
 
-/// Whether a field counts as empty for Go's `omitempty`: missing, null, "", [], {}.
+/// Returns true if a field is empty for Go's `omitempty`: missing, null, "", [], {}.
 pub fn is_empty(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,
@@ -83,7 +86,7 @@ pub fn is_empty(value: Option<&Value>) -> bool {
     }
 }
 
-/// Semantic equality: missing, null and empty are the same, everywhere in the two values.
+/// Compares two values semantically: missing, null and empty are equal at every level.
 pub fn equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
         (Some(Value::Object(left)), Some(Value::Object(right))) => {
@@ -98,11 +101,11 @@ pub fn equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     }
 }
 
-/// Puts `old`'s value of a top-level field into `new` (removing it when `old` has none).
+/// Copies `old`'s value of a top-level field to `new`, removing it if `old` has none.
 pub fn keep_field(new: &mut Value, old: &Value, field: &str) {
     let Some(map) = new.as_object_mut() else { return };
     match (old.get(field), map.get_mut(field)) {
-        // Comparing costs less than a copy, and clients mostly send back what they got.
+        // Comparing is cheaper than copying, and clients mostly send unchanged fields.
         (Some(value), Some(kept)) => {
             if kept != value {
                 kept.clone_from(value);
@@ -117,9 +120,9 @@ pub fn keep_field(new: &mut Value, old: &Value, field: &str) {
     }
 }
 
-/// Leaves only `status` of `new`; the rest, metadata included except for its system fields, comes from `old`.
+/// Takes only `status` and `metadata` from `new` and all other fields from `old`.
 ///
-/// Upstream's status strategies keep spec and let metadata through, except for the generation, so labels,
+/// Upstream's status strategies restore the spec but not the metadata, except for its system fields, so labels,
 /// annotations, owner references and finalizers are writable through most `/status` endpoints.
 pub fn keep_all_but_status(new: &mut Value, old: &Value) {
     let Some(fields) = old.as_object() else { return };
@@ -136,7 +139,7 @@ pub fn keep_all_but_status(new: &mut Value, old: &Value) {
     }
 }
 
-/// Keeps `old`'s values of these metadata fields in `new`.
+/// Copies `old`'s values of these metadata fields to `new`.
 pub fn keep_metadata(new: &mut Value, old: &Value, fields: &[&str]) {
     let before = old.get("metadata");
     let Some(metadata) = object_at(new, "metadata") else { return };
@@ -152,7 +155,7 @@ pub fn keep_metadata(new: &mut Value, old: &Value, fields: &[&str]) {
     }
 }
 
-/// Drops numbers that are 0: upstream's types leave them out.
+/// Removes numbers that are 0, which upstream's types omit.
 pub fn drop_zero(map: &mut Map, fields: &[&str]) {
     for field in fields {
         if map.get(*field).and_then(Value::as_i64) == Some(0) {
@@ -161,13 +164,13 @@ pub fn drop_zero(map: &mut Map, fields: &[&str]) {
     }
 }
 
-/// Whether the specs of two objects mean the same: no list and an empty one do, no struct behind a pointer and an empty one
-/// do not.
+/// Returns true if the specs of two objects are semantically equal: a missing and an empty list are equal, a missing
+/// and an empty struct behind a pointer are not.
 pub fn same_spec(new: &Value, old: &Value) -> bool {
     are_same_specs(new, spec_of(new), spec_of(old))
 }
 
-/// The same of two specs of `object`'s kind.
+/// Like [`same_spec`] for two specs of `object`'s kind.
 pub fn are_same_specs(object: &Value, new: &Value, old: &Value) -> bool {
     let pointers = || {
         let Some(schema) = encoding::schema_for(object) else { return true };
@@ -177,7 +180,7 @@ pub fn are_same_specs(object: &Value, new: &Value, old: &Value) -> bool {
     new == old || (equal(Some(new), Some(old)) && pointers())
 }
 
-/// Whether two values that are [`equal`] have the same structs behind pointers.
+/// Returns true if two values that are [`equal`] have the same structs behind pointers.
 fn same_pointers(schema: &Schema, ty: TypeRef, new: &Value, old: &Value) -> bool {
     match (schema.shape(ty), new, old) {
         (Shape::Struct(shape), Value::Object(new), Value::Object(old)) => {
@@ -197,7 +200,7 @@ fn same_pointers(schema: &Schema, ty: TypeRef, new: &Value, old: &Value) -> bool
     }
 }
 
-/// The number must not be negative.
+/// Requires a number that is not negative.
 pub fn non_negative(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let value = value.and_then(Value::as_i64).unwrap_or(0);
     if value < 0 {
@@ -205,13 +208,13 @@ pub fn non_negative(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-/// The text for numbers that must not be negative.
+/// The message for numbers that must not be negative.
 pub const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// The text for numbers that must be positive.
+/// The message for numbers that must be positive.
 pub const POSITIVE: &str = "must be greater than 0";
 
-/// A `metav1.LabelSelector` as Go marshals it.
+/// Encodes a `metav1.LabelSelector` like Go.
 pub fn selector_json(selector: Option<&Value>) -> String {
     let Some(selector) = selector.filter(|s| !s.is_null()) else { return "null".to_owned() };
     let mut parts = Vec::new();
@@ -243,7 +246,7 @@ fn is_open_on_status(key: &str) -> bool {
     matches!(key, "apiVersion" | "kind" | "metadata" | "status")
 }
 
-/// Errors in `metadata` of a new or updated object.
+/// Validates `metadata` of a new or updated object.
 pub fn validate(object: &Value, namespaced: bool, rule: NameRule, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let empty = Value::Null;
@@ -300,7 +303,7 @@ fn shared(metadata: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Errors in the change of `metadata`.
+/// Validates the change of `metadata` in an update.
 pub fn validate_update(new: &Value, old: &Value, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let empty = Value::Null;
@@ -334,10 +337,10 @@ pub fn validate_update(new: &Value, old: &Value, path: &Path<'_>) -> ErrorList {
     errors
 }
 
-/// The text for immutable fields.
+/// The message for immutable fields.
 pub const IMMUTABLE: &str = "field is immutable";
 
-/// Adds an error when a field changed that must not.
+/// Requires a field to be unchanged.
 pub fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     if !equal(new, old) {
         errors.invalid(path, BadValue::from(new), IMMUTABLE);
@@ -363,7 +366,7 @@ fn no_new_finalizers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Err
     }
 }
 
-/// Errors in labels (also of selectors' `matchLabels`).
+/// Validates labels, including a selector's `matchLabels`.
 pub fn validate_labels(labels: &Map, path: &Path<'_>, errors: &mut ErrorList) {
     for (key, value) in labels {
         for message in names::qualified_name(key) {
@@ -376,7 +379,7 @@ pub fn validate_labels(labels: &Map, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Errors in annotations.
+/// Validates annotations.
 pub fn validate_annotations(annotations: &Map, path: &Path<'_>, errors: &mut ErrorList) {
     let mut size = 0_usize;
     for (key, value) in annotations {
@@ -427,7 +430,7 @@ fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An owner reference as Go marshals it, fields in their declared order.
+/// Encodes an owner reference like Go, fields in declaration order.
 fn owner_json(owner: &Value) -> String {
     let mut parts: Vec<String> = ["apiVersion", "kind", "name", "uid"]
         .iter()
@@ -441,10 +444,10 @@ fn owner_json(owner: &Value) -> String {
     format!("{{{}}}", parts.join(","))
 }
 
-/// What is said about finalizers without a domain; kinds outside of the core's library do not mind them.
+/// The message for finalizers without a domain, which only `pkg/apis/core/validation` reports.
 pub const UNQUALIFIED_FINALIZER: &str = "name is neither a standard finalizer name nor is it fully qualified";
 
-/// Finalizers without a domain are Kubernetes' own.
+/// Requires finalizers without a domain to be Kubernetes' own.
 fn standard_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, finalizer) in finalizers.iter().filter_map(Value::as_str).enumerate() {
         if !finalizer.contains('/') && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {

@@ -1,18 +1,18 @@
-//! The kinds that are served: what discovery says about each, and the rules of each in one [`Strategy`].
+//! The served resources: discovery data, and the rules of each resource in one [`Strategy`].
 //!
-//! A request for a kind goes through its strategy in kube-apiserver's order:
+//! A request passes through the strategy in the order of
+//! `staging/src/k8s.io/apiserver/pkg/registry/rest/{create,update}.go`:
 //!
 //! | step | create | update | status update |
 //! | --- | --- | --- | --- |
 //! | 1 | [`Strategy::default`] | [`Strategy::default`] | [`Strategy::default`] |
 //! | 2 | [`Strategy::admit_create`] | [`Strategy::admit_update`] | – |
-//! | 3 | [`Strategy::prepare_for_create`] | [`Strategy::prepare_for_update`] | [`Strategy::prepare_for_status_update`] |
+//! | 3 | [`Strategy::prepare_for_create`] | [`Strategy::prepare_for_update`] | [`Strategy::prepare_for_status_update`]|
 //! | 4 | [`validate_create`] | [`validate_update`] | [`validate_status_update`] |
 //! | 5 | [`Strategy::begin_create`] | [`Strategy::begin_update`] | – |
 //! | 6 | [`Strategy::warnings_on_create`] | [`Strategy::warnings_on_update`] | – |
 //!
-//! Strategies are pure: they see the object, the old object and a [`Context`], never the store or the clock.
-//! Nothing here imports the production controllers.
+//! Strategies are pure: they get the object, the old object and a [`Context`], but neither the store nor the clock.
 
 mod autoscaler;
 mod batch;
@@ -64,84 +64,84 @@ use super::identity::User;
 use super::status::Status;
 pub(crate) use time::go_duration;
 
-/// A name that is static for built-in kinds and owned for custom ones.
+/// A string that is static for built-in resources and owned for custom ones.
 pub type Text = Cow<'static, str>;
 
-/// Verbs of an ordinary stored resource, as discovery lists them.
+/// The verbs of an ordinary stored resource, in discovery's order.
 pub const STANDARD_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// Verbs of a resource that only answers creations and stores nothing (reviews, bindings).
+/// The verbs of a resource that is not stored and supports only create (reviews, bindings).
 pub const CREATE_ONLY: &[&str] = &["create"];
 
-/// One served resource: a kind in a version of a group.
+/// A served resource: a kind in a version of a group.
 #[derive(Debug, Clone)]
 pub struct Kind {
     /// API group, empty for core.
     pub group: Text,
     /// Version in the group.
     pub version: Text,
-    /// `Pod`.
+    /// Kind, such as `Pod`.
     pub kind: Text,
-    /// `PodList`.
+    /// List kind, such as `PodList`.
     pub list_kind: Text,
-    /// `pods`.
+    /// Plural resource name, such as `pods`.
     pub plural: Text,
-    /// `pod`.
+    /// Singular resource name, such as `pod`.
     pub singular: Text,
-    /// `po`.
+    /// Short names, such as `po`.
     pub short_names: Vec<Text>,
-    /// `all`.
+    /// Categories, such as `all`.
     pub categories: Vec<Text>,
-    /// Whether objects live in namespaces.
+    /// Objects are namespaced.
     pub namespaced: bool,
     /// Verbs in discovery's order.
     pub verbs: Vec<Text>,
     /// Subresources in discovery's order (by name).
     pub subresources: Vec<Subresource>,
-    /// Name of the type in the OpenAPI document, such as `io.k8s.api.core.v1.Pod`; empty for custom kinds.
+    /// OpenAPI name of the type, such as `io.k8s.api.core.v1.Pod`; empty for custom resources.
     pub schema: Text,
-    /// Where objects live: group and resource, the same for all versions and for both faces of Event.
+    /// Storage location, shared by all versions and by both Event resources.
     pub storage: StorageId,
-    /// How the stored form differs from this version's; most kinds are stored as they are.
+    /// Conversion between the storage version and this one; most resources need none.
     pub conversion: Option<&'static Conversion>,
-    /// `storageVersionHash` of legacy discovery; empty when nothing is stored.
+    /// `storageVersionHash` in discovery; empty if nothing is stored.
     pub storage_version_hash: Text,
-    /// Fields that field selectors know beside `metadata.name` and `metadata.namespace`.
+    /// Fields for field selectors in addition to `metadata.name` and `metadata.namespace`.
     pub selectable: Vec<SelectableField>,
-    /// The rules of the kind.
+    /// The resource's strategy.
     pub strategy: Arc<dyn Strategy>,
-    /// What the definition of a custom resource adds; built-in kinds have none.
+    /// Data from the `CustomResourceDefinition`; `None` for built-in resources.
     pub custom: Option<Arc<super::crd::CustomKind>>,
 }
 
 impl Kind {
-    /// `apps/v1`, or `v1` for the core group.
+    /// Returns `apps/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// The subresource called `name`.
+    /// Returns the subresource `name`.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| s.name == name)
     }
 
-    /// Whether the resource (not a subresource) has `verb`.
+    /// Returns true if the resource (not a subresource) supports `verb`.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == verb)
     }
 
-    /// Whether objects of this kind are kept at all (reviews and bindings are not).
+    /// Returns true if objects are stored, which reviews and bindings are not.
     pub fn is_stored(&self) -> bool {
         self.has_verb("get") && !self.storage_version_hash.is_empty()
     }
 
-    /// Group and resource, as messages name them.
+    /// Returns group and resource in the form of messages.
     pub fn group_resource(&self) -> super::status::GroupResource<'_> {
         super::status::GroupResource::new(&self.group, &self.plural)
     }
 
-    /// The stored form of `object`, which is in this version's form.
+    /// Converts `object` from this version to the storage version.
     pub fn to_storage(&self, object: Value) -> Value {
         match self.conversion {
             Some(conversion) => (conversion.to_storage)(object),
@@ -149,7 +149,7 @@ impl Kind {
         }
     }
 
-    /// This version's form of `object`, which is in its stored form.
+    /// Converts `object` from the storage version to this one.
     pub fn from_storage(&self, object: Value) -> Value {
         let mut object = match self.conversion {
             Some(conversion) => (conversion.from_storage)(object),
@@ -162,29 +162,29 @@ impl Kind {
     }
 }
 
-/// A subresource as discovery tells it.
+/// A subresource as discovery lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subresource {
-    /// `status`, `scale`, `eviction` …
+    /// Name: `status`, `scale`, `eviction` …
     pub name: Text,
-    /// Group of its body's kind, where it differs from the resource's (`policy` for evictions).
+    /// Group of the body's kind if it differs from the resource's (`policy` for evictions).
     pub group: Text,
-    /// Version of its body's kind, where it differs from the resource's.
+    /// Version of the body's kind if it differs from the resource's.
     pub version: Text,
-    /// Kind of its body.
+    /// Kind of the body.
     pub kind: Text,
     /// Verbs in discovery's order.
     pub verbs: Vec<Text>,
 }
 
 impl Subresource {
-    /// Whether the subresource has `verb`.
+    /// Returns true if the subresource supports `verb`.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == verb)
     }
 }
 
-/// Where a kind's objects live.
+/// The storage location of a resource's objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StorageId {
     /// Group.
@@ -193,30 +193,30 @@ pub struct StorageId {
     pub resource: Text,
 }
 
-/// A pair of functions between the stored form of an object and the form of one version.
+/// A pair of functions that convert between a version and the storage version.
 #[derive(Debug)]
 pub struct Conversion {
-    /// Version's form in, stored form out.
+    /// Converts to the storage version.
     pub to_storage: fn(Value) -> Value,
-    /// Stored form in, version's form out.
+    /// Converts from the storage version.
     pub from_storage: fn(Value) -> Value,
 }
 
-/// A field that field selectors know.
+/// A field that field selectors can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectableField {
-    /// Its name in a selector: `spec.nodeName`.
+    /// Label in a selector: `spec.nodeName`.
     pub label: Text,
-    /// JSON pointer to its value in the stored form: `/spec/nodeName`.
+    /// JSON pointer to the value in the storage version: `/spec/nodeName`.
     pub pointer: Text,
-    /// JSON pointer to what stands in for an empty value; usually none.
+    /// JSON pointer to the value used instead of an empty one; usually none.
     pub fallback: Text,
-    /// What a missing value selects as.
+    /// The value of a missing field.
     pub absent: &'static str,
 }
 
 impl SelectableField {
-    /// The value of the field in `object` (in its stored form) as selectors compare it.
+    /// Returns the value of the field in `object` (in the storage version) for comparison with selectors.
     pub fn value_in<'a>(&self, object: &'a Value) -> Cow<'a, str> {
         let at = |pointer: &str| meta::at(object, pointer).filter(|v| !meta::is_empty(Some(v)));
         let value = at(&self.pointer).or_else(|| if self.fallback.is_empty() { None } else { at(&self.fallback) });
@@ -229,12 +229,12 @@ impl SelectableField {
     }
 }
 
-/// What a strategy may know about a request beside the objects.
+/// The data of a request that strategies may use in addition to the objects.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// Server time.
     pub now: Timestamp,
-    /// Who asks.
+    /// The requesting user.
     pub user: &'a User,
     /// Other objects, for admission (priority classes, services' addresses, namespaces).
     pub lookup: &'a dyn Lookup,
@@ -248,35 +248,36 @@ impl Debug for Context<'_> {
 
 /// Read access to stored objects for the few admission rules that need other objects.
 pub trait Lookup {
-    /// The stored object, or nothing.
+    /// Returns a stored object.
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value>;
-    /// A label of a stored object.
+    /// Returns a label of a stored object.
     fn label(&self, group: &str, resource: &str, namespace: &str, name: &str, label: &str) -> Option<String> {
         let object = self.get(group, resource, namespace, name)?;
         object.pointer("/metadata/labels")?.get(label)?.as_str().map(str::to_owned)
     }
-    /// All stored objects of a resource, in one namespace or (empty) in all.
+    /// Returns the objects of a resource in one namespace, or in all if `namespace` is empty.
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value>;
-    /// At least those of them in whose JSON, which has no spaces, `text` stands: the others need not be decoded.
+    /// Like [`Lookup::list`], but may skip objects whose compact JSON does not contain `text`, which saves decoding
+    /// them.
     fn list_holding(&self, group: &str, resource: &str, namespace: &str, _text: &str) -> Vec<Value> {
         self.list(group, resource, namespace)
     }
-    /// Whether an admission plugin is on.
+    /// Returns true if an admission plugin is enabled.
     fn admits_by(&self, _plugin: Plugin) -> bool {
         true
     }
 }
 
-/// An admission plugin that is on by default and that servers without nodes are started without.
+/// An admission plugin that is enabled by default, and disabled in servers without nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plugin {
-    /// New nodes are tainted until they are seen ready.
+    /// Taints new nodes until they are ready.
     TaintNodesByCondition,
-    /// New pods tolerate nodes that are not ready or unreachable for five minutes.
+    /// Makes new pods tolerate not-ready and unreachable nodes for five minutes.
     DefaultTolerationSeconds,
 }
 
-/// A [`Lookup`] that knows nothing.
+/// A [`Lookup`] without objects.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoLookup;
 
@@ -290,7 +291,7 @@ impl Lookup for NoLookup {
     }
 }
 
-/// The zone and region labels of a node: pods that are bound to it get them, too.
+/// Returns the zone and region labels of a node, which bound pods get too.
 pub fn topology_labels(lookup: &dyn Lookup, node: &str) -> Map {
     if node.is_empty() {
         return Map::new();
@@ -301,32 +302,32 @@ pub fn topology_labels(lookup: &dyn Lookup, node: &str) -> Map {
         .collect()
 }
 
-/// How an object's name must look.
+/// The required format of object names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameRule {
-    /// A lower case RFC 1123 subdomain (most kinds).
+    /// A lowercase RFC 1123 subdomain (most resources).
     Subdomain,
-    /// A lower case RFC 1123 label (namespaces, and services since 1.35's relaxed names).
+    /// A lowercase RFC 1123 label (namespaces, and services since 1.35's relaxed names).
     Label,
     /// A DNS-1035 label (services).
     Label1035,
-    /// Anything that can stand in a URL path (roles, events' older names).
+    /// A valid URL path segment (RBAC roles, legacy event names).
     PathSegment,
 }
 
-/// The rules of one kind: `RESTCreateStrategy`, `RESTUpdateStrategy`, defaulting and the default admission plugins.
+/// The rules of a resource: `RESTCreateStrategy`, `RESTUpdateStrategy`, defaulting and the default admission plugins.
 ///
-/// Every method has the neutral meaning as default, so that a kind which is only stored needs no code.
+/// The default methods do nothing, so a resource without rules needs no code.
 pub trait Strategy: Send + Sync + Debug {
-    /// Fills in default values; runs on every decoded object before anything else looks at it.
+    /// Fills in default values; runs first on every decoded object.
     fn default(&self, _object: &mut Value) {}
 
-    /// The same for an object that has default values everywhere but in its status.
+    /// Like [`Strategy::default`] for an object that has its defaults except in the status.
     fn default_status(&self, object: &mut Value) {
         self.default(object);
     }
 
-    /// Mutating and validating admission on create, as far as it is on by default.
+    /// Mutating and validating admission on create, for the plugins that are enabled by default.
     fn admit_create(&self, _object: &mut Value, _ctx: &Context<'_>) -> Result<(), Status> {
         Ok(())
     }
@@ -336,7 +337,7 @@ pub trait Strategy: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Drops what a client may not set on create (status), sets the first generation.
+    /// Drops fields that clients may not set on create (status) and sets the first generation.
     fn prepare_for_create(&self, _object: &mut Value, _ctx: &Context<'_>) {}
 
     /// Kind-specific validation on create; [`validate_create`] adds the rules for all metadata.
@@ -344,17 +345,17 @@ pub trait Strategy: Send + Sync + Debug {
         ErrorList::new()
     }
 
-    /// Runs on a valid new object right before it is stored: gives out what the server gives out (addresses, ports).
+    /// Runs on a valid new object right before it is stored, to allocate IP addresses and ports.
     fn begin_create(&self, _object: &mut Value, _ctx: &Context<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// The same for a valid update.
+    /// Like [`Strategy::begin_create`] for a valid update.
     fn begin_update(&self, _new: &mut Value, _old: &Value, _ctx: &Context<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Keeps what this endpoint may not change (status), bumps the generation.
+    /// Restores fields that this endpoint may not change (status) and increments the generation.
     fn prepare_for_update(&self, _new: &mut Value, _old: &Value, _ctx: &Context<'_>) {}
 
     /// Kind-specific validation on update; [`validate_update`] adds the rules for all metadata.
@@ -362,7 +363,7 @@ pub trait Strategy: Send + Sync + Debug {
         ErrorList::new()
     }
 
-    /// Keeps all but status (and what else the kind lets through) on a write to `/status`.
+    /// Restores all fields except the status (and others that the kind allows) on a write to `/status`.
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
         meta::keep_all_but_status(new, old);
     }
@@ -372,11 +373,11 @@ pub trait Strategy: Send + Sync + Debug {
         ErrorList::new()
     }
 
-    /// Puts back what a write through `subresource` (neither the object itself nor its status) may not change. Runs when
-    /// the fields have their owners, as upstream does: who tried to change one owns it.
+    /// Restores fields that a write through `subresource` (not the object itself or its status) may not change. As
+    /// upstream, this runs after field ownership is updated: a manager that tried to change such a field owns it.
     fn narrow(&self, _subresource: &str, _new: &mut Value, _old: &Value) {}
 
-    /// Makes a write through `subresource` ready to be stored.
+    /// Prepares a write through `subresource` for storage.
     fn prepare_for_subresource_update(&self, subresource: &str, new: &mut Value, old: &Value, ctx: &Context<'_>) {
         self.narrow(subresource, new, old);
         self.prepare_for_update(new, old, ctx);
@@ -398,56 +399,58 @@ pub trait Strategy: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Warnings for the client, without a prefix.
+    /// Returns warnings for the client, without a prefix.
     fn warnings_on_create(&self, _object: &Value) -> Vec<String> {
         Vec::new()
     }
 
-    /// Warnings for the client, without a prefix.
+    /// Returns warnings for the client, without a prefix.
     fn warnings_on_update(&self, _new: &Value, _old: &Value) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether PUT on a name that does not exist creates the object.
+    /// Returns true if PUT on a name that does not exist creates the object.
     fn allow_create_on_update(&self) -> bool {
         false
     }
 
-    /// Whether an update without resourceVersion is taken as it is.
+    /// Returns true if updates do not need a resourceVersion.
     fn allow_unconditional_update(&self) -> bool {
         true
     }
 
-    /// The same for writes to `/status`.
+    /// Like [`Strategy::allow_unconditional_update`] for writes to `/status`.
     fn allow_unconditional_status_update(&self) -> bool {
         self.allow_unconditional_update()
     }
 
-    /// How names must look. Checked with the other metadata before kind-specific rules where upstream does so.
+    /// Returns the name format. It is checked with the other metadata before kind-specific rules where upstream does
+    /// so.
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain
     }
 
-    /// Grace period of a graceful deletion in seconds; `None` when the kind has none (deleted at once).
+    /// Returns the grace period in seconds of a graceful deletion; `None` for kinds that are deleted immediately.
     ///
     /// `wanted` is `gracePeriodSeconds` of the request.
     fn grace_period(&self, _object: &Value, _wanted: Option<i64>) -> Option<i64> {
         None
     }
 
-    /// Whether dependents are orphaned when a deletion names no policy (batch/v1 Job is the last of its kind).
+    /// Returns true if dependents are orphaned when a deletion has no policy (batch/v1 Job and core/v1
+    /// `ReplicationController`).
     fn orphans_by_default(&self) -> bool {
         false
     }
 }
 
-/// The strategy of kinds that are stored as they come.
+/// The strategy of resources without rules.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Plain;
 
 impl Strategy for Plain {}
 
-/// Everything that is wrong with a new object: the kind's rules, then (only if those pass) the generic metadata rules.
+/// Validates a new object: the kind's rules, then (only if those pass) the generic metadata rules.
 pub fn validate_create(kind: &Kind, object: &Value) -> ErrorList {
     let errors = fitting(kind, kind.strategy.validate(object));
     if !errors.is_empty() {
@@ -456,8 +459,8 @@ pub fn validate_create(kind: &Kind, object: &Value) -> ErrorList {
     fitting(kind, meta::validate(object, kind.namespaced, NameRule::PathSegment, &Path::new("metadata")))
 }
 
-/// Without the rule for finalizers where the core's own validation of metadata is not asked: for what extensions serve, and
-/// for a few kinds.
+/// Drops errors about unqualified finalizers for resources whose upstream validation uses apimachinery's metadata
+/// rules instead of those of `pkg/apis/core/validation`: custom resources, extension groups and a few others.
 fn fitting(kind: &Kind, errors: ErrorList) -> ErrorList {
     let unasked = matches!(
         (&*kind.group, &*kind.plural),
@@ -474,22 +477,22 @@ fn fitting(kind: &Kind, errors: ErrorList) -> ErrorList {
     fitting
 }
 
-/// Everything that is wrong with an update: generic metadata rules first, then the kind's.
+/// Validates an update: generic metadata rules first, then the kind's.
 pub fn validate_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
     update_errors(kind, new, old, kind.strategy.validate_update(new, old))
 }
 
-/// Everything that is wrong with a write to `/status`.
+/// Validates a write to `/status`.
 pub fn validate_status_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
     update_errors(kind, new, old, kind.strategy.validate_status_update(new, old))
 }
 
-/// Everything that is wrong with a write through a subresource of a kind's own.
+/// Validates a write through a kind-specific subresource.
 pub fn validate_subresource_update(kind: &Kind, subresource: &str, new: &Value, old: &Value) -> ErrorList {
     update_errors(kind, new, old, kind.strategy.validate_subresource_update(subresource, new, old))
 }
 
-/// Everything that is wrong with a write to a namespace's `/finalize`.
+/// Validates a write to a namespace's `/finalize`.
 pub fn validate_finalize(new: &Value, old: &Value) -> ErrorList {
     let path = Path::new("metadata");
     let mut errors = meta::validate(new, false, NameRule::PathSegment, &path);
@@ -498,7 +501,8 @@ pub fn validate_finalize(new: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-/// The rules for all metadata do not know the one for finalizers; kinds that have none of their own borrow it from there.
+/// Joins the generic metadata errors and the kind's own. Both check for unqualified finalizers, which is reported
+/// once.
 fn merged(common: ErrorList, own: ErrorList) -> ErrorList {
     let told = own.iter().any(|error| error.detail == meta::UNQUALIFIED_FINALIZER);
     let mut errors = ErrorList::new();
@@ -507,7 +511,7 @@ fn merged(common: ErrorList, own: ErrorList) -> ErrorList {
     errors
 }
 
-/// The rules for all metadata, then the kind's `own` errors.
+/// Joins the generic metadata errors of an update and the kind's `own` errors.
 fn update_errors(kind: &Kind, new: &Value, old: &Value, own: ErrorList) -> ErrorList {
     let path = Path::new("metadata");
     let mut common = meta::validate(new, kind.namespaced, NameRule::PathSegment, &path);

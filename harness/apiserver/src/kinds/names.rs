@@ -1,4 +1,7 @@
-//! Shapes of names, labels, keys and ports, with upstream's sentences. Checked by hand: these run on every write.
+//! Formats of names, labels, keys and ports with upstream's messages. Checked without a regex engine, as these run on
+//! every write.
+//!
+//! See `staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go`.
 
 use super::NameRule;
 
@@ -19,17 +22,18 @@ const QUALIFIED_MESSAGE: &str = "name part must consist of alphanumeric characte
 const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const CONFIG_KEY_MESSAGE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
 
-/// The sentence for a name with more than `max` bytes.
+/// The message for a name of more than `max` characters.
 pub fn max_length(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
 
-/// The sentence for a label with more than `max` bytes; labels count in bytes, names in characters, as upstream says.
+/// The message for a label of more than `max` bytes; upstream's messages say bytes for labels and characters for
+/// names.
 fn max_bytes(max: usize) -> String {
     format!("must be no more than {max} bytes")
 }
 
-/// The sentence for a value that does not match a regular expression.
+/// The message for a value that does not match a regular expression.
 pub fn regex(message: &str, format: &str, examples: &[&str]) -> String {
     let mut out = format!("{message} (e.g. ");
     for (i, example) in examples.iter().enumerate() {
@@ -46,12 +50,12 @@ pub fn regex(message: &str, format: &str, examples: &[&str]) -> String {
     out
 }
 
-/// The sentence for a number outside of `low..=high`.
+/// The message for a number outside of `low..=high`.
 pub fn inclusive_range(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
 
-/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+/// Matches `[a-z0-9]([-a-z0-9]*[a-z0-9])?`.
 fn is_label(text: &str) -> bool {
     let bytes = text.as_bytes();
     let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
@@ -65,7 +69,7 @@ fn is_subdomain(text: &str) -> bool {
     text.split('.').all(is_label)
 }
 
-/// What is wrong with a lower case RFC 1123 label.
+/// Validates a lowercase RFC 1123 label.
 pub fn dns1123_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > LABEL_MAX {
@@ -81,7 +85,7 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a lower case RFC 1123 subdomain.
+/// Validates a lowercase RFC 1123 subdomain.
 pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
@@ -93,7 +97,7 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a subdomain in which underscores are allowed.
+/// Validates a subdomain in which underscores are allowed.
 pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
@@ -114,7 +118,7 @@ pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a DNS-1035 label.
+/// Validates a DNS-1035 label.
 pub fn dns1035_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > LABEL_MAX {
@@ -126,7 +130,7 @@ pub fn dns1035_label(value: &str) -> Vec<String> {
     errors
 }
 
-/// `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
+/// Matches `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`.
 fn is_qualified_part(text: &str) -> bool {
     let bytes = text.as_bytes();
     match (bytes.first(), bytes.last()) {
@@ -139,7 +143,7 @@ fn is_qualified_part(text: &str) -> bool {
     }
 }
 
-/// What is wrong with a qualified name: a label key, a resource name, a finalizer.
+/// Validates a qualified name: a label key, a resource name, a finalizer.
 pub fn qualified_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let name = match value.split_once('/') {
@@ -178,7 +182,7 @@ pub fn qualified_name(value: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a label value.
+/// Validates a label value.
 pub fn label_value(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > LABEL_MAX {
@@ -190,7 +194,7 @@ pub fn label_value(value: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a key of a `ConfigMap` or Secret.
+/// Validates a key of a `ConfigMap` or Secret.
 pub fn config_map_key(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
@@ -216,7 +220,7 @@ fn changes_directory(value: &str) -> Option<String> {
     }
 }
 
-/// What is wrong with the name of an environment variable (relaxed rules, on since 1.34).
+/// Validates the name of an environment variable (relaxed rules, the default since 1.34).
 pub fn env_var_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.is_empty() {
@@ -231,7 +235,7 @@ pub fn env_var_name(value: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with the name of a port.
+/// Validates the name of a port.
 pub fn port_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > 15 {
@@ -252,12 +256,12 @@ pub fn port_name(value: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a port number.
+/// Validates a port number.
 pub fn port_number(value: i64) -> Option<String> {
     (!(1..=65535).contains(&value)).then(|| inclusive_range(1, 65535))
 }
 
-/// What is wrong with a percentage such as `30%`.
+/// Validates a percentage such as `30%`.
 pub fn percent(value: &str) -> Vec<String> {
     let fine = value.strip_suffix('%').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     if fine {
@@ -267,7 +271,7 @@ pub fn percent(value: &str) -> Vec<String> {
     vec![regex(message, "[0-9]+%", &["1%", "93%"])]
 }
 
-/// What is wrong with a segment of a URL path.
+/// Validates a URL path segment.
 pub fn path_segment(value: &str, prefix: bool) -> Vec<String> {
     if !prefix && (value == "." || value == "..") {
         return vec![format!("may not be '{value}'")];
@@ -275,14 +279,14 @@ pub fn path_segment(value: &str, prefix: bool) -> Vec<String> {
     ["/", "%"].iter().filter(|c| value.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
 }
 
-/// What is wrong with an object's name, or (`prefix`) with its `generateName`.
+/// Validates an object's name or, with `prefix`, its `generateName`.
 pub fn object_name(rule: NameRule, value: &str, prefix: bool) -> Vec<String> {
     if rule == NameRule::PathSegment {
         return path_segment(value, prefix);
     }
     let masked;
     let value = if prefix && value.len() > 1 && value.ends_with('-') {
-        // Upstream cuts two characters and adds one: a name is appended to the prefix anyway.
+        // Upstream's `maskTrailingDash` replaces the last two characters by one: the generated suffix follows anyway.
         masked = value.get(..value.len() - 2).map_or_else(|| value.to_owned(), |head| format!("{head}a"));
         masked.as_str()
     } else {

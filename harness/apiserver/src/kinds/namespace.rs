@@ -1,17 +1,17 @@
-//! Core `v1` Namespace.
+//! Core `v1` Namespace. See `pkg/registry/core/namespace/strategy.go`.
 
 use super::field::{ErrorList, Path};
 use super::selector::array;
 use super::{Context, NameRule, Strategy, meta, names};
 use crate::json::{Value, json};
 
-/// Rules of namespaces.
+/// The strategy of namespaces.
 #[derive(Debug, Clone, Copy)]
 pub struct Namespace;
 
 const METADATA: Path<'static> = Path::new("metadata");
 
-/// The finalizer that every new namespace gets.
+/// The finalizer of new namespaces.
 const KUBERNETES: &str = "kubernetes";
 
 impl Strategy for Namespace {
@@ -85,7 +85,7 @@ impl Strategy for Namespace {
     }
 }
 
-/// Everything that is wrong with a write to `/finalize`.
+/// Validates a write to `/finalize`.
 pub fn validate_finalize(new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate_update(new, old, &METADATA);
     let path = Path::new("spec");

@@ -1,4 +1,4 @@
-//! What ingresses and network policies may say.
+//! Validation of ingresses, ingress classes and network policies. See `pkg/apis/networking/validation/validation.go`.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-/// Errors in an `Ingress` beyond its metadata.
+/// Validates an `Ingress`, except for its metadata.
 pub(super) fn ingress(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
@@ -45,7 +45,7 @@ pub(super) fn ingress(object: &Value) -> ErrorList {
 }
 
 fn host(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    // One star may stand for the first label.
+    // A wildcard may replace the first label.
     let plain = name.strip_prefix("*.").unwrap_or(name);
     for message in names::dns1123_subdomain(plain) {
         errors.invalid(path, name, message);
@@ -131,7 +131,7 @@ fn ingress_backend(backend: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Errors in an `IngressClass` beyond its metadata.
+/// Validates an `IngressClass`, except for its metadata.
 pub(super) fn ingress_class(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let controller = meta::text(spec_of(object), "controller");
@@ -144,7 +144,7 @@ pub(super) fn ingress_class(object: &Value) -> ErrorList {
     errors
 }
 
-/// Errors in a `NetworkPolicy` beyond its metadata.
+/// Validates a `NetworkPolicy`, except for its metadata.
 pub(super) fn network_policy(object: &Value) -> ErrorList {
     let spec = spec_of(object);
     let mut errors = selector::validate(given(spec, "podSelector"), false, &SPEC.child("podSelector"));

@@ -1,4 +1,7 @@
 //! Core `v1` Node.
+//!
+//! See `pkg/registry/core/node/strategy.go`, `plugin/pkg/admission/nodetaint/admission.go` and `ValidateNode` in
+//! `pkg/apis/core/validation/validation.go`.
 
 use super::field::{BadValue, Error, ErrorList, Path};
 use super::pod::defaults;
@@ -9,16 +12,16 @@ use super::{Context, NameRule, Plugin, Strategy, meta, names};
 use crate::json::{Map, Value, json};
 use crate::status::Status;
 
-/// Rules of nodes. Status may be set on create; labels and taints may be changed by anybody who may update.
+/// The strategy of nodes. The status may be set on create; labels and taints have no update restrictions.
 #[derive(Debug, Clone, Copy)]
 pub struct Node;
 
 const METADATA: Path<'static> = Path::new("metadata");
 
-/// The taint that `TaintNodesByCondition` puts on every new node until it is seen ready.
+/// The taint that `TaintNodesByCondition` adds to new nodes until they are ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// Texts of `status.nodeInfo` that are always shown.
+/// String fields of `status.nodeInfo`, which are always encoded.
 const NODE_INFO: [&str; 10] = [
     "machineID",
     "systemUUID",
@@ -32,7 +35,7 @@ const NODE_INFO: [&str; 10] = [
     "architecture",
 ];
 
-/// What writers of nodes are told about fields of old.
+/// Returns the warnings about deprecated fields.
 fn warnings(node: &Value) -> Vec<String> {
     let Some(spec) = node.get("spec") else { return Vec::new() };
     let mut told = Vec::new();
@@ -187,7 +190,7 @@ fn validate_resources(node: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// The rules for one entry of a resource list.
+/// Validates an entry of a resource list.
 fn validate_quantity(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let text = defaults::quantity_text(value);
     let Some(quantity) = Quantity::parse(&text) else { return };
@@ -199,7 +202,7 @@ fn validate_quantity(name: &str, value: &Value, path: &Path<'_>, errors: &mut Er
     }
 }
 
-/// Resources that come in whole numbers only.
+/// Returns true for resources with integer amounts.
 pub(super) fn is_integer_resource(name: &str) -> bool {
     let counted = [
         "pods",
@@ -215,7 +218,7 @@ pub(super) fn is_integer_resource(name: &str) -> bool {
     counted.contains(&name) || is_extended_resource(name)
 }
 
-/// Resources of device plugins and the like: names with a domain that is not Kubernetes' own.
+/// Returns true for extended resources: qualified names outside of Kubernetes' own domains.
 pub(super) fn is_extended_resource(name: &str) -> bool {
     let native = !name.contains('/') || name.contains("kubernetes.io/");
     !native && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
@@ -264,7 +267,7 @@ fn validate_spec_update(spec: &Value, before: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Errors in the taints of a node; upstream reports them under `metadata.taints`.
+/// Validates the taints of a node; upstream reports errors under `metadata.taints`.
 fn validate_taints(taints: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, taint) in taints.iter().enumerate() {
         let path = path.index(i);

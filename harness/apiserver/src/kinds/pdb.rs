@@ -1,10 +1,12 @@
 //! `policy/v1` `PodDisruptionBudget`.
+//!
+//! See `pkg/registry/policy/poddisruptionbudget/strategy.go` and `pkg/apis/policy/validation/validation.go`.
 
 use super::field::{BadValue, ErrorList, Path};
 use super::{Context, Strategy, conditions, int_or_percent, meta, selector};
 use crate::json::{Value, json};
 
-/// Rules of budgets: status only through `/status`, and no update of either without a resourceVersion.
+/// The strategy of disruption budgets. All updates, including those of the status, need a resourceVersion.
 #[derive(Debug, Clone, Copy)]
 pub struct PodDisruptionBudget;
 
@@ -90,7 +92,7 @@ fn validate_spec(object: &Value, lenient: bool) -> ErrorList {
     errors
 }
 
-/// The spec as upstream's internal type is printed: Go's field names, all four of them.
+/// Encodes the spec like upstream's internal type, with Go's field names and all four fields.
 fn spec_json(spec: &Value) -> String {
     let field = |name: &str| spec.get(name).map_or_else(|| "null".to_owned(), ToString::to_string);
     format!(

@@ -1,16 +1,18 @@
 //! Resource quantities: parsed exactly, printed in canonical form (`0.5` → `500m`, `1024Mi` → `1Gi`).
+//!
+//! See `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go`.
 
 use std::fmt;
 
 use crate::json::Value;
 
-/// Units of a milliardth: the finest that upstream keeps.
+/// Number of nanos in 1; a nano is upstream's finest precision.
 const NANO: i128 = 1_000_000_000;
 
-/// Largest magnitude; larger ones are capped, as upstream does.
+/// Maximum magnitude in nanos; larger quantities are capped, as upstream does.
 const MAX: i128 = i64::MAX as i128 * NANO;
 
-/// The suffixes in which a quantity was written, and so is printed.
+/// The suffix family in which a quantity was written and is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `m`, `k`, `M` …
@@ -21,7 +23,7 @@ pub enum Format {
     DecimalExponent,
 }
 
-/// A number with a preferred suffix family.
+/// A number with a suffix family.
 #[derive(Debug, Clone, Copy)]
 pub struct Quantity {
     nano: i128,
@@ -41,7 +43,7 @@ impl PartialOrd for Quantity {
 }
 
 impl Quantity {
-    /// Reads a quantity; nothing when it is malformed.
+    /// Parses a quantity; `None` if it is malformed.
     pub fn parse(text: &str) -> Option<Self> {
         let negative = text.starts_with('-');
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -56,7 +58,7 @@ impl Quantity {
         Some(Self { nano: if negative { -nano } else { nano }, format })
     }
 
-    /// Rounds away from zero to thousandths, as resource lists are.
+    /// Rounds away from zero to thousandths, as in resource lists.
     #[must_use]
     pub fn rounded_to_milli(self) -> Self {
         const MICRO: i128 = 1_000_000;
@@ -69,51 +71,51 @@ impl Quantity {
         Self { nano, ..self }
     }
 
-    /// Less than, equal to or greater than zero.
+    /// Returns -1, 0 or 1 for a negative, zero or positive quantity.
     pub fn sign(self) -> i128 {
         self.nano.signum()
     }
 
-    /// Whether it is a whole number.
+    /// Returns true for an integer.
     pub fn is_whole(self) -> bool {
         self.nano % NANO == 0
     }
 
-    /// Whether it is a positive number of whole `parts`.
+    /// Returns true for a positive integer multiple of `part`.
     pub fn is_multiple_of(self, part: Self) -> bool {
         self.nano > 0 && part.nano > 0 && self.nano % part.nano == 0
     }
 
-    /// The value rounded up to a whole number.
+    /// Returns the value rounded up to an integer.
     pub fn ceil(self) -> i128 {
         self.nano.div_euclid(NANO) + i128::from(self.nano.rem_euclid(NANO) != 0)
     }
 
-    /// The sum of both, in the first one's format; a zero has none.
+    /// Returns the sum in the format of `self`, or of `other` if `self` is zero.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nano == 0 { other.format } else { self.format };
         Self { nano: self.nano.saturating_add(other.nano), format }
     }
 
-    /// What is left of the first one, in its format.
+    /// Returns the difference in the format of `self`.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self { nano: self.nano.saturating_sub(other.nano), ..self }
     }
 
-    /// Rounded up to a whole number.
+    /// Rounds up to an integer.
     #[must_use]
     pub fn rounded_up(self) -> Self {
         Self { nano: self.ceil().saturating_mul(NANO), ..self }
     }
 
-    /// The nearest floating point number.
+    /// Returns the nearest floating-point number.
     pub fn to_f64(self) -> f64 {
         self.nano as f64 / NANO as f64
     }
 
-    /// The quantity in a JSON value; nothing when it is malformed.
+    /// Parses the quantity in a JSON value; `None` if it is malformed.
     pub fn of(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Self::parse(text),
@@ -129,7 +131,7 @@ impl From<i64> for Quantity {
     }
 }
 
-/// Base, exponent and family of a suffix.
+/// Returns base, exponent and family of a suffix.
 fn suffix_of(suffix: &str) -> Option<(i128, i32, Format)> {
     let found = match suffix {
         "" => (10, 0, Format::DecimalSi),
@@ -156,14 +158,14 @@ fn suffix_of(suffix: &str) -> Option<(i128, i32, Format)> {
     Some(found)
 }
 
-/// `whole.fraction × base^exponent` in milliardths, rounded up, saturating.
+/// Returns `whole.fraction × base^exponent` in nanos, rounded up, saturating.
 fn scaled(whole: &str, fraction: &str, base: i128, exponent: i32) -> i128 {
     let fraction = fraction.trim_end_matches('0');
     let whole = whole.trim_start_matches('0');
     if whole.is_empty() && fraction.is_empty() {
         return 0;
     }
-    // Digits beyond what 128 bits hold cannot matter after rounding up, except that something is there.
+    // Digits beyond the precision of 128 bits matter only for rounding up.
     let kept: String = whole.chars().chain(fraction.chars()).take(30).collect();
     let dropped = whole.len() + fraction.len() - kept.len();
     let lost = whole.chars().chain(fraction.chars()).skip(30).any(|c| c != '0');

@@ -1,7 +1,7 @@
-//! `ResourceQuota` admission: what an object uses up, and whether the quotas of its namespace still hold it. PURE.
+//! `ResourceQuota` admission: the usage of an object and its comparison with the quotas of its namespace. Pure.
 //!
-//! Source: `k8s.io/apiserver/pkg/admission/plugin/resourcequota` and `pkg/quota/v1/evaluator` of Kubernetes 1.36. As there,
-//! a quota counts only what its status has as `hard` and `used`: both come from the quota controller.
+//! See `staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota` and `pkg/quota/v1/evaluator/core`. As there,
+//! `hard` and `used` are read from a quota's status, which the quota controller writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,27 +13,27 @@ use super::quantity::Quantity;
 use super::selector::array;
 use crate::json::{Map, Value};
 
-/// Amounts by name of the resource.
+/// Amounts by resource name.
 pub(super) type Amounts = BTreeMap<String, Quantity>;
 
-/// What is asked of the quotas.
+/// A request that quotas may restrict.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Group of the object's resource.
+    /// Group of the resource.
     pub group: &'a str,
-    /// Plural of the object's resource.
+    /// Plural name of the resource.
     pub plural: &'a str,
-    /// Subresource that is written through.
+    /// Subresource of the request.
     pub subresource: &'a str,
-    /// The object as it is to be.
+    /// The new object.
     pub object: &'a Value,
-    /// The object as it is, on updates.
+    /// The old object, for updates.
     pub old: Option<&'a Value>,
     /// Server time.
     pub now: Timestamp,
 }
 
-/// The names that a pod is counted under.
+/// Quota resources that apply to pods.
 const POD_RESOURCES: [&str; 11] = [
     "count/pods",
     "cpu",
@@ -48,7 +48,7 @@ const POD_RESOURCES: [&str; 11] = [
     "pods",
 ];
 
-/// A quota on one of these makes every container say how much it wants.
+/// A quota on any of these requires containers to specify amounts.
 const DEMANDED: [&str; 6] = ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
 
 const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
@@ -58,7 +58,7 @@ impl Request<'_> {
         self.group.is_empty() && self.plural == plural
     }
 
-    /// Whether such a request can use anything up.
+    /// Returns true if such a request can increase the usage.
     pub fn counts(&self) -> bool {
         let events = self.plural == "events" && matches!(self.group, "" | "events.k8s.io");
         if events {
@@ -73,13 +73,13 @@ impl Request<'_> {
         }
     }
 
-    /// The name of the object's kind in quotas: `count/deployments.apps`.
+    /// Returns the object count resource, such as `count/deployments.apps`.
     fn count_name(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };
         format!("count/{}{dot}{}", self.plural, self.group)
     }
 
-    /// Whether a resource of a quota is about objects of this kind.
+    /// Returns true if a quota resource applies to objects of this kind.
     fn concerns(&self, resource: &str) -> bool {
         if self.is("pods") {
             let extended = resource.strip_prefix("requests.").is_some_and(is_extended);
@@ -101,7 +101,7 @@ impl Request<'_> {
         known || resource == self.count_name()
     }
 
-    /// What an object of this kind uses up.
+    /// Returns the usage of an object.
     fn usage(&self, object: &Value) -> Amounts {
         let one = || Quantity::from(1);
         let mut used = Amounts::from([(self.count_name(), one())]);
@@ -134,10 +134,11 @@ impl Request<'_> {
     }
 }
 
-/// The quotas with the uses that the request leaves behind, as far as they change.
+/// Returns the changed quotas, with the usage after the request.
 ///
 /// # Errors
-/// Why the request is refused.
+///
+/// The reason for which the request is rejected.
 pub fn charge(quotas: &[Value], request: &Request<'_>) -> Result<Vec<Value>, String> {
     let mut concerned = Vec::new();
     for quota in quotas.iter().filter(|quota| request.matches(quota, request.object)) {
@@ -174,7 +175,7 @@ pub fn charge(quotas: &[Value], request: &Request<'_>) -> Result<Vec<Value>, Str
     Ok(charged)
 }
 
-/// The quota with what is wanted added to what is used; nothing when nothing is wanted.
+/// Adds `wanted` to the usage of a quota; `None` if there is nothing to add.
 fn add(quota: &Value, hard: &Amounts, mut used: Amounts, wanted: &Amounts) -> Result<Option<Value>, String> {
     if wanted.is_empty() {
         return Ok(None);
@@ -204,7 +205,7 @@ fn add(quota: &Value, hard: &Amounts, mut used: Amounts, wanted: &Amounts) -> Re
     Ok(Some(changed))
 }
 
-/// The amounts of a list; what is no quantity is left out.
+/// Returns the amounts of a resource list, without malformed ones.
 pub(super) fn amounts(list: Option<&Value>) -> Amounts {
     let list = list.and_then(Value::as_object).into_iter().flatten();
     list.filter_map(|(name, amount)| Some((name.to_string(), Quantity::of(amount)?))).collect()
@@ -218,7 +219,7 @@ fn is_terminating(pod: &Value) -> bool {
     pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds >= 0)
 }
 
-/// Whether a name is neither Kubernetes' own nor a request for one.
+/// Returns true for extended resources, with or without `requests.`.
 fn is_extended(name: &str) -> bool {
     name.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
 }
@@ -260,7 +261,7 @@ fn crosses_namespaces(spec: &Value) -> bool {
     })
 }
 
-/// Containers that do not say how much they want of what is limited.
+/// Requires containers to specify amounts of the `restricted` resources.
 fn demand(pod: &Value, restricted: &[&str]) -> Result<(), String> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let own =
@@ -285,7 +286,7 @@ fn demand(pod: &Value, restricted: &[&str]) -> Result<(), String> {
     Err(format!("must specify {}", parts.collect::<Vec<_>>().join("; ")))
 }
 
-/// Requests and limits under the names of quotas.
+/// Converts requests and limits to quota resources.
 fn computed(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut all = Amounts::from([("pods".to_owned(), Quantity::from(1))]);
     for (name, amount) in requests {
@@ -304,7 +305,7 @@ fn computed(requests: &Amounts, limits: &Amounts) -> Amounts {
     all
 }
 
-/// A pod counts as long as it has not ended.
+/// Adds the usage of a pod, unless it has terminated.
 fn pod_usage(pod: &Value, now: Timestamp, used: &mut Amounts) {
     let status = pod.get("status").unwrap_or(&Value::Null);
     if matches!(meta::text(status, "phase"), "Failed" | "Succeeded") {
@@ -320,7 +321,7 @@ fn pod_usage(pod: &Value, now: Timestamp, used: &mut Amounts) {
     used.extend(computed(&of_pod(pod, "requests"), &of_pod(pod, "limits")));
 }
 
-/// What a pod wants as a whole: its containers together, or more while it begins, and its overhead.
+/// Returns the resources of a pod: the sum of its containers or the peak of its init phase, plus the overhead.
 pub(super) fn of_pod(pod: &Value, field: &str) -> Amounts {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let of = |container: &Value| amounts(container.pointer(&format!("/resources/{field}")));
@@ -432,7 +433,7 @@ mod tests {
         Request { group: "", plural, subresource: "", object, old, now: Timestamp::UNIX_EPOCH }
     }
 
-    // Messages as kube-apiserver 1.36 gives them.
+    // Messages recorded from kube-apiserver 1.36.
     #[rstest]
     #[case(
         Some("700m"),

@@ -1,4 +1,4 @@
-//! The set of served kinds, in discovery's order, with kinds of custom resources added and removed at run time.
+//! The registry of served resources, in discovery's order. Custom resources are added and removed at run time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use super::{Kind, builtin};
 
 type Plurals = BTreeMap<String, Arc<Kind>>;
 
-/// What is served, by group, version and plural name.
+/// The served resources by group, version and plural name.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     groups: IndexMap<String, IndexMap<String, Plurals>>,
 }
 
-/// One version of a group with its resources in discovery's order.
+/// A version of a group with its resources in discovery's order.
 #[derive(Debug, Clone)]
 pub struct VersionInfo<'a> {
     /// Version.
     pub version: &'a str,
-    /// Its resources, by plural name.
+    /// Resources, by plural name.
     pub kinds: Vec<&'a Arc<Kind>>,
 }
 
 impl Registry {
-    /// Nothing served.
+    /// Creates an empty registry.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// All built-in kinds that kube-apiserver 1.36 serves by default.
+    /// Returns all built-in resources that kube-apiserver 1.36 serves by default.
     pub fn builtin() -> Self {
         let mut registry = Self::default();
         for kind in builtin::kinds() {
@@ -39,14 +39,14 @@ impl Registry {
         registry
     }
 
-    /// Adds a kind or replaces the one of the same group, version and plural name.
+    /// Adds a resource or replaces the one with the same group, version and plural name.
     pub fn insert(&mut self, kind: Kind) {
         let versions = self.groups.entry(kind.group.to_string()).or_default();
         let plurals = versions.entry(kind.version.to_string()).or_default();
         plurals.insert(kind.plural.to_string(), Arc::new(kind));
     }
 
-    /// Removes a kind; an emptied version or group goes with it.
+    /// Removes a resource, and its version or group if they become empty.
     pub fn remove(&mut self, group: &str, version: &str, plural: &str) {
         let Some(versions) = self.groups.get_mut(group) else { return };
         if let Some(plurals) = versions.get_mut(version) {
@@ -60,17 +60,17 @@ impl Registry {
         }
     }
 
-    /// The kind served at `/apis/<group>/<version>/<plural>` (`/api/<version>/<plural>` for the core group).
+    /// Returns the resource at `/apis/<group>/<version>/<plural>` (`/api/<version>/<plural>` for the core group).
     pub fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         self.groups.get(group)?.get(version)?.get(plural)
     }
 
-    /// Whether the group is served in this version.
+    /// Returns true if the group is served in this version.
     pub fn has_version(&self, group: &str, version: &str) -> bool {
         self.groups.get(group).is_some_and(|versions| versions.contains_key(version))
     }
 
-    /// The kind with this kind name, for `apiVersion` and `kind` of objects.
+    /// Returns the resource of a kind, for `apiVersion` and `kind` of objects.
     pub fn by_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Kind>> {
         let plurals = self.groups.get(group)?.get(version)?;
         plurals
@@ -79,7 +79,7 @@ impl Registry {
             .or_else(|| plurals.values().find(|k| k.kind == kind))
     }
 
-    /// Whether a group and version know a kind at all: also lists, and what only goes along with requests.
+    /// Returns true if a group version has the kind in upstream's scheme, which includes lists and option kinds.
     pub fn knows(&self, group: &str, version: &str, kind: &str) -> bool {
         let Some(plurals) = self.groups.get(group).and_then(|versions| versions.get(version)) else { return false };
         let everywhere = ["WatchEvent", "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions"];
@@ -89,12 +89,12 @@ impl Registry {
             || (group.is_empty() && core.contains(&kind))
     }
 
-    /// Group names in discovery's order, the core group (empty name) first.
+    /// Returns group names in discovery's order, the core group (empty name) first.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         self.groups.keys().map(String::as_str)
     }
 
-    /// Versions of a group, the preferred one first.
+    /// Returns the versions of a group, the preferred one first.
     pub fn versions(&self, group: &str) -> Vec<VersionInfo<'_>> {
         self.groups.get(group).map_or_else(Vec::new, |versions| {
             versions
@@ -104,7 +104,7 @@ impl Registry {
         })
     }
 
-    /// Every served kind.
+    /// Returns all served resources.
     pub fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.groups.values().flat_map(|versions| versions.values().flat_map(BTreeMap::values))
     }

@@ -1,10 +1,14 @@
-//! Label selectors inside of objects: validation, and matching for budgets and controllers' selectors.
+//! Label selectors in objects: validation, and matching for budgets and workload controllers.
+//!
+//! See `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go` and
+//! `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`.
 
 use super::field::{ErrorList, Path};
 use super::{meta, names};
 use crate::json::{Map, Value};
 
-/// Errors in a `metav1.LabelSelector`; `lenient` lets invalid label values in expressions pass (an old object has some).
+/// Validates a `metav1.LabelSelector`. `lenient` accepts invalid values in expressions, for old objects that have
+/// some.
 pub fn validate(selector: Option<&Value>, lenient: bool, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let Some(selector) = selector else { return errors };
@@ -18,7 +22,7 @@ pub fn validate(selector: Option<&Value>, lenient: bool, path: &Path<'_>) -> Err
     errors
 }
 
-/// The items of an array field; none when it is missing.
+/// Returns the items of an array field; empty if it is missing.
 pub fn array<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
@@ -56,7 +60,7 @@ fn validate_expression(expression: &Value, lenient: bool, path: &Path<'_>, error
     }
 }
 
-/// Whether some expression of the selector has a value that is no label value.
+/// Returns true if an expression has an invalid label value.
 pub fn has_invalid_value(selector: Option<&Value>) -> bool {
     selector.is_some_and(|s| {
         array(s, "matchExpressions")
@@ -66,9 +70,9 @@ pub fn has_invalid_value(selector: Option<&Value>) -> bool {
     })
 }
 
-/// Whether a selector selects these labels; `None` when it cannot be understood.
+/// Returns true if a selector matches these labels; `None` if the selector is invalid.
 ///
-/// A missing selector selects nothing, an empty one everything.
+/// A missing selector matches nothing, an empty one everything.
 pub fn matches(selector: Option<&Value>, labels: Option<&Value>) -> Option<bool> {
     let Some(selector) = selector.filter(|s| !s.is_null()) else { return Some(false) };
     let none = Map::new();

@@ -1,4 +1,7 @@
-//! Built-in kinds that are stored as they come but for a handful of defaults and rules that clients notice.
+//! Strategies of resources with few rules: defaults for many (`pkg/apis/*/v1/defaults.go`), `Job` and
+//! `PriorityClass`.
+//!
+//! See `pkg/registry/batch/job/strategy.go` and `pkg/registry/scheduling/priorityclass/strategy.go`.
 
 use super::field::{ErrorList, Path};
 use super::generic::{Generation, Generic};
@@ -8,38 +11,38 @@ use crate::json::{Map, Value, json};
 
 const METADATA: Path<'static> = Path::new("metadata");
 
-/// The finalizer of claims.
+/// The finalizer of `PersistentVolumeClaim`s, added by admission.
 pub(super) const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
 
-/// A generic kind with defaults.
+/// A generic strategy with defaults, validation and warnings.
 #[derive(Debug, Clone, Copy)]
 pub struct WithDefaults {
-    /// The rules.
+    /// The generic rules.
     pub rules: Generic,
-    /// Fills in the defaults.
+    /// Fills in defaults.
     pub default: fn(&mut Map),
-    /// Finalizer that admission puts on new objects; empty for none.
+    /// The finalizer that admission adds to new objects; empty for none.
     pub finalizer: &'static str,
-    /// What the kind refuses beyond its metadata.
+    /// Kind-specific validation.
     pub check: fn(&Value) -> ErrorList,
-    /// What clients are warned of: in a new object, or in the second one's new state.
+    /// Returns warnings for a new object (`None`) or an update (the old object).
     pub warn: fn(&Value, Option<&Value>) -> Vec<String>,
 }
 
 impl WithDefaults {
-    /// Only defaults.
+    /// Creates a strategy that adds defaults to the generic rules.
     pub const fn new(rules: Generic, default: fn(&mut Map)) -> Self {
         Self { rules, default, finalizer: "", check: |_| ErrorList::new(), warn: |_, _| Vec::new() }
     }
 
-    /// The same with rules of its own.
+    /// Adds kind-specific validation.
     #[must_use]
     pub const fn checked(mut self, check: fn(&Value) -> ErrorList) -> Self {
         self.check = check;
         self
     }
 
-    /// The same with warnings.
+    /// Adds warnings.
     #[must_use]
     pub const fn warning(mut self, warn: fn(&Value, Option<&Value>) -> Vec<String>) -> Self {
         self.warn = warn;
@@ -138,7 +141,7 @@ fn at<'a>(map: &'a mut Map, field: &str) -> Option<&'a mut Map> {
     inner(map, field)
 }
 
-/// `PersistentVolumeClaim`.
+/// Defaults of `PersistentVolumeClaim`.
 pub(super) fn claim(map: &mut Map) {
     if let Some(spec) = at(map, "spec") {
         pod_defaults::claim_spec(spec);
@@ -148,7 +151,7 @@ pub(super) fn claim(map: &mut Map) {
     }
 }
 
-/// `PersistentVolume`.
+/// Defaults of `PersistentVolume`.
 pub(super) fn volume(map: &mut Map) {
     if let Some(spec) = at(map, "spec") {
         text_default(spec, "persistentVolumeReclaimPolicy", "Retain");
@@ -162,7 +165,7 @@ pub(super) fn volume(map: &mut Map) {
     }
 }
 
-/// `PodTemplate`.
+/// Defaults of `PodTemplate`.
 pub(super) fn pod_template(map: &mut Map) {
     if let Some(template) = map.get_mut("template") {
         pod_defaults::template(template);
@@ -196,7 +199,7 @@ fn job(map: &mut Map) {
     }
 }
 
-/// `batch/v1` Job: a selector by the job's own uid, which its pods carry as a label.
+/// `batch/v1` Job. The generated selector matches a pod label with the job's uid.
 #[derive(Debug, Clone, Copy)]
 pub struct Job;
 
@@ -235,7 +238,7 @@ impl Strategy for Job {
             add(metadata);
         }
         if let Some(metadata) = object.get_mut("metadata").filter(|_| shared) {
-            // Upstream defaults the job's labels to the very map of the template.
+            // Upstream's defaulting shares the template's map with the job's labels, so both get the additions.
             add(metadata);
         }
         if own.is_none()
@@ -279,7 +282,7 @@ impl Strategy for Job {
     }
 }
 
-/// `CronJob`.
+/// Defaults of `CronJob`.
 pub(super) fn cron_job(map: &mut Map) {
     let Some(spec) = at(map, "spec") else { return };
     text_default(spec, "concurrencyPolicy", "Allow");
@@ -291,7 +294,7 @@ pub(super) fn cron_job(map: &mut Map) {
     }
 }
 
-/// Endpoints.
+/// Defaults of `Endpoints`.
 pub(super) fn endpoints(map: &mut Map) {
     for subset in each(map, "subsets") {
         for port in each(subset, "ports") {
@@ -300,7 +303,7 @@ pub(super) fn endpoints(map: &mut Map) {
     }
 }
 
-/// `EndpointSlice`.
+/// Defaults of `EndpointSlice`.
 pub(super) fn endpoint_slice(map: &mut Map) {
     for port in each(map, "ports") {
         value_default(port, "name", "");
@@ -308,7 +311,7 @@ pub(super) fn endpoint_slice(map: &mut Map) {
     }
 }
 
-/// `CSIDriver`.
+/// Defaults of `CSIDriver`.
 pub(super) fn csi_driver(map: &mut Map) {
     let Some(spec) = at(map, "spec") else { return };
     value_default(spec, "attachRequired", true);
@@ -321,21 +324,21 @@ pub(super) fn csi_driver(map: &mut Map) {
     }
 }
 
-/// `VolumeAttachment`.
+/// Defaults of `VolumeAttachment`.
 pub(super) fn volume_attachment(map: &mut Map) {
     if let Some(status) = at(map, "status") {
         value_default(status, "attached", false);
     }
 }
 
-/// `IngressClass`.
+/// Defaults of `IngressClass`.
 pub(super) fn ingress_class(map: &mut Map) {
     if let Some(parameters) = inner(map, "spec").and_then(|spec| inner(spec, "parameters")) {
         value_default(parameters, "scope", "Cluster");
     }
 }
 
-/// `PriorityLevelConfiguration`.
+/// Defaults of `PriorityLevelConfiguration`.
 pub(super) fn priority_level(map: &mut Map) {
     let Some(spec) = inner(map, "spec") else { return };
     if let Some(limited) = inner(spec, "limited") {
@@ -348,20 +351,20 @@ pub(super) fn priority_level(map: &mut Map) {
     }
 }
 
-/// `APIService`.
+/// Defaults of `APIService`.
 pub(super) fn api_service(map: &mut Map) {
     if let Some(service) = inner(map, "spec").and_then(|spec| inner(spec, "service")) {
         value_default(service, "port", 443);
     }
 }
 
-/// `StorageClass`.
+/// Defaults of `StorageClass`.
 pub(super) fn storage_class(map: &mut Map) {
     text_default(map, "reclaimPolicy", "Delete");
     text_default(map, "volumeBindingMode", "Immediate");
 }
 
-/// `RoleBinding` and `ClusterRoleBinding`.
+/// Defaults of `RoleBinding` and `ClusterRoleBinding`.
 pub(super) fn role_binding(map: &mut Map) {
     if let Some(role) = inner(map, "roleRef") {
         text_default(role, "apiGroup", "rbac.authorization.k8s.io");
@@ -373,7 +376,7 @@ pub(super) fn role_binding(map: &mut Map) {
     }
 }
 
-/// `NetworkPolicy`.
+/// Defaults of `NetworkPolicy`.
 pub(super) fn network_policy(map: &mut Map) {
     let Some(spec) = at(map, "spec") else { return };
     if meta::is_empty(spec.get("policyTypes")) {
@@ -389,14 +392,14 @@ pub(super) fn network_policy(map: &mut Map) {
     }
 }
 
-/// Ingress.
+/// Defaults of `Ingress`.
 pub(super) fn ingress(map: &mut Map) {
     if let Some(status) = at(map, "status") {
         value_default(status, "loadBalancer", json!({}));
     }
 }
 
-/// `LimitRange`: limits and requests of containers from each other and from the bounds.
+/// Defaults of `LimitRange`: container limits and requests derived from each other and from `max` and `min`.
 pub(super) fn limit_range(map: &mut Map) {
     let Some(spec) = at(map, "spec") else { return };
     for limit in each(spec, "limits") {
@@ -418,7 +421,7 @@ pub(super) fn limit_range(map: &mut Map) {
     }
 }
 
-/// `HorizontalPodAutoscaler` v2.
+/// Defaults of `HorizontalPodAutoscaler` v2.
 pub(super) fn autoscaler(map: &mut Map) {
     if let Some(spec) = at(map, "spec") {
         value_default(spec, "minReplicas", 1);
@@ -440,7 +443,7 @@ pub struct PriorityClass;
 
 const GENERIC: Generic = Generic { generation: Generation::Fixed, namespaced: false, ..Generic::NEW };
 
-/// Above this, priorities are the system's.
+/// The highest priority of user-defined classes.
 const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 
 impl Strategy for PriorityClass {

@@ -1,4 +1,4 @@
-//! What kube-apiserver 1.36 makes of objects: defaults, refusals, updates. The expectations were asked of the real one.
+//! Defaults, validation errors and updates, with expectations recorded from kube-apiserver 1.36.
 
 use jiff::Timestamp;
 use rstest::rstest;
@@ -6,7 +6,7 @@ use rstest::rstest;
 use super::*;
 use crate::json::{Value, json};
 
-/// A kind by plural name, whatever its group.
+/// Returns the first resource with this plural name in any group.
 fn kind(plural: &str) -> Arc<Kind> {
     let registry = Registry::builtin();
     Arc::clone(registry.kinds().find(|k| k.plural == plural).expect("served"))
@@ -39,7 +39,7 @@ fn created(plural: &str, object: Value) -> Value {
     object
 }
 
-/// An update of `old` by a merge of `change` into it.
+/// Updates `old` by merging `change` into it.
 fn update(plural: &str, old: &Value, change: &Value, status: bool) -> Result<Value, Vec<String>> {
     let kind = kind(plural);
     let mut new = old.clone();

@@ -1,25 +1,25 @@
-//! Points in time as the API prints them: whole seconds (`metav1.Time`) or microseconds (`metav1.MicroTime`), in UTC.
+//! Times in the API's format: whole seconds (`metav1.Time`) or microseconds (`metav1.MicroTime`), in UTC.
 
 use jiff::Timestamp;
 
 use crate::json::{Map, Value};
 
-/// `now` as `metav1.Time`.
+/// Formats `now` as `metav1.Time`.
 pub fn seconds(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// `now` as `metav1.MicroTime`.
+/// Formats `now` as `metav1.MicroTime`.
 pub fn micros(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-/// Rewrites the times under `fields` as `metav1.Time`; what is no time stays for others to refuse.
+/// Reformats the times under `fields` as `metav1.Time`. Malformed times are left for the validation to reject.
 pub fn normalize_seconds(map: &mut Map, fields: &[&str]) {
     normalize(map, fields, 20, seconds);
 }
 
-/// Rewrites the times under `fields` as `metav1.MicroTime`.
+/// Reformats the times under `fields` as `metav1.MicroTime`.
 pub fn normalize_micros(map: &mut Map, fields: &[&str]) {
     normalize(map, fields, 27, micros);
 }
@@ -36,7 +36,7 @@ fn normalize(map: &mut Map, fields: &[&str], length: usize, print: fn(Timestamp)
     }
 }
 
-/// Nanoseconds of a duration as Go writes it: `1h30m`, `-1.5s`, `0`; nothing where Go reads none.
+/// Parses a duration like Go's `time.ParseDuration` (`1h30m`, `-1.5s`, `0`) and returns its nanoseconds.
 pub(crate) fn go_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -69,7 +69,7 @@ pub(crate) fn go_duration(text: &str) -> Option<i64> {
                 _ => return None,
             };
     }
-    // Go has no durations beyond 292 years.
+    // Go durations are limited to 292 years.
     let within = nanos <= i64::MAX as f64;
     within.then_some(if negative { -nanos } else { nanos } as i64)
 }

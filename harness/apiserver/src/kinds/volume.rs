@@ -1,4 +1,6 @@
-//! `v1` `PersistentVolume`: its phase, and since when.
+//! Core `v1` `PersistentVolume`: its phase and the time of the last phase transition.
+//!
+//! See `pkg/registry/core/persistentvolume/strategy.go`.
 
 use super::field::ErrorList;
 use super::generic::Generic;
@@ -7,7 +9,7 @@ use super::{Context, Strategy, meta};
 use crate::json::{Value, json};
 use crate::{Status, lifecycle};
 
-/// Rules of persistent volumes.
+/// The strategy of persistent volumes.
 #[derive(Debug, Clone, Copy)]
 pub struct PersistentVolume;
 

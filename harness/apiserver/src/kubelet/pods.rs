@@ -1,27 +1,27 @@
-//! What a pod needs from its kubelet, and what a running pod looks like. PURE.
+//! The action that a pod needs from its kubelet, and the status of a running pod. Pure.
 
 use std::time::Duration;
 
 use crate::json::{Value, json};
 use crate::loops::is_deleted;
 
-/// What has to be done for a pod.
+/// The next action for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wants {
-    /// It has no node yet.
+    /// The pod has to be bound.
     Node,
-    /// It is bound and has to start.
+    /// The pod is bound and has to start.
     Start,
-    /// It is being deleted.
+    /// The pod is being deleted.
     End {
-        /// Its grace period.
+        /// The pod's grace period.
         grace: Duration,
     },
-    /// It runs or has ended.
+    /// The pod is running, has finished, or is gated.
     Nothing,
 }
 
-/// What has to be done for `pod`.
+/// Returns the next action for `pod`.
 pub(super) fn wants(pod: &Value) -> Wants {
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     let bound = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
@@ -37,7 +37,7 @@ pub(super) fn wants(pod: &Value) -> Wants {
     }
 }
 
-/// The status of a pod whose containers all run and are ready.
+/// Returns the status of a pod whose containers are all running and ready.
 pub(super) fn running(pod: &Value, address: &str, moment: &str) -> Value {
     let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": moment});
     let conditions: Vec<Value> =

@@ -1,4 +1,5 @@
-//! Gives pods their nodes, in turn.
+//! The scheduler: binds pods to nodes round-robin. Of kube-scheduler's filters it has node selectors, taints and
+//! cordons.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use crate::loops::Agent;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 
-/// Pods that wait for a node.
+/// The pods that wait for a node.
 pub(super) struct Scheduler {
     server: ApiServer,
     waiting: BTreeMap<(String, String), Value>,
@@ -21,7 +22,7 @@ impl Scheduler {
         Self { server: server.clone(), waiting: BTreeMap::new(), turn: 0, try_all: false, fresh: Vec::new() }
     }
 
-    /// A pod without a node.
+    /// Queues a pod without a node.
     pub(super) fn wait(&mut self, pod: &Value) {
         let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
         let key = (text("namespace"), text("name"));
@@ -30,12 +31,12 @@ impl Scheduler {
         }
     }
 
-    /// Pods that found no node may find one now.
+    /// Retries all waiting pods in the next round, since nodes have changed.
     pub(super) fn nodes_changed(&mut self) {
         self.try_all = true;
     }
 
-    /// Binds the pods that a node takes.
+    /// Binds the waiting pods for which there is a node.
     pub(super) async fn bind_waiting(&mut self, agent: &Agent) {
         let keys = if std::mem::take(&mut self.try_all) {
             self.fresh.clear();
@@ -64,7 +65,7 @@ impl Scheduler {
         }
     }
 
-    /// The next node in turn that takes the pod.
+    /// Returns the next node, round-robin, that accepts the pod.
     fn pick(&mut self, pod: &Value, nodes: &[Value]) -> Option<String> {
         let order = (0..nodes.len()).map(|offset| (self.turn + offset) % nodes.len());
         let index = order.into_iter().find(|&index| takes(&nodes[index], pod))?;
@@ -73,7 +74,7 @@ impl Scheduler {
     }
 }
 
-/// Whether a node takes a pod: schedulable, selected, and no taint that the pod does not tolerate.
+/// Returns true if the node accepts the pod: schedulable, matching the node selector, and all taints tolerated.
 pub(crate) fn takes(node: &Value, pod: &Value) -> bool {
     if node["spec"]["unschedulable"] == json!(true) || crate::loops::is_deleted(node) {
         return false;

@@ -15,10 +15,10 @@ const PREFIX: &str = "#/components/schemas/";
 /// The heading of an enumeration's values in a description.
 const VALUES: &str = "\n\nPossible enum values:";
 
-/// Every type by name.
+/// All types by name.
 static TYPES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(all);
 
-/// The description of a field (type without `io.k8s.`), without its values.
+/// Returns the description of a field without its enumerated values; `kind` is the type without `io.k8s.`.
 pub fn description(kind: &str, field: &str) -> String {
     let schema = TYPES.get(&format!("io.k8s.{kind}"));
     let text =
@@ -26,7 +26,7 @@ pub fn description(kind: &str, field: &str) -> String {
     text.and_then(|text| text.split(VALUES).next()).unwrap_or_default().to_owned()
 }
 
-/// The types of these names and all that they refer to.
+/// Returns the types of these names and all types that they refer to.
 pub(super) fn closure(roots: Vec<String>) -> BTreeMap<&'static str, &'static Value> {
     let mut found = BTreeMap::new();
     let mut queue = roots;
@@ -135,7 +135,7 @@ fn all() -> BTreeMap<String, Value> {
     types
 }
 
-/// The type of a list, as all of them look.
+/// Returns the schema of a kind's list.
 fn list(kind: &str, schema: &str, gvk: &Value, like: Option<&Value>) -> Value {
     let common = |field: &str| like.map_or_else(|| json!({"type": "string"}), |like| like["properties"][field].clone());
     json!({
@@ -152,7 +152,7 @@ fn list(kind: &str, schema: &str, gvk: &Value, like: Option<&Value>) -> Value {
     })
 }
 
-/// A schema in the words of version 2: references elsewhere and unwrapped, no `oneOf`.
+/// Converts a schema to v2: references point to `definitions` and are not wrapped in `allOf`; `oneOf` becomes a string.
 pub(super) fn as_version_two(schema: Value) -> Value {
     match schema {
         Value::Object(fields) => Value::Object(object_two(fields)),

@@ -1,4 +1,7 @@
-//! Bytes to values, as the server's typed decoder does it: unknown and duplicate fields are noted, wrong types refused.
+//! Typed JSON decoding with strict field checks: collects unknown and duplicate fields and rejects wrong types.
+//!
+//! Messages agree with Go's `encoding/json` as kube-apiserver uses it through `sigs.k8s.io/json`
+//! (`staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go`).
 
 use std::fmt::Write as _;
 use std::sync::{LazyLock, OnceLock};
@@ -9,37 +12,38 @@ use crate::json::{Key, Map, Number, Value};
 use crate::kinds::config::base64;
 use crate::status::go_quote;
 
-/// Strict errors kept per body; upstream stops counting here, too.
+/// Maximum number of strict errors per body, which is upstream's limit too.
 const MAX_STRICT_ERRORS: usize = 100;
 
 /// A decoded body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The object, without the fields its type does not have.
+    /// The object, without undeclared fields.
     pub value: Value,
-    /// `unknown field "spec.foo"` and `duplicate field "spec.foo"`, in the order of the text.
+    /// `unknown field "spec.foo"` and `duplicate field "spec.foo"`, in order of appearance.
     pub strict: Vec<String>,
 }
 
 impl Decoded {
-    /// The message of a strict decoding failure, if there is one: `strict decoding error: unknown field "x", …`.
+    /// Returns the message of a strict decoding failure, if there is one: `strict decoding error: unknown field "x",
+    /// …`.
     pub fn strict_error(&self) -> Option<String> {
         (!self.strict.is_empty()).then(|| format!("strict decoding error: {}", self.strict.join(", ")))
     }
 }
 
-/// The body is no object of the type. The text is upstream's, without the prefix that names version and kind.
+/// The body is not an object of the type. The message is upstream's, without the prefix that names version and kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DecodeError {
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// Whether the text is no JSON at all.
+    /// The text is not JSON.
     pub syntax: bool,
 }
 
 impl DecodeError {
-    /// Whether the text nests too deeply.
+    /// Returns true if the text nests too deeply.
     pub fn too_deep(&self) -> bool {
         self.syntax && self.message.ends_with(TOO_DEEP)
     }
@@ -59,8 +63,8 @@ impl Schema {
         Ok(decoded)
     }
 
-    /// Puts the value of the root's field `name` from its own text into an object of the root type; says whether it did:
-    /// nothing happens if anything is odd about the text.
+    /// Decodes `text` as the root's field `name` and sets it in `object`. Returns false, leaving `object` as it is,
+    /// if the field is undeclared or the text has any error, strict ones included.
     pub(crate) fn decode_field(&self, name: &str, text: &[u8], object: &mut Map) -> bool {
         let Some(field) = self.root_struct().and_then(|root| root.field(name)) else { return false };
         let mut decoder = Decoder::new(text, Some(self));
@@ -76,14 +80,14 @@ impl Schema {
         true
     }
 
-    /// Decodes a value, e.g. the outcome of a patch, as if it had been sent as a body.
+    /// Decodes a value, such as the result of a patch, as if it had been sent as a body.
     pub fn convert(&self, value: &Value) -> Result<Decoded, DecodeError> {
-        // Values hold no duplicate keys, and go through the same reader so that messages cannot drift apart.
+        // Through text and the same reader, so that the messages cannot diverge.
         self.decode(value.to_string().as_bytes())
     }
 }
 
-/// Decodes JSON without a type: only duplicate fields are noted.
+/// Decodes JSON without a type; only duplicate fields are reported.
 pub fn decode_untyped(text: &[u8]) -> Result<Decoded, DecodeError> {
     let mut decoder = Decoder::new(text, None);
     let value = decoder.any()?;
@@ -91,7 +95,7 @@ pub fn decode_untyped(text: &[u8]) -> Result<Decoded, DecodeError> {
     Ok(Decoded { value, strict: decoder.strict })
 }
 
-/// Decodes the body of a JSON patch, a list of operations; unknown and duplicate fields are noted.
+/// Decodes the body of a JSON patch, a list of operations; unknown and duplicate fields are reported.
 pub fn decode_json_patch(text: &[u8]) -> Result<Decoded, DecodeError> {
     static OPERATIONS: LazyLock<Schema> = LazyLock::new(|| {
         let string = |name: &str| Field::plain(name, TypeRef(2));
@@ -109,7 +113,7 @@ pub fn decode_json_patch(text: &[u8]) -> Result<Decoded, DecodeError> {
     Decoder::new(text, Some(&OPERATIONS)).run(TypeRef(0))
 }
 
-/// The `value`s of a JSON patch's operations as they were sent (fields in their order), for showing them.
+/// Returns the `value`s of a JSON patch's operations as they were sent (fields in their order), for messages.
 pub(crate) fn json_patch_values(text: &[u8]) -> Vec<Option<String>> {
     operation_values(text).unwrap_or_default()
 }
@@ -118,17 +122,18 @@ struct Decoder<'a> {
     reader: Reader<'a>,
     schema: Option<&'a Schema>,
     strict: Vec<String>,
-    /// Path of the value being read, as strict errors print it.
+    /// Path of the current value in the format of strict errors.
     path: String,
-    /// Fields being read, as type errors print them.
+    /// Path of the current field in the format of type errors.
     fields: String,
-    /// Go name of the innermost struct a field of which is being read.
+    /// Go name of the innermost struct that has the current field.
     owner: &'a str,
-    /// First type error.
+    /// The first type error.
     saved: Option<String>,
-    /// First error of a type that decodes itself; upstream stops there, so it wins over type errors.
+    /// The first error of a type with its own `UnmarshalJSON`. Upstream stops there, so it takes precedence over type
+    /// errors.
     fatal: Option<String>,
-    /// Inside a part that is kept as it is, unread.
+    /// Set inside a `RawExtension`, which upstream does not decode.
     raw: bool,
 }
 
@@ -153,7 +158,7 @@ impl<'a> Decoder<'a> {
         if let Some(message) = self.fatal.or(self.saved) {
             return Err(DecodeError { message, syntax: false });
         }
-        // A body of `null` is an object in which nothing is set.
+        // A body of `null` is an object without fields.
         let value = if value.is_null() { Value::Object(Map::new()) } else { value };
         Ok(Decoded { value, strict: self.strict })
     }
@@ -169,7 +174,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A value of a wrong type. Types that decode themselves end the decoding with their complaint.
+    /// Reports a value of the wrong type. For types with their own `UnmarshalJSON` that error ends the decoding.
     fn misfit(&mut self, shape: &Shape, found: &str, go: &str) {
         match shape {
             Shape::Scalar(Scalar::IntOrString) => self.self_decoder_error(found, "int32"),
@@ -324,7 +329,7 @@ impl<'a> Decoder<'a> {
         Ok(Value::Array(list))
     }
 
-    /// Bytes written as a list of numbers.
+    /// Decodes bytes given as a list of numbers.
     fn byte_list(&mut self) -> Result<Value, SyntaxError> {
         let Value::Array(items) = self.any()? else { return Ok(Value::Null) };
         let bytes: Option<Vec<u8>> = items.iter().map(|item| u8::try_from(item.as_u64()?).ok()).collect();
@@ -378,7 +383,7 @@ impl<'a> Decoder<'a> {
         Ok(Value::Null)
     }
 
-    /// A value of no declared type.
+    /// Decodes a value without a declared type.
     fn any(&mut self) -> Result<Value, SyntaxError> {
         let token = self.reader.peek()?;
         match token {
@@ -425,7 +430,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// A number: an integer where it is written as one and fits, else a float.
+/// Converts a number: an `i64` if it is an integer in range, otherwise a float.
 pub(super) fn number(text: &str) -> Value {
     if let Ok(integer) = text.parse::<i64>() {
         return Value::from(integer);

@@ -1,4 +1,4 @@
-//! The field tables, made of the Go types, against the OpenAPI definitions, made of the published documents.
+//! Compares the type tables, made of the Go types, with the OpenAPI definitions, made of the published documents.
 
 use std::collections::BTreeSet;
 
@@ -88,7 +88,7 @@ fn tables_agree_with_the_published_definitions() {
     assert_eq!(differences, Vec::<String>::new());
 }
 
-/// List-map keys are fields of the items and leaves there; merge keys, too.
+/// List-map keys and merge keys are scalar fields of the items.
 #[test]
 fn keys_are_fields_of_the_items() {
     for name in builtin_names() {

@@ -1,13 +1,17 @@
-//! A pull reader for JSON whose complaints read like those of Go's `encoding/json`, which clients see in a `Status`.
+//! A pull parser for JSON with the error messages of Go's `encoding/json`.
+//!
+//! Clients see these messages in `Status` replies, so they are part of the API's behaviour; no Rust parser produces
+//! them.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Deepest nesting of what is kept. Go allows 10 000; stored objects are read back with `serde_json`, which stops at 128.
+/// Maximum nesting of decoded values. Go allows 10 000, but stored objects are decoded with `serde_json`, whose limit
+/// is 128.
 const MAX_DEPTH: usize = 120;
-/// Deepest nesting of what is skipped (fields that a type does not have): Go's.
+/// Maximum nesting of skipped values (undeclared fields), which is Go's limit.
 const MAX_DEPTH_SKIPPED: usize = 10_000;
-/// The end of the complaint about text that nests deeper.
+/// The end of the message for text that nests deeper.
 pub(super) const TOO_DEEP: &str = "exceeded max depth";
 
 /// The text is not JSON; the message is Go's.
@@ -22,7 +26,7 @@ impl fmt::Display for SyntaxError {
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 
-/// What the next value is.
+/// The type of the next value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Object,
@@ -34,7 +38,7 @@ pub(super) enum Token {
     Null,
 }
 
-/// The reader.
+/// A pull parser over a byte slice.
 pub(super) struct Reader<'a> {
     text: &'a [u8],
     at: usize,
@@ -46,7 +50,7 @@ impl<'a> Reader<'a> {
         Self { text, at: 0, depth: 0 }
     }
 
-    /// A reader of a field's text.
+    /// Creates a reader for the text of a single field, which starts at nesting depth 1.
     pub(super) fn inside(text: &'a [u8]) -> Self {
         Self { text, at: 0, depth: 1 }
     }
@@ -57,7 +61,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The complaint about the byte at the current place.
+    /// Returns the error for the byte at the current position.
     fn unexpected<T>(&self, context: &str) -> Result<T> {
         Err(match self.text.get(self.at) {
             None => SyntaxError("unexpected end of JSON input".to_owned()),
@@ -65,7 +69,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The kind of the value that begins here.
+    /// Returns the type of the value at the current position.
     pub(super) fn peek(&mut self) -> Result<Token> {
         self.space();
         match self.text.get(self.at) {
@@ -80,7 +84,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Enters the object or array that begins here.
+    /// Enters the object or array at the current position.
     pub(super) fn enter(&mut self) -> Result<()> {
         self.nest(MAX_DEPTH)
     }
@@ -99,7 +103,7 @@ impl<'a> Reader<'a> {
         self.at += 1;
     }
 
-    /// The next key of the object entered, with its colon; `None` at its end.
+    /// Reads the next key of the current object, and its colon; `None` at the object's end.
     pub(super) fn key(&mut self, first: &mut bool) -> Result<Option<Cow<'a, str>>> {
         self.space();
         match self.text.get(self.at) {
@@ -127,7 +131,7 @@ impl<'a> Reader<'a> {
         Ok(Some(key))
     }
 
-    /// Whether the array entered has a further item.
+    /// Moves to the next item of the current array. Returns false at its end.
     pub(super) fn item(&mut self, first: &mut bool) -> Result<bool> {
         self.space();
         match self.text.get(self.at) {
@@ -143,7 +147,7 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// The string that begins here.
+    /// Reads the string at the current position.
     pub(super) fn string(&mut self) -> Result<Cow<'a, str>> {
         self.at += 1;
         let start = self.at;
@@ -157,11 +161,11 @@ impl<'a> Reader<'a> {
         }
         let raw = &self.text[start..self.at];
         self.at += 1;
-        // The usual text is valid; checking that is faster than mending what is not.
+        // Validating UTF-8 is faster than the lossy conversion, which is seldom needed.
         Ok(std::str::from_utf8(raw).map_or_else(|_| String::from_utf8_lossy(raw), Cow::Borrowed))
     }
 
-    /// The rest of a string from its first backslash.
+    /// Reads the rest of a string from its first backslash.
     fn escaped(&mut self, start: usize) -> Result<Cow<'a, str>> {
         let mut out = String::from_utf8_lossy(&self.text[start..self.at]).into_owned();
         loop {
@@ -229,7 +233,7 @@ impl<'a> Reader<'a> {
         Ok(unit)
     }
 
-    /// The text of the number that begins here.
+    /// Reads the number at the current position and returns its text.
     pub(super) fn number(&mut self) -> Result<&'a str> {
         let start = self.at;
         if self.text.get(self.at) == Some(&b'-') {
@@ -282,7 +286,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Skips the value that begins here; its depth costs heap, not stack.
+    /// Skips the value at the current position. Nesting uses heap, not stack.
     pub(super) fn skip(&mut self) -> Result<()> {
         let mut open: Vec<(Token, bool)> = Vec::new();
         loop {
@@ -295,7 +299,7 @@ impl<'a> Reader<'a> {
                 Token::Number => _ = self.number()?,
                 token => self.literal(token)?,
             }
-            // The next value to skip: in the innermost container that has one left.
+            // Continues in the innermost container that has another value.
             loop {
                 let Some((token, first)) = open.last_mut() else { return Ok(()) };
                 let more = if *token == Token::Object { self.key(first)?.is_some() } else { self.item(first)? };
@@ -307,14 +311,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Nothing but space may follow the value.
+    /// Checks that only white space follows the value.
     pub(super) fn end(&mut self) -> Result<()> {
         self.space();
         if self.at == self.text.len() { Ok(()) } else { self.unexpected("after top-level value") }
     }
 }
 
-/// The `value`s of a JSON patch's operations as they were sent, without spaces, for showing them.
+/// Returns the `value`s of a JSON patch's operations as they were sent, without white space, for messages.
 pub(super) fn operation_values(text: &[u8]) -> Result<Vec<Option<String>>> {
     let mut reader = Reader::new(text);
     let mut out = Vec::new();
@@ -358,7 +362,7 @@ fn without_spaces(text: &[u8]) -> String {
     String::from_utf8_lossy(&kept.collect::<Vec<u8>>()).into_owned()
 }
 
-/// The byte as Go quotes it.
+/// Quotes a byte like Go's `quoteChar`.
 fn quote_char(c: u8) -> String {
     match c {
         b'\'' => r"'\''".to_owned(),

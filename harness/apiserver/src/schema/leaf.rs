@@ -1,4 +1,7 @@
-//! Leaves that decode themselves: quantities, times, durations, bytes.
+//! Scalar types with their own Go decoder: quantities, times, durations and bytes.
+//!
+//! See `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go` and
+//! `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/{time,micro_time,duration}.go`.
 
 use std::borrow::Cow;
 
@@ -9,20 +12,20 @@ use super::quantity::Quantity;
 use crate::json::Value;
 use crate::status::go_quote as quote;
 
-/// What the server says about a malformed quantity.
+/// Upstream's message for a malformed quantity.
 pub(super) const QUANTITY_FORMAT: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
-/// Why a leaf was refused.
+/// The reason for rejecting a scalar.
 #[derive(Debug)]
 pub(super) enum Bad {
-    /// The JSON type does not fit.
+    /// The JSON type is wrong.
     Type,
-    /// The type's own parser refused the text.
+    /// The type's own decoder rejected the text.
     Value(String),
 }
 
-/// A leaf that was written as a string.
+/// Decodes a scalar given as a string.
 pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, Bad> {
     match scalar {
         Scalar::String | Scalar::IntOrString | Scalar::Duration | Scalar::Untyped => Ok(text.into()),
@@ -30,7 +33,7 @@ pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, Bad
             Ok(quantity) => Ok(quantity.to_string().into()),
             Err(error) => Err(Bad::Value(error.to_string())),
         },
-        // Most objects come back with the times that the server wrote.
+        // Most times are in the server's own format, since clients send back objects that they have read.
         Scalar::Time if is_written_time(&text) => Ok(text.into()),
         Scalar::Time => {
             let time = parse_time(&text, "2006-01-02T15:04:05Z07:00")?;
@@ -45,7 +48,7 @@ pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, Bad
     }
 }
 
-/// A leaf that was written as a number.
+/// Decodes a scalar given as a number.
 pub(super) fn from_number(scalar: Scalar, text: &str) -> Result<Value, Bad> {
     let whole = |min: i64, max: i64| match text.parse::<i64>() {
         Ok(n) if (min..=max).contains(&n) => Ok(Value::from(n)),
@@ -63,7 +66,8 @@ pub(super) fn from_number(scalar: Scalar, text: &str) -> Result<Value, Bad> {
     }
 }
 
-/// Whether a time is one, and written as the server writes it. Not all such times are known: the ends of months are left out.
+/// Returns true for a valid time in the server's format. It does not recognize all of them: days after the 28th are
+/// left to the general path.
 fn is_written_time(text: &str) -> bool {
     let &[y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1, b'T', h0, h1, b':', i0, i1, b':', s0, s1, b'Z'] = text.as_bytes()
     else {
@@ -82,7 +86,7 @@ fn is_written_time(text: &str) -> bool {
 }
 
 fn parse_time(text: &str, layout: &str) -> Result<Timestamp, Bad> {
-    // Go wants exactly this form; jiff alone would accept spaces and short dates, too.
+    // Go accepts exactly this format; jiff alone would also accept spaces and shorter dates.
     let bytes = text.as_bytes();
     let digits = |from: usize, to: usize| bytes.get(from..to).is_some_and(|d| d.iter().all(u8::is_ascii_digit));
     let refuse = |rest: &str, want: &str| {
@@ -157,7 +161,7 @@ fn check_base64(text: &str) -> Result<(), Bad> {
     }
     match length % 4 {
         0 => Ok(()),
-        // Padding that ends too early is missed at the end, letters at the beginning of their group.
+        // Go reports misplaced padding at the end of the text, and missing characters at the start of their group.
         _ if padding > 0 => bad(text.len()),
         rest => bad(text.len() - rest),
     }

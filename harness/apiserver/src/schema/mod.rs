@@ -1,20 +1,19 @@
-//! Types: what fields an object may have, how they are encoded, merged and owned.
+//! Type information: the fields of an object and how they are encoded, merged and owned.
 //!
-//! [`builtin`] gives the [`Schema`] of a built-in kind by its OpenAPI name (`io.k8s.api.core.v1.Pod`), read lazily from
-//! the tables in `tables/`; a custom resource's [`Schema`] comes from its structural schema
-//! ([`Schema::from_structural`]). Everything that has to know types walks the same tree: decoding with strict field
-//! checks ([`Schema::decode`], [`Schema::convert`]), encoding zero values as the real server's Go structs do
-//! ([`Schema::normalize`]), strategic merge patch, server-side apply and field ownership.
+//! [`builtin`] returns the [`Schema`] of a built-in type by its OpenAPI name (`io.k8s.api.core.v1.Pod`), parsed
+//! lazily from `tables/`; [`Schema::from_structural`] makes one from a custom resource's structural schema. The same
+//! tree serves decoding with strict field checks ([`Schema::decode`], [`Schema::convert`]), encoding of zero values
+//! as Go structs have them ([`Schema::normalize`]), strategic merge patch, server-side apply and field ownership.
 //!
 //! ```text
-//! tables/      the facts, one line per type
-//! registry.rs  facts → Schema, once per root type
-//! structural.rs  a custom resource's OpenAPI schema → Schema
-//! json.rs      a JSON reader whose complaints are those of Go's encoding/json
-//! decode.rs    bytes → Value, with unknown and duplicate fields noted and wrong types refused
+//! tables/          type definitions, one line per type
+//! registry.rs      tables → Schema, once per root type
+//! structural.rs    a custom resource's OpenAPI schema → Schema
+//! json.rs          a pull parser with the messages of Go's encoding/json
+//! decode.rs        bytes → Value, with unknown and duplicate fields reported and wrong types rejected
 //! leaf.rs, quantity.rs  times, bytes, quantities
-//! unstructured.rs  Value → Value, with the texts of strategic merge patch
-//! normalize.rs a Value as the server would encode it
+//! unstructured.rs  Value → Value, with the messages of strategic merge patch
+//! normalize.rs     a Value as the server encodes it
 //! ```
 
 mod decode;
@@ -37,15 +36,15 @@ pub use quantity::{Quantity, QuantityError};
 pub use registry::{builtin, builtin_names};
 pub use structural::StructuralError;
 
-/// What happens to unknown and duplicate fields (`fieldValidation`).
+/// The handling of unknown and duplicate fields (`fieldValidation`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Dropped in silence.
+    /// Unknown fields are dropped silently.
     Ignore,
-    /// Dropped, with a `Warning` header for each.
+    /// Unknown fields are dropped with a `Warning` header each.
     #[default]
     Warn,
-    /// The request is refused.
+    /// The request is rejected.
     Strict,
 }
 
@@ -53,7 +52,7 @@ pub enum FieldValidation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TypeRef(u32);
 
-/// The types of one root object (a kind, or a body such as `DeleteOptions`), self-contained.
+/// The self-contained set of types of a root object (a kind, or a body such as `DeleteOptions`).
 #[derive(Debug)]
 pub struct Schema {
     name: String,
@@ -62,19 +61,19 @@ pub struct Schema {
     empty: OnceLock<Value>,
 }
 
-/// A type: its name in Go (for decode errors) and its shape.
+/// A type: its Go name (for decode errors) and its shape.
 #[derive(Debug)]
 pub struct Type {
-    /// Go's name of the type: `v1.PodSpec`, `[]v1.Container`, `int32`.
+    /// The Go name: `v1.PodSpec`, `[]v1.Container`, `int32`.
     pub go: Box<str>,
-    /// Its shape.
+    /// The shape.
     pub shape: Shape,
 }
 
-/// What a value of a type looks like.
+/// The structure of a type's values.
 #[derive(Debug)]
 pub enum Shape {
-    /// A leaf.
+    /// A scalar.
     Scalar(Scalar),
     /// Any JSON (`RawExtension`, `FieldsV1`, preserved unknown fields).
     Any,
@@ -86,33 +85,33 @@ pub enum Shape {
     Map(Map),
 }
 
-/// The leaf types, by how they are encoded.
+/// The scalar types, by their encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// A string.
     String,
     /// A boolean.
     Bool,
-    /// A whole number from `min` to `max`.
+    /// An integer from `min` to `max`.
     Int {
         /// Smallest value.
         min: i64,
         /// Largest value.
         max: i64,
     },
-    /// A floating point number.
+    /// A floating-point number.
     Float,
     /// A resource quantity: string or number, canonicalized.
     Quantity,
     /// An integer or a string.
     IntOrString,
-    /// RFC 3339, seconds.
+    /// An RFC 3339 time in seconds.
     Time,
-    /// RFC 3339, microseconds.
+    /// An RFC 3339 time in microseconds.
     MicroTime,
     /// A Go duration string.
     Duration,
-    /// Base64.
+    /// Bytes in base64.
     Bytes,
     /// Any scalar (custom resources without a type).
     Untyped,
@@ -123,19 +122,19 @@ pub enum Scalar {
 pub struct Struct {
     /// The declared fields.
     pub fields: Fields,
-    /// Owned as a whole by server-side apply.
+    /// Server-side apply treats it as a single value.
     pub atomic: bool,
-    /// Type of undeclared fields, where they are allowed (custom resources).
+    /// Type of undeclared fields, if they are allowed (custom resources).
     pub additional: Option<TypeRef>,
 }
 
 impl Struct {
-    /// The field called `name`.
+    /// Returns the field `name`.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.get(self.index(name)?)
     }
 
-    /// The place in `fields` of the field called `name`.
+    /// Returns the index in `fields` of the field `name`.
     pub(crate) fn index(&self, name: &str) -> Option<usize> {
         let start = Prefix::of(name);
         let Fields { starts, list } = &self.fields;
@@ -152,7 +151,8 @@ impl Struct {
     }
 }
 
-/// Fields sorted by name. How their names begin stands side by side: every walk over an object looks each of its fields up.
+/// Fields sorted by name. The name prefixes are kept in an array of their own, because every walk over an object
+/// looks up each field.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     starts: Vec<Prefix>,
@@ -194,26 +194,27 @@ impl std::ops::Deref for Fields {
 pub struct Field {
     /// Name on the wire.
     pub name: Key,
-    /// The field in sets of fields: `f:` and its name.
+    /// The field's path element in `fieldsV1`: `f:` and its name.
     pub element: Key,
-    /// Type of its value.
+    /// Type of the value.
     pub ty: TypeRef,
-    /// Whether absent and zero differ.
+    /// The Go field is a pointer, so that absent and zero differ.
     pub pointer: bool,
-    /// When the field is encoded.
+    /// The condition for encoding the field.
     pub emit: Emit,
-    /// Strategic merge patch strategy.
+    /// The strategic merge patch strategy.
     pub patch: PatchStrategy,
-    /// Value assumed for a missing list-map key.
+    /// Default of a list-map key that an item lacks.
     pub key_default: Option<Value>,
-    /// Place in the Go struct, in which refusals print untouched parts.
+    /// Position in the Go struct, which is the field order of encoded objects and of messages.
     pub order: u16,
-    /// Go names of the embedded structs the field lies in, each followed by a dot (`VolumeSource.`), for decode errors.
+    /// Go names of the embedded structs that contain the field, each followed by a dot (`VolumeSource.`), for decode
+    /// errors.
     pub embedded: Box<str>,
 }
 
 impl Field {
-    /// An optional field with no further rules.
+    /// Creates an optional field without further rules.
     fn plain(name: &str, ty: TypeRef) -> Self {
         let (emit, patch) = (Emit::OmitEmpty, PatchStrategy::default());
         let (name, element) = (name.into(), ["f:", name].concat().into());
@@ -221,10 +222,10 @@ impl Field {
     }
 }
 
-/// When a field is encoded.
+/// The condition for encoding a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emit {
-    /// Unless empty (Go's `omitempty`, which never leaves out a struct).
+    /// Unless empty (Go's `omitempty`, which never omits a struct).
     OmitEmpty,
     /// Unless zero (Go's `omitzero`).
     OmitZero,
@@ -232,14 +233,14 @@ pub enum Emit {
     Always,
 }
 
-/// How strategic merge patch treats a field.
+/// The strategic merge patch strategy of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
     /// Lists are merged instead of replaced.
     pub merge: bool,
-    /// Key by which list items are matched.
+    /// The key that identifies list items.
     pub merge_key: Option<Box<str>>,
-    /// `$retainKeys` is honoured.
+    /// `$retainKeys` is supported.
     pub retain_keys: bool,
     /// Maps are replaced instead of merged.
     pub replace: bool,
@@ -248,65 +249,65 @@ pub struct PatchStrategy {
 /// A list.
 #[derive(Debug)]
 pub struct List {
-    /// Type of its items.
+    /// Type of the items.
     pub items: TypeRef,
-    /// How server-side apply tells items apart.
+    /// The identity of items in server-side apply.
     pub topology: ListTopology,
 }
 
-/// How server-side apply tells list items apart.
+/// The identity of list items in server-side apply (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListTopology {
-    /// Not at all: the list is owned as a whole.
+    /// None: the list is treated as a single value.
     Atomic,
-    /// By value.
+    /// Items are identified by value.
     Set,
-    /// By these key fields, sorted.
+    /// Items are identified by these key fields, sorted.
     Map(Vec<Box<str>>),
 }
 
 /// An object with free keys.
 #[derive(Debug)]
 pub struct Map {
-    /// Type of its values.
+    /// Type of the values.
     pub values: TypeRef,
-    /// Owned as a whole by server-side apply.
+    /// Server-side apply treats it as a single value.
     pub atomic: bool,
 }
 
 impl Schema {
-    /// The schema's OpenAPI name.
+    /// Returns the schema's OpenAPI name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The root type.
+    /// Returns the root type.
     pub fn root(&self) -> TypeRef {
         TypeRef(0)
     }
 
-    /// Whether it describes a custom resource (no Go struct behind it).
+    /// Returns true for a custom resource's schema (without Go structs).
     pub fn is_structural(&self) -> bool {
         self.structural
     }
 
-    /// The type behind a reference.
+    /// Returns a type.
     pub fn get(&self, ty: TypeRef) -> &Type {
         &self.types[ty.0 as usize]
     }
 
-    /// The shape behind a reference.
+    /// Returns the shape of a type.
     pub fn shape(&self, ty: TypeRef) -> &Shape {
         &self.types[ty.0 as usize].shape
     }
 
-    /// Whether the type is an object of another kind (`RawExtension`): it has one owner for all of it.
+    /// Returns true for an embedded object of any kind (`RawExtension`), which is a single value for field ownership.
     pub fn is_raw(&self, ty: TypeRef) -> bool {
         let ty = self.get(ty);
         !self.structural && matches!(ty.shape, Shape::Any) && &*ty.go == "runtime.RawExtension"
     }
 
-    /// The type of the field or entry `name` of an object of type `ty`; anything goes inside free-form objects.
+    /// Returns the type of the field or entry `name` of an object of type `ty`; free-form objects accept any name.
     pub fn field_type(&self, ty: TypeRef, name: &str) -> Option<TypeRef> {
         match self.shape(ty) {
             Shape::Struct(shape) => shape.field(name).map(|f| f.ty).or(shape.additional),
@@ -316,7 +317,7 @@ impl Schema {
         }
     }
 
-    /// The root's fields, if it is a struct.
+    /// Returns the root's fields, if it is a struct.
     pub fn root_struct(&self) -> Option<&Struct> {
         match self.shape(self.root()) {
             Shape::Struct(s) => Some(s),
@@ -324,7 +325,7 @@ impl Schema {
         }
     }
 
-    /// The object that a client creates by sending `{}`: what a new object is compared with for ownership.
+    /// Returns the normalized empty object, to which new objects are compared for field ownership.
     pub fn empty(&self) -> &Value {
         self.empty.get_or_init(|| {
             let mut value = Value::Object(crate::json::Map::new());

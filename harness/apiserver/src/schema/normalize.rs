@@ -1,13 +1,13 @@
-//! A value as the real server would encode it: Go structs show required fields even when they are zero and hide
-//! optional ones when they are empty.
+//! Normalization of values to the form in which Go's structs encode them: required fields appear even when zero,
+//! optional ones are omitted when empty (`omitempty`, `omitzero`).
 
 use super::{Emit, Field, Scalar, Schema, Shape, Struct, TypeRef};
 use crate::json::Value;
 
 impl Schema {
-    /// Brings `value`, of the root type, into the form in which the server encodes it. Idempotent. Undeclared fields
-    /// and values of wrong types stay as they are ([`Schema::convert`] deals with those). Custom resources have such
-    /// rules for their metadata only.
+    /// Converts `value`, of the root type, to the form in which the server encodes it. Idempotent. Undeclared fields
+    /// and values of wrong types are left as they are (see [`Schema::convert`]). In custom resources only the
+    /// metadata is normalized.
     pub fn normalize(&self, value: &mut Value) {
         if !self.structural {
             self.normalize_at(self.root(), value);
@@ -19,16 +19,16 @@ impl Schema {
         }
     }
 
-    /// Brings `value`, of the root type, into the form that it has once it was stored as protobuf, which does not tell
-    /// empty lists and maps from missing ones, nor missing bytes from empty ones.
+    /// Converts `value`, of the root type, to its form after a round trip through storage as protobuf, which does not
+    /// distinguish empty from missing lists and maps, or missing from empty bytes.
     pub fn forget_emptiness(&self, value: &mut Value) {
-        // Mostly nothing is empty, and what is not changed stays shared with other states of the object.
+        // Checked first: most objects have nothing to convert, and then stay shared with other states.
         if !self.structural && self.has_emptiness(self.root(), value) {
             self.forget_emptiness_at(self.root(), value);
         }
     }
 
-    /// Whether [`Schema::forget_emptiness`] has anything to forget.
+    /// Returns true if [`Schema::forget_emptiness`] would change the value.
     fn has_emptiness(&self, ty: TypeRef, value: &Value) -> bool {
         match (self.shape(ty), value) {
             (Shape::Struct(shape), Value::Object(map)) => map.iter().any(|(name, value)| match value {
@@ -112,7 +112,7 @@ impl Schema {
         }
     }
 
-    /// Normalizes the value of a field; says whether it is shown.
+    /// Normalizes the value of a field. Returns false if the field is omitted.
     fn normalize_field(&self, field: &Field, value: &mut Value) -> bool {
         if value.is_null() {
             return false;
@@ -121,18 +121,18 @@ impl Schema {
         field.pointer || !self.is_left_out(field, value)
     }
 
-    /// A field's value as it is shown, if it is shown.
+    /// Returns the normalized value of a field, unless the field is omitted.
     pub(super) fn normalized_field(&self, field: &Field, mut value: Value) -> Option<Value> {
         let shown = self.normalize_field(field, &mut value).then_some(value);
         shown.or_else(|| self.shown_when_absent(field).then(|| self.absent(field)))
     }
 
-    /// What Go shows of a field about which nothing was said.
+    /// Returns the value that Go encodes for an absent field.
     fn absent(&self, field: &Field) -> Value {
         if field.pointer { Value::Null } else { self.zero(field.ty) }
     }
 
-    /// Whether a field that is not a pointer is left out because of its value.
+    /// Returns true if a field that is not a pointer is omitted because of its value.
     fn is_left_out(&self, field: &Field, value: &Value) -> bool {
         match field.emit {
             Emit::Always => false,
@@ -143,7 +143,7 @@ impl Schema {
                 Value::Number(n) => {
                     n.as_f64() == Some(0.0) && !matches!(self.shape(field.ty), Shape::Scalar(Scalar::IntOrString))
                 }
-                // An empty list of owners asks for a fresh start, which is not the same as saying nothing.
+                // An empty `managedFields` list resets field ownership, so it differs from an absent one.
                 Value::Array(items) => items.is_empty() && field.name != "managedFields",
                 Value::Object(map) => map.is_empty() && matches!(self.shape(field.ty), Shape::Map(_)),
                 Value::Null => true,
@@ -151,7 +151,7 @@ impl Schema {
         }
     }
 
-    /// Whether Go shows the field although nothing was said about it.
+    /// Returns true if Go encodes the field although it is absent.
     fn shown_when_absent(&self, field: &Field) -> bool {
         match field.emit {
             Emit::Always => true,
@@ -160,7 +160,7 @@ impl Schema {
         }
     }
 
-    /// Whether the type is a struct in Go, which `omitempty` never leaves out.
+    /// Returns true for types that are Go structs, which `omitempty` never omits.
     fn is_go_struct(&self, ty: TypeRef) -> bool {
         match self.shape(ty) {
             Shape::Struct(_) => true,
@@ -173,7 +173,7 @@ impl Schema {
         }
     }
 
-    /// The encoded zero value of a type.
+    /// Returns the encoded zero value of a type.
     pub(super) fn zero(&self, ty: TypeRef) -> Value {
         match self.shape(ty) {
             Shape::Struct(shape) => {

@@ -1,14 +1,16 @@
-//! Resource quantities: `100m`, `1.5Gi`, `2e3`, and the one canonical way to write each.
+//! Resource quantities (`100m`, `1.5Gi`, `2e3`) and their canonical form.
+//!
+//! See `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go`.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use super::leaf::QUANTITY_FORMAT;
 
-/// Nanos in one.
+/// Number of nanos in 1.
 const ONE: i128 = 1_000_000_000;
 
-/// A resource quantity, exact to the nano.
+/// A resource quantity with the precision of a nano.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -22,10 +24,10 @@ enum Format {
     Binary,
 }
 
-/// Why a quantity was refused.
+/// The reason for rejecting a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// The text does not look like a quantity.
+    /// The text does not have the format of a quantity.
     #[error("{QUANTITY_FORMAT}")]
     Format,
     /// The suffix is unknown.
@@ -37,7 +39,7 @@ pub enum QuantityError {
 }
 
 impl Quantity {
-    /// Reads a quantity as the server does.
+    /// Parses a quantity like the server.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
         let negative = text.starts_with('-');
@@ -62,17 +64,17 @@ impl Quantity {
         Ok(Self { nanos: if negative { -nanos } else { nanos }, format })
     }
 
-    /// Its value in billionths.
+    /// Returns the value in billionths.
     pub fn nanos(&self) -> i128 {
         self.nanos
     }
 
-    /// Its value, rounded up to a whole number.
+    /// Returns the value rounded up to an integer.
     pub fn value(&self) -> i128 {
         self.nanos.div_euclid(ONE) + i128::from(self.nanos.rem_euclid(ONE) != 0)
     }
 
-    /// Whether it is below zero.
+    /// Returns true if the value is below zero.
     pub fn is_negative(&self) -> bool {
         self.nanos < 0
     }
@@ -98,7 +100,7 @@ impl Ord for Quantity {
     }
 }
 
-/// Letters of the suffix alphabet, then a sign, then digits, and nothing else.
+/// Checks that a suffix has letters of the suffix alphabet, then an optional sign, then digits.
 fn check_suffix(suffix: &str) -> Result<(), QuantityError> {
     let rest = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
     let rest = rest.strip_prefix(['-', '+']).unwrap_or(rest);
@@ -130,7 +132,7 @@ fn read_suffix(suffix: &str) -> Option<(u32, i32, Format)> {
     })
 }
 
-/// `whole.fraction × base^exponent` in nanos, rounded up, capped far above what a cluster holds.
+/// Returns `whole.fraction × base^exponent` in nanos, rounded up and capped at `i64::MAX` units.
 fn scaled(whole: &str, fraction: &str, base: u32, exponent: i32) -> i128 {
     let cap = i128::from(i64::MAX) * ONE;
     let mut mantissa: i128 = 0;

@@ -1,4 +1,4 @@
-//! Reads the tables into [`Schema`]s, each root type once, when first asked for.
+//! Parses the type tables into [`Schema`]s, each root type once, on first use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
@@ -7,7 +7,7 @@ use super::tables::{PACKAGES, Package};
 use super::{Emit, Field, List, ListTopology, Map, PatchStrategy, Scalar, Schema, Shape, Struct, Type, TypeRef};
 use crate::json::{Key, Value};
 
-/// The schema of a built-in type by its OpenAPI name, e.g. `io.k8s.api.core.v1.Pod`.
+/// Returns the schema of a built-in type by its OpenAPI name, such as `io.k8s.api.core.v1.Pod`.
 pub fn builtin(name: &str) -> Option<Arc<Schema>> {
     static BUILT: Mutex<BTreeMap<String, Arc<Schema>>> = Mutex::new(BTreeMap::new());
     if let Some(schema) = BUILT.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
@@ -17,12 +17,12 @@ pub fn builtin(name: &str) -> Option<Arc<Schema>> {
     let package = PACKAGES.iter().position(|p| p.prefix == prefix)?;
     index(package).get(short)?;
     let schema = Arc::new(Builder::build(name, package, short));
-    // Built outside the lock: two threads may build the same one, and the first wins.
+    // Built outside the lock: two threads may build the same schema, and the first to insert it wins.
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     Some(Arc::clone(built.entry(name.to_owned()).or_insert(schema)))
 }
 
-/// OpenAPI names of all built-in struct types, by package.
+/// Returns the OpenAPI names of all built-in struct types, by package.
 pub fn builtin_names() -> impl Iterator<Item = String> {
     PACKAGES.iter().enumerate().flat_map(|(i, p)| {
         index(i)
@@ -32,7 +32,7 @@ pub fn builtin_names() -> impl Iterator<Item = String> {
     })
 }
 
-/// A line of a table: the text after the colon.
+/// A definition of a table: the text after the colon.
 #[derive(Clone, Copy)]
 enum Definition {
     Struct(&'static str),
@@ -41,7 +41,7 @@ enum Definition {
 
 type Index = BTreeMap<&'static str, Definition>;
 
-/// Where each type of a package is defined.
+/// Returns the definitions of a package by type name.
 fn index(package: usize) -> &'static Index {
     static INDEXES: LazyLock<Vec<OnceLock<Index>>> =
         LazyLock::new(|| PACKAGES.iter().map(|_| OnceLock::new()).collect());
@@ -59,7 +59,7 @@ fn index(package: usize) -> &'static Index {
     })
 }
 
-/// Splits a table into definitions; a line that begins with a space continues the one before.
+/// Splits a table into definitions; a line that starts with a space continues the previous one.
 fn definitions(text: &'static str) -> impl Iterator<Item = &'static str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -79,7 +79,7 @@ fn definitions(text: &'static str) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// The marks behind a field's type.
+/// The marks after a field's type.
 #[derive(Clone, Default)]
 struct Marks {
     emit: Option<Emit>,
@@ -102,13 +102,13 @@ impl Builder {
         Schema { name: name.to_owned(), types: builder.types, structural: false, empty: OnceLock::new() }
     }
 
-    /// The type written as `text` in the table of `package`, made on first use.
+    /// Returns the type written as `text` in the table of `package`, created on first use.
     fn resolve(&mut self, package: usize, text: &str, marks: &Marks) -> TypeRef {
         let key = (package, format!("{text} {:?} {} {}", marks.topology, marks.atomic, marks.granular));
         if let Some(&known) = self.known.get(&key) {
             return known;
         }
-        // The slot is taken before the fields are read, for recursive types (JSONSchemaProps).
+        // The slot is reserved before the fields are read, for recursive types (JSONSchemaProps).
         let slot = TypeRef(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
         self.types.push(Type { go: text.into(), shape: Shape::Any });
         self.known.insert(key, slot);
@@ -192,7 +192,7 @@ impl Builder {
     }
 }
 
-/// `=atomic` before the first field marks the struct itself.
+/// Splits off `=atomic` before the first field, which marks the struct itself.
 fn own_mark(body: &'static str) -> (bool, &'static str) {
     match body.trim_start().strip_prefix("=atomic") {
         Some(rest) => (true, rest),
@@ -280,8 +280,8 @@ fn read_marks(mut text: &str) -> Marks {
     marks
 }
 
-/// A text that stays as long as the tables do: each object has copies of it, and counting those of all threads in one place
-/// would slow them down.
+/// Makes a string static. Every object has copies of it, and a reference counter shared by all threads would slow
+/// them down.
 fn for_ever(text: Key) -> Key {
     if text.is_heap_allocated() { Key::new_static(String::from(text).leak()) } else { text }
 }

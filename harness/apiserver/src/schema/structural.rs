@@ -1,4 +1,6 @@
-//! A custom resource's structural schema as a [`Schema`].
+//! Builds a [`Schema`] from a custom resource's structural schema.
+//!
+//! See `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/structural.go`.
 
 use std::sync::OnceLock;
 
@@ -6,22 +8,23 @@ use super::registry::builtin;
 use super::{Field, Fields, List, ListTopology, Map, Scalar, Schema, Shape, Struct, Type, TypeRef};
 use crate::json::Value;
 
-/// The schema cannot be used.
+/// The schema is unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unable to use the schema at {path}: {reason}")]
 pub struct StructuralError {
-    /// Where, e.g. `.spec.items`.
+    /// Path in the schema, such as `.spec.items`.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
 }
 
-/// Deepest schema that is read.
+/// Maximum nesting of a schema.
 const MAX_DEPTH: usize = 100;
 
 impl Schema {
-    /// The schema of a custom resource whose `openAPIV3Schema` is `schema`; without one, or with
-    /// `x-kubernetes-preserve-unknown-fields` at the root, anything is accepted. Metadata is always `ObjectMeta`.
+    /// Builds the schema of a custom resource from its `openAPIV3Schema`. Without one, or with `preserve`
+    /// (`x-kubernetes-preserve-unknown-fields` at the root), all fields are accepted. Metadata is always
+    /// `ObjectMeta`.
     pub fn from_structural(name: &str, schema: Option<&Value>, preserve: bool) -> Result<Self, StructuralError> {
         let mut builder = Builder { types: Vec::new() };
         let none = Value::Object(crate::json::Map::new());
@@ -42,7 +45,7 @@ impl Builder {
         slot
     }
 
-    /// Reads a schema into a new slot; the root takes slot 0.
+    /// Reads a schema into a new slot; the root gets slot 0.
     fn read(&mut self, schema: &Value, path: &str, depth: usize) -> Result<TypeRef, StructuralError> {
         if depth > MAX_DEPTH {
             return Err(StructuralError { path: path.to_owned(), reason: "nested too deeply" });
@@ -100,7 +103,7 @@ impl Builder {
         Ok(Shape::Struct(Struct { fields: fields.into(), atomic, additional }))
     }
 
-    /// An object of some kind inside of another: `apiVersion`, `kind` and metadata are known.
+    /// Reads an embedded resource, which has `apiVersion`, `kind` and `metadata`.
     fn embedded(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {
         let preserve = schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(true);
         let mut object = match self.object(schema, path, depth)? {
@@ -133,7 +136,7 @@ impl Builder {
         Ok(Shape::List(List { items, topology }))
     }
 
-    /// Every custom resource has `apiVersion`, `kind` and the built-in `metadata`.
+    /// Adds `apiVersion`, `kind` and the built-in `metadata`, which all custom resources have.
     fn add_type_meta(&mut self, preserve: bool) {
         let string = self.push(Shape::Scalar(Scalar::String));
         let metadata = self.add_object_meta();
@@ -150,7 +153,7 @@ impl Builder {
         self.types[0].shape = Shape::Struct(root);
     }
 
-    /// Copies the built-in `ObjectMeta` behind the types read so far.
+    /// Appends the types of the built-in `ObjectMeta`.
     fn add_object_meta(&mut self) -> TypeRef {
         let base = u32::try_from(self.types.len()).unwrap_or(u32::MAX);
         let Some(meta) = builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta") else {
@@ -175,7 +178,7 @@ impl Builder {
     }
 }
 
-/// The fields with those that every object has, whatever a schema says of them.
+/// Replaces `apiVersion`, `kind` and `metadata` in `fields` with the built-in definitions.
 fn with_type_meta(fields: Fields, string: TypeRef, metadata: TypeRef) -> Fields {
     let every = [("apiVersion", string), ("kind", string), ("metadata", metadata)];
     let own = fields.into_iter().filter(|own| every.iter().all(|(name, _)| *own.name != **name));

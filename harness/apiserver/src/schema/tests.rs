@@ -1,3 +1,5 @@
+//! Decode errors, normalization and canonical quantities of the built-in types.
+
 use rstest::rstest;
 
 use super::*;

@@ -1,5 +1,7 @@
-//! Values to typed values, as the server's converter does it behind strategic merge patches: other texts than the
-//! decoder's for wrong types, and unknown fields in alphabetical order.
+//! Conversion of untyped to typed values after a strategic merge patch: other messages than the decoder's for wrong
+//! types, and unknown fields sorted by path.
+//!
+//! It agrees with `staging/src/k8s.io/apimachinery/pkg/runtime/converter.go`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,7 +11,7 @@ use crate::json::{Map, Value};
 use crate::status::go_quote;
 
 impl Schema {
-    /// Converts and normalizes a value of the root type. The error is upstream's text.
+    /// Converts and normalizes a value of the root type. The error is upstream's message.
     pub fn convert_unstructured(&self, mut value: Value) -> Result<Decoded, String> {
         let mut converter = Converter { schema: self, path: String::new(), strict: Vec::new() };
         converter.value(self.root(), &mut value)?;
@@ -92,7 +94,7 @@ impl Converter<'_> {
             (Scalar::Bytes, Value::String(text)) => leaf::from_text(scalar, Cow::Borrowed(text)).map_err(prefix_bytes),
             (_, Value::String(text)) => leaf::from_text(scalar, Cow::Borrowed(text)),
             (Scalar::Int { min, max }, Value::Number(n)) => {
-                // Go converts silently here: fractions are refused, wide integers wrap.
+                // Go converts silently here: fractions are rejected, larger integers wrap.
                 match n.as_i64() {
                     Some(i) if (min..=max).contains(&i) => return Ok(()),
                     Some(i) => Ok(Value::from(i64::from(i as i32))),
@@ -123,7 +125,7 @@ fn prefix_bytes(bad: leaf::Bad) -> leaf::Bad {
     }
 }
 
-/// What Go's reflection says when a leaf does not fit.
+/// Returns the error of Go's converter for a scalar of the wrong type.
 fn mismatch(scalar: Scalar, go: &str, value: &Value) -> String {
     match (scalar, value) {
         (Scalar::Quantity, _) => leaf::QUANTITY_FORMAT.to_owned(),
@@ -135,7 +137,7 @@ fn mismatch(scalar: Scalar, go: &str, value: &Value) -> String {
             format!("json: cannot unmarshal {} into Go value of type string", json_kind(value))
         }
         (Scalar::Bytes, _) => format!("cannot restore slice from {}", go_kind(value)),
-        // Go can turn an integer into a string of one rune, so the refusal reads differently.
+        // Go can convert an integer to a string of one rune, so the message differs.
         (Scalar::String, Value::Number(n)) if !n.is_f64() => format!("cannot convert int64 to {go}"),
         (Scalar::String, _) => "unrecognized type: string".to_owned(),
         (Scalar::Bool, _) => "unrecognized type: bool".to_owned(),

@@ -1,4 +1,4 @@
-//! What many objects have in common, held once for all of them.
+//! An interner for byte and text fragments that many stored objects have in common.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
-/// What is known but not shared is looked for when so much is known.
+/// Minimum number of hash entries at which fragments that fewer than two objects use are swept.
 const SWEEP_MIN: usize = 1024;
 
-/// Texts, or parts of encoded objects, of which there is one each.
+/// A set of shared fragments: texts, or parts of encoded objects.
 #[derive(Debug)]
 pub(super) struct Common<T: ?Sized> {
-    /// By their hashes: comparing long parts with each other on the way to one of them would take long.
+    /// Keyed by hash, since comparing long fragments at every step of a search would be slow.
     known: BTreeMap<u64, SmallVec<[Arc<T>; 1]>>,
     sweep_at: usize,
 }
@@ -25,7 +25,7 @@ impl<T: ?Sized> Default for Common<T> {
 }
 
 impl<T: ?Sized + Eq + Hash> Common<T> {
-    /// The one that is like `part`.
+    /// Returns the shared fragment that equals `part`, adding it if it is new.
     pub(super) fn get<'p>(&mut self, part: &'p T) -> Arc<T>
     where
         Arc<T>: From<&'p T>,
@@ -36,8 +36,8 @@ impl<T: ?Sized + Eq + Hash> Common<T> {
             return known.clone();
         }
         if self.known.len() >= self.sweep_at {
-            // What only one object holds, such as a pod's address, has been found by nobody else so far: each of a large
-            // number of objects would make the search longer for all.
+            // Fragments with a single user, such as a pod's IP address, have not been found by a second object. In
+            // large clusters they would make each search longer.
             self.known.retain(|_, parts| {
                 parts.retain(|part| Arc::strong_count(part) > 2);
                 !parts.is_empty()

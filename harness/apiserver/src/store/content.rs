@@ -1,7 +1,7 @@
-//! The encoded content of an object at rest: its own bytes, and long parts that it shares with others.
+//! The encoded content of a stored object: its own bytes, and long parts that it shares with other objects.
 //!
-//! The pods of a replica set have the same containers and volumes, and everything written by one manager the same
-//! `fieldsV1`. Such parts are held once for all objects; an object is put together again as it is sent.
+//! The pods of a replica set have the same containers and volumes, and objects written by one field manager the same
+//! `fieldsV1`. Such parts are stored once; an object is assembled when it is sent.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use crate::encoding::{self, Member, Place};
 use crate::json::{Map, Value};
 use crate::schema::Shape;
 
-/// Shorter parts are not worth the bookkeeping.
+/// Minimum length in bytes of a shared part; shorter ones are not worth the bookkeeping.
 const SHARED_MIN: usize = 192;
 
 /// An encoded object without the digits of its resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     own: Box<[u8]>,
-    /// Parts, and where they belong in `own`.
+    /// The shared parts and their offsets in `own`.
     shared: Box<[(u32, Arc<[u8]>)]>,
-    /// Where in `own` the digits of the resourceVersion belong.
+    /// The offset in `own` of the resourceVersion's digits.
     digits: u32,
-    /// Length of all together.
+    /// Total length in bytes, without the digits.
     length: u32,
 }
 
 impl Content {
-    /// Appends the object, or what begins at `from` (before the resourceVersion), with resourceVersion `revision`.
+    /// Appends the object from offset `from` (which is before the resourceVersion), with resourceVersion `revision`.
     pub(super) fn write(&self, out: &mut Vec<u8>, from: u32, revision: u64) {
         use std::io::Write as _;
         let mut at = self.digits as usize;
         out.extend_from_slice(&self.own[from as usize..at]);
-        // Writing into memory cannot fail.
+        // Writing to a `Vec` does not fail.
         let _ = write!(out, "{revision}");
         for (place, part) in &self.shared {
             out.extend_from_slice(&self.own[at..*place as usize]);
@@ -41,8 +41,8 @@ impl Content {
         out.extend_from_slice(&self.own[at..]);
     }
 
-    /// What stands in `text` behind the object's beginning under `revision`, if it begins so; the beginning ends at `to` in
-    /// the object's own bytes, behind all shared parts.
+    /// If `text` starts with this object's encoding (at `revision`, up to offset `to` in its own bytes, which is
+    /// after all shared parts), returns the rest of `text`.
     pub(super) fn behind<'t>(&self, text: &'t [u8], to: u32, revision: u64) -> Option<&'t [u8]> {
         let mut at = self.digits as usize;
         let mut rest = text.strip_prefix(&self.own[..at])?.strip_prefix(revision.to_string().as_bytes())?;
@@ -53,25 +53,25 @@ impl Content {
         rest.strip_prefix(self.own.get(at..to as usize)?)
     }
 
-    /// The place in the object's own bytes of what is at `place` in the whole encoding, behind all shared parts.
+    /// Translates an offset in the complete encoding, after all shared parts, to an offset in the object's own bytes.
     pub(super) fn own_place(&self, place: usize) -> u32 {
         let shared: usize = self.shared.iter().map(|(_, part)| part.len()).sum();
         (place - shared) as u32
     }
 
-    /// Bytes of the encoded object, but for the digits.
+    /// Returns the length of the encoded object in bytes, without the digits.
     pub(super) fn len(&self) -> usize {
         self.length as usize
     }
 
-    /// A part of the object's own bytes.
+    /// Returns a part of the object's own bytes.
     pub(super) fn own(&self, from: u32, length: u32) -> &[u8] {
         &self.own[from as usize..(from + length) as usize]
     }
 }
 
-/// An encoding in the making: what stands before the resourceVersion's digits, what stands behind them, and which parts
-/// of that may be shared.
+/// An encoding under construction: the bytes before the resourceVersion's digits, the bytes after them, and the
+/// ranges of the latter that may be shared.
 #[derive(Debug, Default)]
 pub(super) struct Encoding {
     pub(super) head: Vec<u8>,
@@ -80,7 +80,7 @@ pub(super) struct Encoding {
 }
 
 impl Encoding {
-    /// Appends the members of an object, each with a comma behind it; `share` says which values are worth sharing.
+    /// Appends the members of an object, each followed by a comma. `share` selects the values that may be shared.
     fn members(&mut self, place: Place<'_>, map: &Map, share: impl Fn(&str) -> bool) {
         for member in encoding::fields(place, map) {
             let from = self.member(&member);
@@ -91,7 +91,7 @@ impl Encoding {
         }
     }
 
-    /// Appends a member of an object with a comma behind it; returns where its value begins.
+    /// Appends a member followed by a comma; returns the offset of its value in `rest`.
     pub(super) fn member(&mut self, member: &Member<'_>) -> usize {
         member.write_name(&mut self.rest);
         let from = self.rest.len();
@@ -100,7 +100,7 @@ impl Encoding {
         from
     }
 
-    /// Appends a member that is an object, its members shared where they are long.
+    /// Appends a member that is an object whose long members are shared.
     pub(super) fn shared_member(&mut self, member: &Member<'_>, map: &Map) {
         member.write_name(&mut self.rest);
         self.rest.push(b'{');
@@ -108,7 +108,7 @@ impl Encoding {
         self.close(b'}');
     }
 
-    /// Appends `managedFields` as a member; the sets of fields are shared.
+    /// Appends `managedFields` as a member; long `fieldsV1` sets are shared.
     pub(super) fn managed_fields(&mut self, member: &Member<'_>, entries: &[Value]) {
         let place = member.place.and_then(|(schema, ty)| match schema.shape(ty) {
             Shape::List(list) => Some((schema, list.items)),
@@ -129,13 +129,13 @@ impl Encoding {
         self.close(b']');
     }
 
-    /// Puts a closing bracket in the place of the last comma, and a comma behind it.
+    /// Replaces the last comma with a closing bracket and a comma.
     fn close(&mut self, bracket: u8) {
         self.rest.pop_if(|last| *last == b',');
         self.rest.extend_from_slice(&[bracket, b',']);
     }
 
-    /// The content, with the parts that `known` holds already.
+    /// Builds the content, using the parts that `known` has already.
     pub(super) fn share(self, known: &mut Common<[u8]>) -> Content {
         let length = self.head.len() + self.rest.len();
         let digits = self.head.len();

@@ -1,4 +1,4 @@
-//! Objects at rest and the change events they are slices of.
+//! Stored objects, the change log's entries, and drafts, which are encoded objects on their way into the store.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -11,15 +11,15 @@ use super::content::{Content, Encoding};
 use crate::encoding::{self, Place};
 use crate::json::{Map, Value};
 
-/// The key of an object within its resource: `namespace/name`, or `name` where there is no namespace.
+/// Returns the key of an object within its resource: `namespace/name`, or `name` without a namespace.
 pub fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
-/// Named values of an object that field selectors look at.
+/// The selectable fields of an object with their values.
 pub type Fields = Vec<(Cow<'static, str>, String)>;
 
-/// An object at rest.
+/// A stored object.
 #[derive(Debug)]
 pub struct Stored {
     pub(super) key: Arc<str>,
@@ -28,85 +28,85 @@ pub struct Stored {
     labels: Box<[(Arc<str>, Arc<str>)]>,
     pub(super) fields: Box<[(Cow<'static, str>, Arc<str>)]>,
     content: Content,
-    /// Where the object's fields after kind and apiVersion begin in `content`.
+    /// The offset in `content` of the fields after kind and apiVersion.
     tail: u32,
-    /// Where the owner references are in the content's own bytes, and how long they are.
+    /// The offset and length of the owner references in the content's own bytes.
     owners: (u32, u32),
-    /// Where the status begins in the content's own bytes, if that is the last field.
+    /// The offset of the status in the content's own bytes, if it is the last field.
     status: Option<NonZeroU32>,
-    /// It has a deletionTimestamp.
+    /// The object has a deletionTimestamp.
     terminating: bool,
-    /// It has finalizers.
+    /// The object has finalizers.
     finalizers: bool,
 }
 
 const EVENT_END: &[u8] = b"}\n";
-/// Digits of the largest resourceVersion.
+/// Number of digits of the largest resourceVersion.
 const DIGITS_MAX: usize = 20;
 
 impl Stored {
-    /// `namespace/name` or `name`.
+    /// Returns the key, `namespace/name` or `name`.
     pub fn key(&self) -> &Arc<str> {
         &self.key
     }
 
-    /// Object's namespace; empty for cluster-scoped ones.
+    /// Returns the namespace; empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         self.key.split_once('/').map_or("", |(namespace, _)| namespace)
     }
 
-    /// Object's name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.key.split_once('/').map_or(&*self.key, |(_, name)| name)
     }
 
-    /// Object's uid.
+    /// Returns the uid.
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
-    /// Object's uid, shared with the object.
+    /// Returns the uid as a shared string.
     pub fn shared_uid(&self) -> &Arc<str> {
         &self.uid
     }
 
-    /// `metadata.ownerReferences` as JSON; empty where there are none.
+    /// Returns `metadata.ownerReferences` as JSON; empty if there are none.
     pub fn owner_references(&self) -> &[u8] {
         self.content.own(self.owners.0, self.owners.1)
     }
 
-    /// The status in `text`, if that is this object as it is sent, but with another status.
+    /// If `text` is this object's encoding except for the status, returns the status in `text`.
     pub(crate) fn status_in<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
         let status = self.content.behind(text, self.status?.get(), self.revision)?;
         status.trim_ascii_end().strip_suffix(b"}")
     }
 
-    /// Whether the object is being deleted.
+    /// Returns true if the object has a deletionTimestamp.
     pub fn is_terminating(&self) -> bool {
         self.terminating
     }
 
-    /// Whether the object has finalizers.
+    /// Returns true if the object has finalizers.
     pub fn has_finalizers(&self) -> bool {
         self.finalizers
     }
 
-    /// resourceVersion.
+    /// Returns the resourceVersion.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Labels in order of their keys.
+    /// Returns the labels in key order.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.labels.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.binary_search_by(|(key, _)| (**key).cmp(name)).ok().map(|at| &*self.labels[at].1)
     }
 
-    /// The value of a selectable field: `None` where the kind has no such field.
+    /// Returns the value of a selectable field, or `None` if the resource has no such field.
     pub fn field(&self, name: &str) -> Option<&str> {
         match name {
             "metadata.name" => Some(self.name()),
@@ -115,14 +115,14 @@ impl Stored {
         }
     }
 
-    /// The object as JSON.
+    /// Returns the object as JSON.
     pub fn bytes(&self) -> Bytes {
         let mut bytes = Vec::with_capacity(self.size());
         self.write(&mut bytes);
         bytes.into()
     }
 
-    /// The object as a JSON document: with a line feed at its end.
+    /// Returns the object as a JSON document that ends with a line feed.
     pub fn document(&self) -> Bytes {
         let mut bytes = Vec::with_capacity(self.size() + 1);
         self.write(&mut bytes);
@@ -135,33 +135,34 @@ impl Stored {
         self.content.write(out, 0, self.revision);
     }
 
-    /// Appends the object's fields without `{`, kind and apiVersion, but with the closing `}`: what items of typed lists show.
+    /// Appends the object without `{`, kind and apiVersion but with the closing `}`, the form of items in typed
+    /// lists.
     pub fn write_tail(&self, out: &mut Vec<u8>) {
         self.content.write(out, self.tail, self.revision);
     }
 
-    /// The object, decoded.
+    /// Returns the decoded object.
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.bytes()).unwrap_or(Value::Null)
     }
 
-    /// Bytes of the encoded object, at most.
+    /// Returns the maximum length of the encoded object in bytes.
     pub fn size(&self) -> usize {
         self.content.len() + DIGITS_MAX
     }
 
-    /// Whether the objects are the same but for their resourceVersion.
+    /// Returns true if the objects differ at most in their resourceVersion.
     pub(super) fn has_content_of(&self, other: &Self) -> bool {
         self.content == other.content
     }
 
-    /// A word of the object's labels and fields.
+    /// Returns the shared string equal to `wanted` among the object's labels and fields.
     fn word(&self, wanted: &str) -> Option<&Arc<str>> {
         let labels = self.labels.iter().flat_map(|(key, value)| [key, value]);
         self.fields.iter().map(|(_, value)| value).chain(labels).find(|word| &***word == wanted)
     }
 
-    /// The same object under another resourceVersion.
+    /// Returns the same object with another resourceVersion.
     pub(super) fn renumbered(&self, revision: u64) -> Self {
         Self {
             key: self.key.clone(),
@@ -178,9 +179,10 @@ impl Stored {
         }
     }
 
-    /// This state as a watch event.
+    /// Encodes this state as a watch event.
     ///
-    /// `revision` is the resourceVersion the event carries (a deletion shows the old state under the new number).
+    /// `revision` is the resourceVersion in the event: a deletion carries the last state with the resourceVersion of
+    /// the deletion.
     pub fn event_as(&self, event_type: EventType, revision: u64) -> Bytes {
         let prefix = event_type.prefix();
         let mut event = Vec::with_capacity(prefix.len() + self.size() + EVENT_END.len());
@@ -191,19 +193,19 @@ impl Stored {
     }
 }
 
-/// What became of an object.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventType {
-    /// It is new, or new to the watcher.
+    /// The object was created or started to match the watch's selector.
     Added,
-    /// It has another content.
+    /// The object's content changed.
     Modified,
-    /// It is gone, or gone from the watcher's sight.
+    /// The object was deleted or stopped matching the watch's selector.
     Deleted,
 }
 
 impl EventType {
-    /// The text on the wire.
+    /// Returns the type's name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -212,7 +214,7 @@ impl EventType {
         }
     }
 
-    /// The beginning of an event of this type, up to its object.
+    /// Returns the bytes of an event of this type before its object.
     pub fn prefix(self) -> &'static [u8] {
         match self {
             Self::Added => br#"{"type":"ADDED","object":"#,
@@ -222,36 +224,36 @@ impl EventType {
     }
 }
 
-/// One change of one object.
+/// A change of an object.
 #[derive(Debug)]
 pub struct LogEntry {
-    /// What became of it.
+    /// The type of the change.
     pub event_type: EventType,
-    /// The state it brought; for a deletion the last state, under the resourceVersion of the deletion.
+    /// The new state; for a deletion the last state, with the resourceVersion of the deletion.
     pub current: Arc<Stored>,
-    /// The state before; `None` where there was none.
+    /// The previous state; `None` for a creation.
     pub previous: Option<Arc<Stored>>,
     event: OnceLock<Bytes>,
 }
 
 impl LogEntry {
-    /// The entry of a change.
+    /// Creates the entry of a change.
     pub fn new(event_type: EventType, current: Arc<Stored>, previous: Option<Arc<Stored>>) -> Self {
         Self { event_type, current, previous, event: OnceLock::new() }
     }
 
-    /// The change as a watch event, newline included: encoded once for all watchers, by the first of them.
+    /// Returns the change as a watch event, newline included. The first watcher encodes it for all.
     pub fn event(&self) -> &Bytes {
         self.event.get_or_init(|| self.current.event_as(self.event_type, self.current.revision))
     }
 
-    /// Bytes of the event, about, whether it has been encoded or not.
+    /// Returns the approximate length of the event in bytes, encoded or not.
     pub(super) fn size(&self) -> usize {
         self.event_type.prefix().len() + self.current.size() + EVENT_END.len()
     }
 }
 
-/// An object made ready to be stored: encoded but for its resourceVersion.
+/// An object ready to be stored: encoded except for its resourceVersion.
 #[derive(Debug)]
 pub struct Draft {
     pub(super) key: String,
@@ -267,7 +269,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Encodes `object`, whose name, namespace and uid are set. `fields` are what field selectors see.
+    /// Encodes `object`, which has its name, namespace and uid. `fields` are the values for field selectors.
     pub fn new(object: &Value, fields: Fields) -> Self {
         let empty = Map::new();
         let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
@@ -300,17 +302,18 @@ impl Draft {
         }
     }
 
-    /// `namespace/name` or `name`.
+    /// Returns the key, `namespace/name` or `name`.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Takes the encoded content out: for [`Draft::assemble`].
+    /// Takes the encoded content out, for [`Draft::assemble`].
     pub(super) fn share(&mut self, known: &mut Common<[u8]>) -> Content {
         std::mem::take(&mut self.encoding).share(known)
     }
 
-    /// The object with `content`, without a resourceVersion. Words are those of `old`, others come from `find`.
+    /// Assembles the object with `content`, without a resourceVersion. Strings are shared with `old` or else come
+    /// from `find`.
     pub(super) fn assemble(
         self,
         content: Content,
@@ -336,18 +339,18 @@ impl Draft {
         }
     }
 
-    /// Bytes of the encoded object, about.
+    /// Returns the approximate length of the encoded object in bytes.
     pub fn size(&self) -> usize {
         self.encoding.head.len() + self.encoding.rest.len()
     }
 }
 
-/// Encodes an object and notes where its parts are.
+/// Encodes an object and records the offsets of its parts.
 struct Writer {
     encoding: Encoding,
     tail_at: usize,
     owners: (u32, u32),
-    /// Where the status begins, if that is the last field so far and all before it is written.
+    /// The offset of the status, if it is the last field so far and follows the resourceVersion.
     status_at: Option<usize>,
 }
 
@@ -374,7 +377,7 @@ impl Writer {
         self.encoding.rest.push(b'}');
     }
 
-    /// Encodes the metadata; the resourceVersion's digits are left out, and what stands before them is the head.
+    /// Encodes the metadata. The bytes before the resourceVersion's digits become the head; the digits are left out.
     fn metadata(&mut self, place: Place<'_>, metadata: &Map) {
         let mut metadata = Cow::Borrowed(metadata);
         if !metadata.contains_key("resourceVersion") {
@@ -389,7 +392,8 @@ impl Writer {
                     encoding.head = std::mem::replace(&mut encoding.rest, Vec::with_capacity(4096));
                     encoding.rest.extend_from_slice(b"\",");
                 }
-                // Parts are shared behind the digits only: those of a custom resource, in order of their names, are not.
+                // Parts are shared only after the digits. Custom resources sort members by name, so theirs come
+                // before and are not shared.
                 ("managedFields", Value::Array(entries)) if !encoding.head.is_empty() => {
                     encoding.managed_fields(&member, entries);
                 }

@@ -1,14 +1,14 @@
-//! How many objects follow a page of a list, remembered for the next page.
+//! The number of objects after a page of a list, remembered for the next page.
 //!
-//! What a list held at a resourceVersion never changes, so the page after one that has `n` objects behind it has `n` less
-//! its own behind it. Counting them anew for every page of a large resource would cost more than the pages themselves.
+//! A list at a resourceVersion never changes, so a page that starts where `n` objects follow is itself followed by
+//! `n` less its own length. Counting again for every page of a large resource would cost more than the pages.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Range, ResourceId};
 
-/// Lists that are being read page by page at once, at most; others are counted.
+/// Maximum number of remembered pages; other lists are counted.
 const KEPT: usize = 64;
 
 /// The end of a page.
@@ -40,7 +40,7 @@ impl Pages {
         marks.push_back(mark);
     }
 
-    /// How many objects of `range`, which begins behind a page, there are at `revision`, if that page is remembered.
+    /// Returns the number of objects of `range` at `revision`, if the page that it continues is remembered.
     pub(super) fn left(&self, resource: &ResourceId, range: &Range<'_>, revision: u64) -> Option<usize> {
         let after = range.after.filter(|_| range.name.is_none() && range.node.is_none())?;
         let marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The store against a model: every list at every revision, every watch from every revision.
+//! Compares the store with a model: every list at every revision, every watch from every revision.
 
 use proptest::prelude::*;
 use rstest::rstest;
@@ -134,7 +134,7 @@ fn each_page_says_how_many_follow(
         seen += page.objects.len();
         assert_eq!((page.objects.len(), page.left), (*limit, *left));
         after = page.objects.last().map(|stored| stored.key().to_string());
-        // What comes later is no part of the list.
+        // Objects created later are not part of the list.
         store.create(&pods(), draft(&format!("q{seen}"), 0)).unwrap();
     }
     let now = Range { namespace, after: after.as_deref(), ..Range::default() };

@@ -1,4 +1,4 @@
-//! Watches through a client in virtual time, undisturbed and with faults.
+//! Watches through a client in virtual time, with and without faults.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -52,7 +52,7 @@ fn told(event: &WatchEvent<ConfigMap>) -> String {
     }
 }
 
-/// Watches from now on in a task of its own; gives what it told so far.
+/// Starts a watch from the current revision in its own task; returns the log of the events received so far.
 fn watch(server: &ApiServer) -> std::sync::Arc<std::sync::Mutex<Vec<String>>> {
     let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let (maps, written) = (api(server), log.clone());
@@ -265,7 +265,7 @@ fn initial_events_end_with_a_bookmark() {
     });
 }
 
-/// From no version or any one upstream takes a watch for one that asked for the objects there are.
+/// Without a resourceVersion or with 0, upstream treats a watch as a request for the existing objects.
 #[rstest]
 #[case::any("resourceVersion=0&allowWatchBookmarks=true", &["ADDED", "BOOKMARK"])]
 #[case::none("allowWatchBookmarks=true", &["ADDED", "BOOKMARK"])]

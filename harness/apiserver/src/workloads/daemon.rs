@@ -1,4 +1,4 @@
-//! Daemon sets: a pod on every node that takes it.
+//! Daemon sets: one pod on every node that accepts it. See `pkg/controller/daemon/daemon_controller.go`.
 
 use super::{Desk, count, is_active, is_ready};
 use crate::json::{Value, json};
@@ -6,7 +6,8 @@ use crate::kubelet::takes;
 use crate::loops::is_deleted;
 use crate::store::ResourceId;
 
-/// Taints that every daemon pod tolerates (upstream's `AddOrUpdateDaemonPodTolerations`).
+/// The taints that every daemon pod tolerates (`AddOrUpdateDaemonPodTolerations` in
+/// `pkg/controller/daemon/util/daemonset_util.go`).
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -16,7 +17,7 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// Brings the pods of one set, and its status, in line.
+/// Syncs the pods and the status of one DaemonSet.
 pub(super) async fn keep(desk: &Desk, name: &str) {
     let Some(set) = desk.workload(name) else { return };
     let nodes: Vec<Value> =
@@ -36,7 +37,7 @@ fn name_of(object: &Value) -> Option<&str> {
     object["metadata"]["name"].as_str()
 }
 
-/// Whether the set has a pod on a node. A cordoned node keeps its daemons.
+/// Returns true if the DaemonSet has a pod on the node. A cordoned node is eligible.
 fn belongs(desk: &Desk, set: &Value, node: &Value) -> bool {
     let mut open = node.clone();
     open["spec"]["unschedulable"] = json!(false);
@@ -57,7 +58,7 @@ fn pod_for(desk: &Desk, set: &Value, node: &str, hash: &str) -> Value {
     pod
 }
 
-/// Creates what is missing, deletes what is too much; then replaces one pod of an old template, once all are ready.
+/// Creates missing pods and deletes surplus ones; when all pods are ready, deletes one pod of an old template.
 async fn move_on(desk: &Desk, set: &Value, wanted: &[&str], hash: &str) {
     let pods = desk.controlled("", "pods", set);
     let mut settled = true;

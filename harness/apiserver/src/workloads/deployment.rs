@@ -1,4 +1,5 @@
-//! Deployments: a replica set for each template, and a measured change from the old ones to the new one.
+//! Deployments: one ReplicaSet per template, and rolling or recreating updates. See
+//! `pkg/controller/deployment/{rolling,recreate,sync}.go`.
 
 use super::{Desk, count, wanted};
 use crate::json::{Map, Value, json};
@@ -10,7 +11,8 @@ const REVISION: &str = "deployment.kubernetes.io/revision";
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MOST: &str = "deployment.kubernetes.io/max-replicas";
 
-/// Annotations of a deployment that its replica sets do not get.
+/// Annotations of a Deployment that are not copied to its replica sets (`annotationsToSkip` in
+/// `pkg/controller/deployment/util/deployment_util.go`).
 const NOT_COPIED: [&str; 6] = [
     REVISION,
     DESIRED,
@@ -20,7 +22,7 @@ const NOT_COPIED: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
 ];
 
-/// Brings the replica sets of one deployment, and its status, in line.
+/// Syncs the replica sets and the status of one Deployment.
 pub(super) async fn keep(desk: &Desk, name: &str) {
     let Some(deployment) = desk.workload(name) else { return };
     if is_deleted(&deployment) {
@@ -45,7 +47,7 @@ pub(super) async fn keep(desk: &Desk, name: &str) {
     desk.write_status(&deployment, &status(&deployment, &sets, &now)).await;
 }
 
-/// A short text that differs with the template, of the letters that generated names are made of.
+/// Returns a hash of the template in the alphabet of generated names.
 pub(super) fn template_hash(template: &Value) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let text = template.to_string();
@@ -87,7 +89,7 @@ async fn create_set(desk: &Desk, deployment: &Value, sets: &[Value]) {
     desk.agent.create(&path, &set).await;
 }
 
-/// The deployment's own annotations (a change cause, above all), with the revision and the sizes.
+/// Returns the Deployment's annotations (such as the change cause) with the revision and the sizes added.
 fn set_annotations(deployment: &Value, revision: i64) -> Value {
     let (surge, _) = limits(deployment);
     let own = deployment["metadata"]["annotations"].as_object().into_iter().flatten();
@@ -99,7 +101,7 @@ fn set_annotations(deployment: &Value, revision: i64) -> Value {
     Value::Object(all)
 }
 
-/// The newest set has the highest revision, and the deployment has its set's.
+/// Gives the new ReplicaSet the highest revision, and the Deployment the same one.
 async fn mark_revision(desk: &Desk, deployment: &Value, new: &Value, sets: &[Value]) {
     let newest =
         sets.iter().filter(|set| set["metadata"]["uid"] != new["metadata"]["uid"]).map(revision).max().unwrap_or(0);
@@ -117,7 +119,8 @@ async fn mark_revision(desk: &Desk, deployment: &Value, new: &Value, sets: &[Val
     }
     if revision(deployment) != wanted {
         let patch = json!({"metadata": {"annotations": {REVISION: wanted.to_string()}}});
-        // Through the status, like upstream: elsewhere a new annotation makes a new generation of a deployment.
+        // Through the status subresource, as upstream does: on the main resource a new annotation increments a
+        // Deployment's generation.
         desk.agent.patch(&format!("{}/status", desk.path(&name(deployment))), MERGE_PATCH, &patch).await;
     }
 }
@@ -128,7 +131,7 @@ async fn scale(desk: &Desk, set: &Value, replicas: i64) {
     desk.agent.patch(&path, MERGE_PATCH, &json!({"spec": {"replicas": replicas}})).await;
 }
 
-/// `maxSurge` and `maxUnavailable` in pods; one of them is at least 1.
+/// Returns `maxSurge` and `maxUnavailable` in pods; one of them is at least 1, except with the Recreate strategy.
 fn limits(deployment: &Value) -> (i64, i64) {
     let rolling = &deployment["spec"]["strategy"]["rollingUpdate"];
     if deployment["spec"]["strategy"]["type"] == "Recreate" {
@@ -146,7 +149,7 @@ fn limits(deployment: &Value) -> (i64, i64) {
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
 }
 
-/// The sizes that change now.
+/// Returns the replica sets to scale now, with their new sizes.
 fn next_sizes<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> Vec<(&'a Value, i64)> {
     let wanted = wanted(deployment);
     let size = |set: &Value| count(set, "/spec/replicas");
@@ -177,7 +180,7 @@ fn next_sizes<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> Vec<
     let mut oldest_first = old;
     oldest_first.sort_by_key(|set| revision(set));
     for set in oldest_first {
-        // Pods that are not available anyway cost nothing.
+        // Scaling down unavailable pods does not reduce availability.
         let broken = size(set) - count(set, "/status/availableReplicas");
         let fewer = size(set).min(give_up.max(0).max(broken.min(give_up.max(0))));
         if fewer > 0 {

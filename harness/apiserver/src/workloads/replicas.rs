@@ -1,10 +1,11 @@
-//! Replica sets and replication controllers: so many pods of one template.
+//! Replica sets and replication controllers: a fixed number of pods of one template. See
+//! `pkg/controller/replicaset/replica_set.go`.
 
 use super::{Desk, count, is_active, is_ready, wanted};
 use crate::json::{Value, json};
 use crate::loops::is_deleted;
 
-/// Brings the pods of one set, and its status, in line.
+/// Syncs the pods and the status of one set.
 pub(super) async fn keep(desk: &Desk, name: &str) {
     let Some(set) = desk.workload(name) else { return };
     if !is_deleted(&set) {
@@ -31,7 +32,8 @@ pub(super) async fn keep(desk: &Desk, name: &str) {
     desk.write_status(&set, &status(&set, &pods, &*desk.kind.kind == "ReplicaSet")).await;
 }
 
-/// The pods in the order in which they are given up: without a node, not running, not ready, youngest.
+/// Sorts pods by deletion order: unassigned before assigned, not running before running, not ready before ready,
+/// newest first. It is a part of `ActivePodsWithRanks` in `pkg/controller/controller_utils.go`.
 fn first_to_go(mut pods: Vec<&Value>) -> Vec<&Value> {
     pods.sort_by_key(|pod| {
         let created = pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
@@ -47,7 +49,8 @@ fn first_to_go(mut pods: Vec<&Value>) -> Vec<&Value> {
     pods
 }
 
-/// With `terminating`, counts the pods that are on their way out: replica sets do, replication controllers do not.
+/// Returns the status. With `terminating` it counts terminating pods, which replica sets do and replication
+/// controllers do not.
 fn status(set: &Value, pods: &[Value], terminating: bool) -> Value {
     let replicas = pods.iter().filter(|pod| is_active(pod)).count();
     let ready = pods.iter().filter(|pod| is_ready(pod)).count();

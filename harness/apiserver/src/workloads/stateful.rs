@@ -1,10 +1,11 @@
-//! Stateful sets: pods with numbers, one after the other.
+//! Stateful sets: pods with ordinals, created and updated in order. See
+//! `pkg/controller/statefulset/stateful_set_control.go`.
 
 use super::{Desk, count, is_active, is_ready, wanted};
 use crate::json::{Value, json};
 use crate::loops::is_deleted;
 
-/// Brings the pods of one set, and its status, in line.
+/// Syncs the pods and the status of one StatefulSet.
 pub(super) async fn keep(desk: &Desk, name: &str) {
     let Some(set) = desk.workload(name) else { return };
     let pods = desk.controlled("", "pods", &set);
@@ -26,7 +27,8 @@ fn revision(set: &Value) -> String {
     format!("{name}-{}", super::deployment::template_hash(&set["spec"]["template"]))
 }
 
-/// The next step: a missing pod, a surplus one, or one of an old template; in parallel where the set allows it.
+/// Makes the next step: creates a missing pod, deletes a surplus one, or replaces one of an old template; with the
+/// Parallel policy it creates and deletes several at once.
 async fn move_on(desk: &Desk, name: &str, set: &Value, pods: &[Value]) {
     let parallel = set["spec"]["podManagementPolicy"] == "Parallel";
     let wanted = wanted(set);

@@ -1,8 +1,8 @@
-//! Cleans up after a harness that was killed: containers, clusters of other programs, temporary folders.
+//! Crash cleanup: removes containers, foreign clusters and temporary folders after the harness was killed.
 //!
-//! Processes have their guard ([`crate::process`]). For everything else this very program waits, under a hidden verb and in
-//! a process group of its own, for the end of a pipe from the harness. Then it does what it was told to: runs a program,
-//! removes containers by their label, removes a folder. Whoever has cleaned up itself calls it off.
+//! Processes have their own guard ([`crate::process`]). For everything else a second instance of this program, started
+//! with a hidden verb in its own process group, waits for the end of a pipe from the harness. It then runs the given
+//! program, removes containers by label and removes a folder. A harness that cleans up itself calls it off.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -14,25 +14,25 @@ use super::{EnvironmentError, Kind, containers};
 
 /// The hidden verb.
 pub const VERB: &str = "__afterwards";
-/// How often something is tried again that does not go at once, and the pause between.
+/// Attempts to remove something, and the pause between attempts.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How long something that the harness began may still go on after its end.
+/// Time for which actions started by the harness may still run after its end.
 const AFTERMATH: Duration = Duration::from_secs(3);
 
-/// What to do when the harness has gone, in this order.
+/// Actions to take when the harness is gone, in this order.
 #[derive(Clone, Debug, Default)]
 pub struct Afterwards {
-    /// A program and its arguments. It runs twice, the second time when nothing goes on any more that the harness began.
+    /// A program with arguments. It runs twice, the second time when nothing started by the harness runs any more.
     pub run: Vec<OsString>,
-    /// Remove the containers with this label, `name=value`.
+    /// Removes the containers with this label, `name=value`.
     pub containers: Option<String>,
-    /// Remove this folder.
+    /// Removes this folder.
     pub folder: Option<PathBuf>,
 }
 
-/// Somebody who waits for the harness's end. Dropping it is such an end: the cleaning begins at once, and nobody waits.
+/// A running cleanup helper. Dropping it starts the cleanup at once, without waiting for it.
 #[derive(Debug)]
 pub struct Armed {
     child: Child,
@@ -40,15 +40,15 @@ pub struct Armed {
 }
 
 impl Afterwards {
-    /// Begins to wait.
+    /// Starts the helper.
     ///
     /// # Errors
     ///
-    /// When this program cannot be started once more.
+    /// Returns an error if this program cannot be started a second time.
     pub fn arm(&self) -> Result<Armed, EnvironmentError> {
         let failed = |error: io::Error| {
-            let what = format!("unable to start what cleans up after a crash: {error}");
-            EnvironmentError::new(Kind::Failed, what, "make room for another process")
+            let what = format!("unable to start the crash cleanup helper: {error}");
+            EnvironmentError::new(Kind::Failed, what, "check the limit on processes (`ulimit -u`)")
         };
         let mut command = Command::new(crate::process::program().map_err(failed)?);
         command.arg(VERB);
@@ -59,7 +59,7 @@ impl Afterwards {
             command.arg("--folder").arg(folder);
         }
         command.arg("--").args(&self.run);
-        // Ctrl-C in the terminal is for the harness; its end is what counts here.
+        // Ctrl-C in the terminal is for the harness; the helper reacts to the harness's end.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -70,10 +70,10 @@ impl Afterwards {
 }
 
 impl Armed {
-    /// There is nothing left to clean up.
+    /// Ends the helper without a cleanup.
     pub fn call_off(mut self) {
         if let Some(mut orders) = self.orders.take() {
-            // A pipe has room for a word. One that is broken has nobody at its end.
+            // The pipe's buffer holds the word, so this does not block. A broken pipe means that the helper has ended.
             let _ = orders.write_all(b"off\n");
         }
         let _ = self.child.wait();
@@ -83,17 +83,18 @@ impl Armed {
 impl Drop for Armed {
     fn drop(&mut self) {
         self.orders.take();
-        // It has its own life now; if it has ended already, it is reaped.
+        // It continues on its own; if it has ended already, this reaps it.
         let _ = self.child.try_wait();
     }
 }
 
-/// The hidden verb itself: `[--containers LABEL=VALUE] [--folder DIR] -- [PROGRAM ARGUMENT…]`. Returns the exit code.
+/// Entry point of the hidden verb: `[--containers LABEL=VALUE] [--folder DIR] -- [PROGRAM ARGUMENT…]`. Returns the exit
+/// code.
 #[must_use]
 pub fn main(arguments: &[OsString]) -> u8 {
     let Some(todo) = parse(arguments) else { return 2 };
     let mut word = String::new();
-    // The end of the pipe, however it comes, means the end of the harness.
+    // The pipe closes when the harness ends, for any reason.
     let _ = io::stdin().lock().read_to_string(&mut word);
     if word == "off\n" {
         return 0;
@@ -117,7 +118,7 @@ fn parse(arguments: &[OsString]) -> Option<Afterwards> {
 }
 
 impl Afterwards {
-    /// Does it now. Says whether everything went.
+    /// Cleans up now. Returns true if everything succeeded.
     fn clean(&self) -> bool {
         let once = || {
             let ran = self.run.split_first().is_none_or(|(program, arguments)| {
@@ -142,7 +143,7 @@ fn remove_containers(label: &str) -> bool {
     runtime.is_ok_and(|runtime| runtime.block_on(containers::remove(label)).is_ok())
 }
 
-/// Removes a folder. Processes that write there may take a moment to die.
+/// Removes a folder. Retries, because processes that write there may take a moment to die.
 fn remove_folder(folder: &Path) -> bool {
     (0..TRIES).any(|_| {
         let _ = std::fs::remove_dir_all(folder);

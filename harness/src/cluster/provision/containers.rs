@@ -1,4 +1,4 @@
-//! The containers of this and of earlier harnesses, known by their labels.
+//! The containers of this run and of earlier ones, identified by labels.
 
 #![expect(
     clippy::disallowed_types,
@@ -15,26 +15,26 @@ use testcontainers::core::client::docker_client_instance;
 use super::owner::Owner;
 use super::{EnvironmentError, Kind};
 
-/// The label that says whose a container is.
+/// Label that names the owner of a container.
 pub(super) const OWNER: &str = "plumbline.owner";
-/// The label that is different for each server.
+/// Label that is unique to each server.
 pub(super) const RUN: &str = "plumbline.run";
 
-/// What to do without Docker.
+/// Advice when Docker is unavailable.
 const NO_DOCKER: &str =
-    "start Docker and check it with `docker info`, or set DOCKER_HOST to one that runs; --cluster fake needs none";
+    "start Docker and check it with `docker info`, or set DOCKER_HOST to a running one; --cluster fake needs no Docker";
 
-/// A Docker that answers.
+/// Returns a Docker client after a successful ping.
 pub(super) async fn docker() -> Result<Docker, EnvironmentError> {
     let silent = |error: &dyn std::fmt::Display| {
-        EnvironmentError::new(Kind::Unreachable, format!("no Docker answers: {error}"), NO_DOCKER)
+        EnvironmentError::new(Kind::Unreachable, format!("Docker is not available: {error}"), NO_DOCKER)
     };
     let docker = docker_client_instance().await.map_err(|error| silent(&error))?;
     docker.ping().await.map_err(|error| silent(&error))?;
     Ok(docker)
 }
 
-/// Removes all containers with `label` (`name` or `name=value`), running or not, and says how many there were.
+/// Removes all containers with `label` (`name` or `name=value`), running or not. Returns how many there were.
 pub(super) async fn remove(label: &str) -> Result<usize, EnvironmentError> {
     let docker = docker().await?;
     let found = list(&docker, label).await?;
@@ -44,12 +44,12 @@ pub(super) async fn remove(label: &str) -> Result<usize, EnvironmentError> {
     Ok(found.len())
 }
 
-/// Removes what harnesses left behind that died without being able to, and whose helper died as well.
+/// Removes containers of dead runs whose crash cleanup did not happen either.
 pub(super) async fn remove_leftovers(docker: &Docker) -> Result<(), EnvironmentError> {
     for (id, labels) in list(docker, OWNER).await? {
         let owner = labels.get(OWNER).and_then(|owner| Owner::parse(owner));
         if owner.is_some_and(|owner| owner.is_dead()) {
-            tracing::warn!(container = id, "removing what a harness left behind that was killed");
+            tracing::warn!(container = id, "removing a container left by a killed run");
             remove_one(docker, &id).await?;
         }
     }
@@ -60,7 +60,7 @@ async fn list(docker: &Docker, label: &str) -> Result<Vec<(String, HashMap<Strin
     let filters = HashMap::from([("label".to_owned(), vec![label.to_owned()])]);
     let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
     let found = docker.list_containers(Some(options)).await.map_err(|error| {
-        EnvironmentError::new(Kind::Failed, format!("Docker does not list its containers: {error}"), NO_DOCKER)
+        EnvironmentError::new(Kind::Failed, format!("Docker failed to list containers: {error}"), NO_DOCKER)
     })?;
     let with_id = |container: testcontainers::bollard::models::ContainerSummary| {
         Some((container.id?, container.labels.unwrap_or_default()))
@@ -71,7 +71,7 @@ async fn list(docker: &Docker, label: &str) -> Result<Vec<(String, HashMap<Strin
 async fn remove_one(docker: &Docker, id: &str) -> Result<(), EnvironmentError> {
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     match docker.remove_container(id, Some(options)).await {
-        // Somebody else was faster, or is about it.
+        // Already removed, or being removed by another process.
         Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
         Err(error) => {
             let what = format!("unable to remove the container {id}: {error}");

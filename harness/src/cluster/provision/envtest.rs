@@ -1,7 +1,7 @@
-//! etcd and kube-apiserver as processes, as controller-runtime's envtest has them: no kubelet, no controller manager.
+//! etcd and kube-apiserver as processes, like controller-runtime's envtest: no kubelet, no controller manager.
 //!
-//! They listen on free ports of loopback, with a certificate authority and a token of their own, and RBAC. The admission
-//! plugin `ServiceAccount` is off: without a controller manager no namespace has the account that it wants for pods.
+//! They listen on free loopback ports with their own certificate authority, token and RBAC. The admission plugin
+//! `ServiceAccount` is off: without a controller manager no namespace has the service account that pods need.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -27,29 +27,29 @@ use crate::time::Clock;
 
 /// The programs.
 const PROGRAMS: [&str; 2] = ["etcd", "kube-apiserver"];
-/// Where kubebuilder's archives are unpacked to.
+/// Install location of kubebuilder's archives.
 const KUBEBUILDER: &str = "/usr/local/kubebuilder/bin";
-/// How long a program may take to end after SIGTERM.
+/// Time limit for a program to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often to start again when somebody else was faster at a port.
+/// Attempts to start when another process took a port.
 const TRIES: usize = 3;
-/// What programs log whose port is taken.
+/// Log message of programs whose port is taken.
 const PORT_TAKEN: &str = "address already in use";
 
-/// How to start etcd and kube-apiserver.
+/// Options for etcd and kube-apiserver.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(id = "envtest_options")]
 pub struct Options {
-    /// With --cluster envtest: the folder with etcd and kube-apiserver [default: /usr/local/kubebuilder/bin, else the newest
-    /// of setup-envtest's]
+    /// With --cluster envtest: folder with etcd and kube-apiserver [default: /usr/local/kubebuilder/bin, else the
+    /// newest version installed by setup-envtest]
     #[arg(long, env = "KUBEBUILDER_ASSETS", value_name = "DIR")]
     pub envtest_assets: Option<PathBuf>,
 
-    /// With --cluster envtest: a flag for kube-apiserver, such as --feature-gates=X=true; may be given several times
+    /// With --cluster envtest: extra flag for kube-apiserver, such as --feature-gates=X=true; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub envtest_apiserver_arg: Vec<String>,
 
-    /// With --cluster envtest: how long kube-apiserver may take to become ready, in seconds
+    /// With --cluster envtest: time limit for kube-apiserver to become ready, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 90)]
     pub envtest_ready_limit: u64,
 }
@@ -58,7 +58,8 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// Programs that are missing, with the places looked at; one that ends, with the end of its log; not ready in time.
+/// Returns an error if programs are missing (with the places searched), a program ends (with the end of its log), or
+/// the server is not ready in time.
 pub async fn start(options: &Options, logs: &Path) -> Result<Server, EnvironmentError> {
     let named = options.envtest_assets.as_deref().filter(|folder| !folder.as_os_str().is_empty());
     let assets = find(named, &places())?;
@@ -88,14 +89,19 @@ async fn start_once(options: &Options, assets: &Path, logs: &Path) -> Result<Ser
         let folder = Some(working_folder.clone());
         let start = Start { argv, env: Vec::new(), folder, log: logs.join(format!("{name}.log")) };
         start.spawn().map(|process| Program { name, process }).map_err(|why| {
-            EnvironmentError::new(Kind::Failed, why, format!("check that {} runs here", assets.join(name).display()))
+            EnvironmentError::new(
+                Kind::Failed,
+                why,
+                format!("check that {} runs on this machine", assets.join(name).display()),
+            )
         })
     };
     let etcd = spawn("etcd", etcd_flags(client, peer))?;
     let mut started = Envtest { apiserver: None, etcd, folder: Some(folder), afterwards: Some(afterwards) };
     let limit = Duration::from_secs(options.envtest_ready_limit);
     let version = async {
-        // Storage first, alone: a server without it ends too, and whose end is seen first would be chance.
+        // Start etcd first and alone: kube-apiserver ends without it, and it would be random which end is noticed
+        // first.
         started.storage_answers(client, limit).await?;
         let mut flags = apiserver_flags(server, client);
         flags.extend(options.envtest_apiserver_arg.iter().cloned());
@@ -115,14 +121,14 @@ async fn start_once(options: &Options, assets: &Path, logs: &Path) -> Result<Ser
             started: Box::new(started),
         }),
         Err(error) => {
-            // The first trouble is the one to tell.
+            // Report the first failure, not those of stopping.
             let _ = Box::new(started).stop().await;
             Err(error)
         }
     }
 }
 
-/// Where the programs may be when nobody says.
+/// Returns the places to search for the programs when no folder is given.
 fn places() -> Vec<PathBuf> {
     let mut places = vec![PathBuf::from(KUBEBUILDER)];
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -146,33 +152,33 @@ fn places() -> Vec<PathBuf> {
     places
 }
 
-/// The numbers of a folder such as `1.36.1-linux-amd64`; none for any other.
+/// Parses the version of a folder such as `1.36.1-linux-amd64`; empty for other names.
 fn version_of(path: &Path) -> Vec<u64> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let version = name.split('-').next().unwrap_or_default().to_owned();
     version.split('.').map(str::parse).collect::<Result<_, _>>().unwrap_or_default()
 }
 
-/// The folder that has both programs.
+/// Returns the folder that contains both programs.
 fn find(wanted: Option<&Path>, places: &[PathBuf]) -> Result<PathBuf, EnvironmentError> {
     let places: Vec<PathBuf> = wanted.map_or_else(|| places.to_vec(), |wanted| vec![wanted.to_owned()]);
     let absent = |place: &PathBuf| PROGRAMS.into_iter().filter(|name| !place.join(name).is_file()).collect::<Vec<_>>();
     if let Some(place) = places.iter().find(|place| absent(place).is_empty()) {
-        // The programs get a working folder of their own.
+        // Absolute, because the programs get their own working folder.
         return Ok(std::path::absolute(place).unwrap_or_else(|_| place.clone()));
     }
     let looked = places.iter().map(|place| format!("{}: no {}", place.display(), absent(place).join(", no ")));
-    let next = "install them, for example with `setup-envtest use 1.36`, and name their folder with KUBEBUILDER_ASSETS or \
-                --envtest-assets; --cluster fake needs nothing";
-    let what = format!("{} are not here:", PROGRAMS.join(" and "));
+    let next = "install them, for example with `setup-envtest use 1.36`, and set KUBEBUILDER_ASSETS or --envtest-assets to their \
+                folder; --cluster fake needs no programs";
+    let what = format!("{} were not found:", PROGRAMS.join(" and "));
     Err(EnvironmentError::new(Kind::Missing, what, next).with(looked))
 }
 
-/// Ports of loopback that nobody has at the moment.
+/// Returns loopback ports that are currently free.
 fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT], EnvironmentError> {
     let failed = |error: std::io::Error| {
         let what = format!("unable to find a free port on 127.0.0.1: {error}");
-        EnvironmentError::new(Kind::Failed, what, "end programs that hold many ports, or allow listening on loopback")
+        EnvironmentError::new(Kind::Failed, what, "stop programs that use many ports, or allow listening on loopback")
     };
     let mut ports = [0; COUNT];
     for port in &mut ports {
@@ -185,7 +191,7 @@ fn etcd_flags(client: u16, peer: u16) -> Vec<String> {
     vec![
         "--name=default".to_owned(),
         "--data-dir=etcd".to_owned(),
-        // Nothing here survives a crash of the machine.
+        // Durability is not needed.
         "--unsafe-no-fsync".to_owned(),
         format!("--listen-client-urls=http://127.0.0.1:{client}"),
         format!("--advertise-client-urls=http://127.0.0.1:{client}"),
@@ -204,7 +210,7 @@ fn apiserver_flags(server: u16, etcd: u16) -> Vec<String> {
     ];
     flags.extend(
         [
-            // Endpoints of loopback are not valid, and nobody needs the service `kubernetes` here.
+            // Endpoints must not be loopback addresses, and the service `kubernetes` is not needed here.
             "--endpoint-reconciler-type=none",
             "--tls-cert-file=server.crt",
             "--tls-private-key-file=server.key",
@@ -223,10 +229,10 @@ fn apiserver_flags(server: u16, etcd: u16) -> Vec<String> {
     flags
 }
 
-/// Writes certificates, keys and the token, and returns the authority's certificate in PEM.
+/// Writes certificates, keys and the token, and returns the authority's certificate as PEM.
 fn write_secrets(folder: &Path, token: &str) -> Result<String, EnvironmentError> {
     let failed = |error: rcgen::Error| {
-        EnvironmentError::new(Kind::Failed, format!("unable to make certificates: {error}"), "report this as a bug")
+        EnvironmentError::new(Kind::Failed, format!("unable to create certificates: {error}"), "report this as a bug")
     };
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -258,7 +264,7 @@ fn write_secrets(folder: &Path, token: &str) -> Result<String, EnvironmentError>
     Ok(authority.pem())
 }
 
-/// A kubeconfig in JSON, which is YAML.
+/// Returns a kubeconfig as JSON, which is valid YAML.
 fn kubeconfig_text(port: u16, authority: &str, token: &str) -> String {
     let cluster =
         json!({"server": format!("https://127.0.0.1:{port}"), "certificate-authority-data": BASE64.encode(authority)});
@@ -281,11 +287,11 @@ struct Program {
 }
 
 impl Program {
-    /// Its end, if it has ended.
+    /// Returns an error if it has ended.
     fn end(&mut self) -> Option<EnvironmentError> {
         let end = self.process.ended()?;
-        let what = format!("{end}; its log is {}:", self.process.log().display());
-        let next = format!("look at what {} says there", self.name);
+        let what = format!("{end}; log {}:", self.process.log().display());
+        let next = format!("check the log of {}", self.name);
         Some(EnvironmentError::new(Kind::Failed, what, next).with(self.evidence()))
     }
 
@@ -294,10 +300,10 @@ impl Program {
     }
 }
 
-/// The two programs. Their fields are dropped in this order: the server before its storage.
+/// The two programs. Fields are dropped in this order: the server before its storage.
 #[derive(Debug)]
 struct Envtest {
-    /// `None` until its storage answers.
+    /// `None` until etcd accepts connections.
     apiserver: Option<Program>,
     etcd: Program,
     folder: Option<tempfile::TempDir>,
@@ -305,12 +311,12 @@ struct Envtest {
 }
 
 impl Envtest {
-    /// Storage first: the server ends without it.
+    /// Checks etcd first, because the server ends without it.
     fn end(&mut self) -> Option<EnvironmentError> {
         self.etcd.end().or_else(|| self.apiserver.as_mut().and_then(Program::end))
     }
 
-    /// Waits until etcd takes connections at `port`.
+    /// Waits until etcd accepts connections at `port`.
     async fn storage_answers(&mut self, port: u16, limit: Duration) -> Result<(), EnvironmentError> {
         let clock = Clock::wall();
         loop {
@@ -320,21 +326,21 @@ impl Envtest {
             let Err(why) = tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else { return Ok(()) };
             if clock.elapsed() > limit {
                 let what = format!("etcd is not ready after {} s: port {port}: {why}", limit.as_secs());
-                let next = "look at its log; a slow machine may need a longer --envtest-ready-limit";
+                let next = "check its log; a slow machine may need a longer --envtest-ready-limit";
                 return Err(EnvironmentError::new(Kind::NotReady, what, next).with(self.etcd.evidence()));
             }
             clock.sleep(PAUSE).await;
         }
     }
 
-    /// Waits until the server is ready, and says its version.
+    /// Waits until the server is ready and returns its version.
     async fn server_is_ready(&mut self, kubeconfig: &Path, limit: Duration) -> Result<String, EnvironmentError> {
         let asked = probe::client(kubeconfig).await?;
         let ready = tokio::select! {
             ready = probe::ready("kube-apiserver", &asked, limit) => ready,
             error = self.first_end() => return Err(error),
         };
-        // It may have ended at the last moment: that says more than that it is not ready.
+        // It may have just ended, which is a better explanation than not being ready.
         ready.map_err(|error| {
             let evidence = self.apiserver.as_ref().map(Program::evidence).unwrap_or_default();
             self.end().unwrap_or_else(|| error.with(evidence))
@@ -360,7 +366,7 @@ impl Started for Envtest {
     fn stop(mut self: Box<Self>) -> BoxFuture<'static, Result<(), EnvironmentError>> {
         async move {
             let ended = self.end();
-            // A server that is slow to end is killed, and has done nothing wrong: watches may keep it.
+            // kube-apiserver may be slow to end because of open watches; it is then killed, which is not an error.
             if let Some(apiserver) = &mut self.apiserver {
                 let _ = apiserver.process.terminate(GRACE).await;
             }
@@ -368,7 +374,7 @@ impl Started for Envtest {
             if let Some(folder) = self.folder.take() {
                 folder.close().map_err(|error| {
                     let what = format!("unable to remove a temporary folder: {error}");
-                    EnvironmentError::new(Kind::Failed, what, "remove it by hand")
+                    EnvironmentError::new(Kind::Failed, what, "remove it manually")
                 })?;
             }
             if let Some(afterwards) = self.afterwards.take() {
@@ -382,7 +388,7 @@ impl Started for Envtest {
 
 impl Drop for Envtest {
     fn drop(&mut self) {
-        // The programs need a moment to end and still write there: whoever cleans up afterwards tries until it is gone.
+        // The programs need a moment to end and still write there: the crash cleanup retries until the folder is gone.
         if let Some(folder) = self.folder.take() {
             let _ = folder.keep();
         }
@@ -420,7 +426,7 @@ mod tests {
         assert_eq!(find(None, &[half.clone(), whole.clone()]).unwrap(), whole);
         assert_eq!(find(Some(&whole), &[]).unwrap(), whole);
 
-        // A folder that somebody named is the only one.
+        // A folder given explicitly is the only one searched.
         let error = find(Some(&half), std::slice::from_ref(&whole)).unwrap_err();
         assert_eq!(error.kind, Kind::Missing);
         assert_eq!(error.evidence, [format!("{}: no etcd", half.display())]);

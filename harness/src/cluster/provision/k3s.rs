@@ -1,5 +1,5 @@
-//! k3s in a container, through testcontainers: a whole small cluster, its own versions of the controllers under test
-//! switched off.
+//! k3s in a container, through testcontainers: a small cluster with its own versions of the tested controllers switched
+//! off.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,44 +24,44 @@ use crate::time::Clock;
 
 /// Port of the API server in the container.
 const PORT: u16 = 6443;
-/// Where k3s puts its kubeconfig.
+/// Path of the kubeconfig that k3s writes.
 const KUBECONFIG: &str = "/etc/rancher/k3s/k3s.yaml";
-/// k3s' own choice of controllers (`pkg/daemons/control/server.go`): its cloud controller manager has the others.
+/// Controllers that k3s enables (`pkg/daemons/control/server.go`); its cloud controller manager runs the others.
 const CONTROLLERS: &str = "*,tokencleaner,-service,-route,-cloud-node-lifecycle";
-/// Parts of k3s that nobody needs here.
+/// Add-ons of k3s that are not needed here.
 const ADD_ONS: &str = "coredns,local-storage,metrics-server,servicelb,traefik";
-/// How much of the container's output is kept, in bytes.
+/// Limit for the stored output of the container, in bytes.
 const LOG_LIMIT: usize = 16 * 1024 * 1024;
 
-/// How to start k3s.
+/// Options for k3s.
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "k3s_options")]
 pub struct Options {
-    /// With --cluster k3s: the image without its tag
+    /// With --cluster k3s: container image, without its tag
     #[arg(long, env = "PLUMBLINE_K3S_IMAGE", value_name = "IMAGE", default_value = "rancher/k3s")]
     pub k3s_image: String,
 
-    /// With --cluster k3s: the tag of the image
+    /// With --cluster k3s: tag of the image
     #[arg(long, env = "PLUMBLINE_K3S_TAG", value_name = "TAG", default_value = "v1.36.1-k3s1")]
     pub k3s_tag: String,
 
-    /// With --cluster k3s: leave its own versions of the controllers on, to test them with --subject external
+    /// With --cluster k3s: keep the built-in versions of the controllers, to test them with --subject external
     #[arg(long)]
     pub k3s_built_in_controllers: bool,
 
-    /// With --cluster k3s: the control plane alone, without the node that wants a privileged container
+    /// With --cluster k3s: run the control plane only, without the node, which needs a privileged container
     #[arg(long)]
     pub k3s_unprivileged: bool,
 
-    /// With --cluster k3s: an argument for `k3s server`, such as --kube-apiserver-arg=v=4; may be given several times
+    /// With --cluster k3s: extra argument for `k3s server`, such as --kube-apiserver-arg=v=4; may be repeated
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub k3s_arg: Vec<String>,
 
-    /// With --cluster k3s: port of this machine for the API server [default: a free one]
+    /// With --cluster k3s: local port for the API server [default: a free one]
     #[arg(long, value_name = "PORT")]
     pub k3s_port: Option<u16>,
 
-    /// With --cluster k3s: how long it may take to become ready once the image is here, in seconds
+    /// With --cluster k3s: time limit to become ready once the image is available, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 180)]
     pub k3s_ready_limit: u64,
 }
@@ -74,7 +74,7 @@ impl Options {
     fn arguments(&self) -> Vec<String> {
         let mut arguments =
             vec!["server".to_owned(), format!("--disable={ADD_ONS}"), "--disable-network-policy".to_owned()];
-        // Who would bind pods that fixtures leave unbound, and remove nodes that no cloud knows.
+        // They would bind pods that fixtures leave unbound, and remove nodes unknown to the cloud.
         arguments.extend(["--disable-scheduler", "--disable-cloud-controller"].map(str::to_owned));
         if !self.k3s_built_in_controllers {
             arguments.push(format!("--kube-controller-manager-arg=controllers={}", controllers_without(CONTROLLERS)));
@@ -87,11 +87,12 @@ impl Options {
     }
 }
 
-/// Starts k3s in a container; its log goes to `logs`. First removes containers of harnesses that were killed.
+/// Starts k3s in a container; its log goes to `logs`. First removes containers of killed runs.
 ///
 /// # Errors
 ///
-/// No Docker, no image, a port that is taken, a container that ends (with the end of its log), not ready in time.
+/// Returns an error if Docker or the image is unavailable, the port is taken, the container ends (with the end of its
+/// log), or k3s is not ready in time.
 pub async fn start(options: &Options, logs: &Path) -> Result<Server, EnvironmentError> {
     let docker = containers::docker().await?;
     containers::remove_leftovers(&docker).await?;
@@ -106,7 +107,8 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
     let container = match begun {
         Ok(container) => container,
         Err(error) => {
-            // Docker made it, perhaps, but did not start it. The first trouble is the one to tell.
+            // Docker may have created the container without starting it. Report the first failure, not those of
+            // removing.
             let _ = containers::remove(&label).await;
             afterwards.call_off();
             return Err(not_begun(options, &error));
@@ -136,7 +138,7 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
 fn request(options: &Options, label: &str, log: &Path) -> Result<ContainerRequest<GenericImage>, EnvironmentError> {
     let file = std::fs::File::create(log).map_err(|error| {
         let what = format!("unable to write the log {}: {error}", log.display());
-        EnvironmentError::new(Kind::Failed, what, "name another folder with --logs")
+        EnvironmentError::new(Kind::Failed, what, "choose another folder with --logs")
     })?;
     let log = Mutex::new((file, LOG_LIMIT));
     let keep = move |frame: &LogFrame| {
@@ -144,7 +146,7 @@ fn request(options: &Options, label: &str, log: &Path) -> Result<ContainerReques
         let bytes = frame.bytes();
         let kept = bytes.len().min(*left);
         *left -= kept;
-        // A full disk must not stop the cluster whose log this is.
+        // A full disk must not stop the cluster that logs here.
         let _ = file.write_all(&bytes[..kept]);
     };
     let (name, value) = label.split_once('=').unwrap_or((label, ""));
@@ -164,29 +166,29 @@ fn request(options: &Options, label: &str, log: &Path) -> Result<ContainerReques
     })
 }
 
-/// Why there is no container that runs.
+/// Explains why the container was not started.
 fn not_begun(options: &Options, error: &TestcontainersError) -> EnvironmentError {
     let (image, text) = (options.image(), error.to_string());
     let missing = text.contains("failed to pull the image") || text.contains("No such image");
     if missing {
         let next = format!(
-            "run `docker pull {image}` where there is a network, or load it with `docker load`, or name another image with \
+            "run `docker pull {image}` with a network, load it with `docker load`, or choose another image with \
              --k3s-image and --k3s-tag (PLUMBLINE_K3S_IMAGE, PLUMBLINE_K3S_TAG)"
         );
-        return EnvironmentError::new(Kind::Missing, format!("the image {image} is not here: {text}"), next);
+        return EnvironmentError::new(Kind::Missing, format!("the image {image} is not available: {text}"), next);
     }
     let taken = text.contains("port is already allocated") || text.contains("address already in use");
     let next = if taken {
-        "name another port with --k3s-port, or leave it out for a free one".to_owned()
+        "choose another port with --k3s-port, or omit it for a free one".to_owned()
     } else if text.contains("operation not permitted") {
-        "allow Docker to start privileged containers, or go without with --k3s-unprivileged".to_owned()
+        "allow Docker to start privileged containers, or use --k3s-unprivileged".to_owned()
     } else {
-        format!("try it by hand: `docker run --privileged {image} server`")
+        format!("try it manually: `docker run --privileged {image} server`")
     };
     EnvironmentError::new(Kind::Failed, format!("the container of {image} does not start: {text}"), next)
 }
 
-/// The container and what goes with it.
+/// The container and its resources.
 #[derive(Debug)]
 struct K3s {
     container: Option<ContainerAsync<GenericImage>>,
@@ -196,7 +198,7 @@ struct K3s {
 }
 
 impl K3s {
-    /// Waits until the cluster is ready: its version and the kubeconfig that leads to it.
+    /// Waits until the cluster is ready. Returns its version and the path of its kubeconfig.
     async fn ready(&mut self, options: &Options) -> Result<(String, PathBuf), EnvironmentError> {
         let limit = Duration::from_secs(options.k3s_ready_limit);
         let clock = Clock::wall();
@@ -205,8 +207,8 @@ impl K3s {
             return Err(EnvironmentError::new(Kind::Failed, "the container is gone", "start again"));
         };
         let unknown = |error: TestcontainersError| {
-            let what = format!("Docker does not say where the API server can be reached: {error}");
-            EnvironmentError::new(Kind::Failed, what, "look at it with `docker ps` and `docker port`")
+            let what = format!("Docker did not report the address of the API server: {error}");
+            EnvironmentError::new(Kind::Failed, what, "check it with `docker ps` and `docker port`")
         };
         let port = container.get_host_port_ipv4(PORT.tcp()).await.map_err(unknown)?;
         let host = container.get_host().await.map_err(unknown)?.to_string();
@@ -230,11 +232,11 @@ impl K3s {
                 && let Ok(bytes) = container.copy_file_from(KUBECONFIG, Vec::new()).await
                 && !bytes.is_empty()
             {
-                return String::from_utf8(bytes).map_err(|_| unusable("it is no text"));
+                return String::from_utf8(bytes).map_err(|_| unusable("it is not valid UTF-8"));
             }
             if clock.elapsed() > limit {
                 let what = format!("k3s has not written {KUBECONFIG} after {} s", limit.as_secs());
-                let next = "look at its log; a slow machine may need a longer --k3s-ready-limit";
+                let next = "check its log; a slow machine may need a longer --k3s-ready-limit";
                 return Err(EnvironmentError::new(Kind::NotReady, what, next));
             }
             clock.sleep(PAUSE).await;
@@ -258,11 +260,7 @@ impl K3s {
             Ok(Some(code)) => format!("the container of k3s exited with code {code}; the end of its log:"),
             Err(error) => format!("the container of k3s is gone: {error}"),
         };
-        Some(EnvironmentError::new(
-            Kind::Failed,
-            what,
-            "look at what k3s says there, and at the arguments of --k3s-arg",
-        ))
+        Some(EnvironmentError::new(Kind::Failed, what, "check the log of k3s and the arguments of --k3s-arg"))
     }
 
     async fn log_tail(&self) -> Vec<String> {
@@ -297,8 +295,8 @@ impl Started for K3s {
 
 impl Drop for K3s {
     fn drop(&mut self) {
-        // testcontainers would wait for Docker here, and panic where there is no runtime. Whoever cleans up afterwards
-        // removes the container, unless `stop` has.
+        // testcontainers would block on Docker here, and panic without a runtime. The crash cleanup removes the
+        // container unless `stop` did.
         if let Some(container) = self.container.take() {
             std::mem::forget(container);
         }
@@ -306,22 +304,22 @@ impl Drop for K3s {
 }
 
 fn unusable(why: &str) -> EnvironmentError {
-    let what = format!("the kubeconfig that k3s wrote is unusable: {why}");
-    EnvironmentError::new(Kind::Failed, what, "check that the image is one of rancher/k3s")
+    let what = format!("the kubeconfig written by k3s is not usable: {why}");
+    EnvironmentError::new(Kind::Failed, what, "check that the image is a rancher/k3s image")
 }
 
-/// The kubeconfig of the container, as it is right for us: the server is at `host` and `port`.
+/// Adapts the container's kubeconfig: the server is at `host` and `port`.
 fn rewrite(text: &str, host: &str, port: u16) -> Result<String, EnvironmentError> {
     let mut config: Value = serde_saphyr::from_str(text).map_err(|error| unusable(&error.to_string()))?;
     let clusters = config["clusters"].as_array_mut().filter(|clusters| !clusters.is_empty());
     let near = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
-    // Docker publishes ports for IPv4 whatever `localhost` means here.
+    // Docker publishes ports on IPv4, but `localhost` may resolve to IPv6.
     let host = if near { "127.0.0.1" } else { host };
     for cluster in clusters.ok_or_else(|| unusable("it has no clusters"))? {
         let cluster = cluster["cluster"].as_object_mut().ok_or_else(|| unusable("a cluster has no settings"))?;
         cluster.insert("server".to_owned(), json!(format!("https://{host}:{port}")));
         if !near {
-            // The certificate is for the names that the container knows.
+            // The certificate is valid for names inside the container.
             cluster.insert("tls-server-name".to_owned(), json!("localhost"));
         }
     }

@@ -1,5 +1,5 @@
-//! A cluster through the `kind` CLI: its own versions of the controllers under test switched off by a generated
-//! configuration, deleted at the end.
+//! A cluster created with the `kind` CLI. A generated configuration switches its own versions of the tested controllers
+//! off; the cluster is deleted at the end.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,40 +18,40 @@ use super::{
 use crate::process::{Start, tail};
 use crate::time::Clock;
 
-/// All clusters of harnesses are called so, with the owner behind it.
+/// Prefix of the clusters that the harness creates; the owner follows.
 const PREFIX: &str = "plumbline-";
-/// kubeadm's own choice of controllers, `cmd/kubeadm/app/phases/controlplane/manifests.go`.
+/// Controllers that kubeadm enables, `cmd/kubeadm/app/phases/controlplane/manifests.go`.
 const CONTROLLERS: &str = "*,bootstrapsigner,tokencleaner";
-/// How long kind may take for things that are quick.
+/// Time limit for quick commands of kind.
 const QUICK: Duration = Duration::from_mins(2);
 
-/// How to start a cluster with kind.
+/// Options for a cluster created with kind.
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "kind_options")]
 pub struct Options {
-    /// With --cluster kind: the program
+    /// With --cluster kind: the kind program
     #[arg(long, env = "PLUMBLINE_KIND", value_name = "PROGRAM", default_value = "kind")]
     pub kind_program: PathBuf,
 
-    /// With --cluster kind: the image of the node [default: the program's own]
+    /// With --cluster kind: node image [default: chosen by the program]
     #[arg(long, env = "PLUMBLINE_KIND_IMAGE", value_name = "IMAGE")]
     pub kind_image: Option<String>,
 
-    /// With --cluster kind: leave its own versions of the controllers on, to test them with --subject external
+    /// With --cluster kind: keep the built-in versions of the controllers, to test them with --subject external
     #[arg(long)]
     pub kind_built_in_controllers: bool,
 
-    /// With --cluster kind: how long it may take to become ready, in seconds
+    /// With --cluster kind: time limit to become ready, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub kind_ready_limit: u64,
 }
 
-/// Starts a cluster; what kind says and the logs of its nodes go to `logs`. First deletes clusters of harnesses that were
-/// killed.
+/// Creates a cluster; the output of kind and the logs of its nodes go to `logs`. First deletes clusters of killed runs.
 ///
 /// # Errors
 ///
-/// No `kind`, a cluster that cannot be made (with the end of what kind says), not ready in time.
+/// Returns an error if `kind` is missing, the cluster cannot be created (with the end of kind's output), or it is not
+/// ready in time.
 pub async fn start(options: &Options, logs: &Path) -> Result<Server, EnvironmentError> {
     let program = find(&options.kind_program, std::env::var_os("PATH").unwrap_or_default())?;
     let logs = log_folder(logs)?;
@@ -82,14 +82,14 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
             started: Box::new(started),
         }),
         Err(error) => {
-            // The first trouble is the one to tell.
+            // Report the first failure, not those of stopping.
             let _ = Box::new(started).stop().await;
             Err(error)
         }
     }
 }
 
-/// The program, as a path or in `path`.
+/// Finds the program, as a path or in `path`.
 fn find(program: &Path, path: OsString) -> Result<PathBuf, EnvironmentError> {
     let places: Vec<PathBuf> = if program.components().count() > 1 {
         vec![program.to_owned()]
@@ -99,15 +99,15 @@ fn find(program: &Path, path: OsString) -> Result<PathBuf, EnvironmentError> {
     if let Some(place) = places.iter().find(|place| place.is_file()) {
         return Ok(std::path::absolute(place).unwrap_or_else(|_| place.clone()));
     }
-    let what = format!("the program {} is not here", program.display());
-    let next = "install it (https://kind.sigs.k8s.io), or name it with --kind-program; --cluster fake needs nothing";
+    let what = format!("the program {} was not found", program.display());
+    let next = "install it (https://kind.sigs.k8s.io), or set --kind-program; --cluster fake needs no programs";
     Err(EnvironmentError::new(Kind::Missing, what, next).with(places.iter().map(|place| place.display().to_string())))
 }
 
-/// The configuration of the cluster in JSON, which is YAML.
+/// Returns the configuration of the cluster as JSON, which is valid YAML.
 ///
-/// kubeadm's arguments are a map in its API `v1beta3` and a list in `v1beta4`; kind applies the patch of the version that
-/// it uses itself (from Kubernetes 1.36 on the later one) and leaves out the other.
+/// kubeadm's arguments are a map in its API `v1beta3` and a list in `v1beta4`; kind applies the patch for the version
+/// it uses (the latter from Kubernetes 1.36 on) and ignores the other.
 fn config_text(built_in_controllers: bool) -> String {
     let mut config = json!({
         "kind": "Cluster",
@@ -132,14 +132,14 @@ fn config_text(built_in_controllers: bool) -> String {
     format!("{config:#}\n")
 }
 
-/// How to delete a cluster.
+/// Returns the arguments that delete a cluster.
 fn delete_words(name: &str, kubeconfig: &Path) -> Vec<OsString> {
     let mut words = ["delete", "cluster", "--name", name, "--kubeconfig"].map(OsString::from).to_vec();
     words.push(kubeconfig.into());
     words
 }
 
-/// The CLI.
+/// The `kind` CLI.
 #[derive(Clone, Debug)]
 struct Cli {
     program: PathBuf,
@@ -147,11 +147,11 @@ struct Cli {
 }
 
 impl Cli {
-    /// Runs it under guard, and returns what it says. Its output goes to `kind-WHAT.log`.
+    /// Runs it under a guard and returns its output, which also goes to `kind-WHAT.log`.
     async fn run(&self, what: &str, words: Vec<OsString>, limit: Duration) -> Result<Vec<String>, EnvironmentError> {
         let log = self.log_folder.join(format!("kind-{what}.log"));
         let argv = std::iter::once(self.program.clone().into()).chain(words).collect();
-        let next = "try it by hand; check Docker with `docker info`";
+        let next = "try it manually; check Docker with `docker info`";
         let mut process = Start { argv, env: Vec::new(), folder: None, log: log.clone() }
             .spawn()
             .map_err(|why| EnvironmentError::new(Kind::Failed, why, next))?;
@@ -162,9 +162,8 @@ impl Cli {
             }
             if clock.elapsed() > limit {
                 process.kill();
-                let what =
-                    format!("`kind {what}` is not done after {} s; its log is {}:", limit.as_secs(), log.display());
-                let next = "look at what it says there; a slow machine may need a longer --kind-ready-limit";
+                let what = format!("`kind {what}` did not finish within {} s; log {}:", limit.as_secs(), log.display());
+                let next = "check the log; a slow machine may need a longer --kind-ready-limit";
                 return Err(EnvironmentError::new(Kind::NotReady, what, next).with(tail(&log, EVIDENCE_LINES)));
             }
             clock.sleep(PAUSE).await;
@@ -172,17 +171,17 @@ impl Cli {
         if end.ends_with("exited with code 0") {
             return Ok(tail(&log, usize::MAX));
         }
-        let what = format!("`kind {what}`: {end}; its log is {}:", log.display());
+        let what = format!("`kind {what}`: {end}; log {}:", log.display());
         Err(EnvironmentError::new(Kind::Failed, what, next).with(tail(&log, EVIDENCE_LINES)))
     }
 
-    /// Deletes the clusters of harnesses that died without being able to, and whose helper died as well.
+    /// Deletes the clusters of dead runs whose crash cleanup did not happen either.
     async fn delete_leftovers(&self) -> Result<(), EnvironmentError> {
         let names = self.run("get-clusters", ["get", "clusters"].map(OsString::from).to_vec(), QUICK).await?;
         for name in names {
             let owner = name.strip_prefix(PREFIX).and_then(Owner::parse);
             if owner.is_some_and(|owner| owner.is_dead()) {
-                tracing::warn!(cluster = name, "deleting what a harness left behind that was killed");
+                tracing::warn!(cluster = name, "deleting a cluster left by a killed run");
                 let words = ["delete", "cluster", "--name", &name].map(OsString::from).to_vec();
                 self.run("delete-leftover", words, QUICK).await?;
             }
@@ -191,7 +190,7 @@ impl Cli {
     }
 }
 
-/// A cluster and what goes with it.
+/// A cluster and its resources.
 #[derive(Debug)]
 struct KindCluster {
     kind: Cli,
@@ -202,7 +201,7 @@ struct KindCluster {
 }
 
 impl KindCluster {
-    /// Makes it and waits until it is ready. Returns its version.
+    /// Creates the cluster, waits until it is ready and returns its version.
     async fn create(&self, options: &Options, config: &Path) -> Result<String, EnvironmentError> {
         let (clock, limit) = (Clock::wall(), Duration::from_secs(options.kind_ready_limit));
         let mut words = ["create", "cluster", "--name", &self.name, "--config"].map(OsString::from).to_vec();
@@ -212,7 +211,7 @@ impl KindCluster {
         }
         self.kind.run("create", words, limit).await?;
         let client = probe::client(&self.kubeconfig).await?;
-        probe::ready("the cluster of kind", &client, limit.saturating_sub(clock.elapsed())).await
+        probe::ready("the kind cluster", &client, limit.saturating_sub(clock.elapsed())).await
     }
 }
 
@@ -224,7 +223,7 @@ impl Started for KindCluster {
                 Ok(client) => probe::not_ready(&client).await,
                 Err(why) => Some(why),
             };
-            why.map(|why| format!("the cluster {} of kind is not ready any more: {why}", self.name))
+            why.map(|why| format!("the kind cluster {} is no longer ready: {why}", self.name))
         }
         .boxed()
     }
@@ -234,7 +233,7 @@ impl Started for KindCluster {
             let nodes = self.kind.log_folder.join("kind-nodes");
             let words =
                 [OsString::from("export"), "logs".into(), nodes.into(), "--name".into(), self.name.clone().into()];
-            // There are no logs of a cluster that was never made.
+            // A cluster that was never created has no logs.
             let _ = self.kind.run("export-logs", words.into(), QUICK).await;
             let words = delete_words(&self.name, &self.kubeconfig);
             self.kind.run("delete", words, QUICK).await?;

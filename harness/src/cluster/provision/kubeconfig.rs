@@ -1,4 +1,4 @@
-//! A cluster that is there already: any kubeconfig, any context. Nothing is started; reachability and rights are checked
+//! An existing cluster: any kubeconfig, any context. Nothing is started; connectivity and permissions are checked
 //! before anything runs.
 
 use std::path::{Path, PathBuf};
@@ -15,42 +15,43 @@ use super::{
     Bystanders, EnvironmentError, Kind, Server, Started, built_in, leftovers, probe, temporary_folder, write_private,
 };
 
-/// How many questions about rights are open at once.
+/// Number of concurrent access reviews.
 const AT_ONCE: usize = 8;
 
-/// Which cluster, and what is allowed there.
+/// Options for an existing cluster.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(id = "kubeconfig_options")]
 pub struct Options {
-    /// With --cluster kubeconfig: the file [default: KUBECONFIG, else ~/.kube/config]
+    /// With --cluster kubeconfig: kubeconfig file [default: KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// With --cluster kubeconfig: the context [default: the file's current one]
+    /// With --cluster kubeconfig: context to use [default: the file's current context]
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
-    /// With --cluster kubeconfig: also run fixtures that change nodes or concern pods of the whole cluster. Never on a
-    /// cluster that somebody needs
+    /// With --cluster kubeconfig: also run fixtures that change nodes or affect pods of the whole cluster. Use a
+    /// disposable cluster only
     #[arg(long)]
     pub allow_disruptive: bool,
 
-    /// With --cluster kubeconfig: no scheduler and no controllers of workloads, garbage and nodes run there. Without it fixtures that
-    /// they would disturb are skipped
+    /// With --cluster kubeconfig: the cluster runs no scheduler and no controllers for workloads, garbage collection
+    /// and nodes. Without this flag, fixtures that they would disturb are skipped
     #[arg(long)]
     pub no_bystanders: bool,
 
-    /// With --cluster kubeconfig: the cluster's own versions of the controllers run, and are what is tested
+    /// With --cluster kubeconfig: test the cluster's own built-in versions of the controllers, which are running
     #[arg(long)]
     pub built_in_controllers: bool,
 }
 
-/// What the suite and the subject do, who share the credentials: verbs, API group, resource with subresource.
+/// A permission that the suite or the subject needs (they share credentials): verbs, API group, resource with
+/// subresource.
 type Need = (&'static [&'static str], &'static str, &'static str);
 
-/// All verbs of objects that fixtures plant and change.
+/// All verbs for objects that fixtures create and change.
 const EVERYTHING: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
-/// In the namespaces that the suite makes.
+/// Permissions for the namespaces that the suite creates.
 const NEEDS: &[Need] = &[
     (&["get", "list", "create", "delete"], "", "namespaces"),
     (EVERYTHING, "", "pods"),
@@ -66,18 +67,19 @@ const NEEDS: &[Need] = &[
     (EVERYTHING, "apps", "replicasets"),
     (EVERYTHING, "apps", "statefulsets"),
 ];
-/// Beyond its namespaces.
+/// Permissions for cluster-wide changes.
 const DISRUPTIVE_NEEDS: &[Need] = &[
     (&["create", "update", "patch", "delete"], "", "nodes"),
     (&["update", "patch"], "", "nodes/status"),
     (&["get", "create", "delete"], "apiextensions.k8s.io", "customresourcedefinitions"),
 ];
 
-/// Finds the cluster and checks that it answers and lets the suite do its work.
+/// Finds the cluster and checks that it responds and grants the permissions that the suite needs.
 ///
 /// # Errors
 ///
-/// No such file or context; nobody answers; rights that are missing, each with its verb.
+/// Returns an error if the file or context does not exist, the cluster does not respond, or permissions are missing
+/// (each with its verb).
 pub async fn start(options: &Options, logs: &Path) -> Result<Server, EnvironmentError> {
     let folder = temporary_folder()?;
     let path = folder.path().join("kubeconfig");
@@ -85,19 +87,19 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
     write_private(&path, &text)?;
     let client = probe::client(&path).await?;
     let version = probe::version(&client).await.map_err(|why| {
-        let what = format!("the cluster of context {context:?} does not answer: {why}");
+        let what = format!("the cluster of context {context:?} does not respond: {why}");
         let next = format!("check it with `kubectl --context {context} version`");
         EnvironmentError::new(Kind::Unreachable, what, next)
     })?;
     let missing = missing_rights(&client, options.allow_disruptive, &context).await?;
     if !missing.is_empty() {
-        let what = format!("context {context:?} may not do what the suite needs:");
-        let next = "have somebody grant these rights with a ClusterRole, or name another context with --context";
+        let what = format!("context {context:?} lacks permissions that the suite needs:");
+        let next = "grant these permissions with a ClusterRole, or choose another context with --context";
         return Err(EnvironmentError::new(Kind::Forbidden, what, next).with(missing));
     }
     let removed = leftovers::remove(&client).await;
     if removed > 0 {
-        tracing::info!(context, removed, "namespaces of a run that was killed are removed");
+        tracing::info!(context, removed, "removed the namespaces of a killed run");
     }
     Ok(Server {
         name: "kubeconfig",
@@ -112,7 +114,7 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
     })
 }
 
-/// A kubeconfig whose current context is the one that was asked for, and its name.
+/// Returns a kubeconfig whose current context is the requested one, and the context's name.
 fn select(options: &Options) -> Result<(String, String), EnvironmentError> {
     let place = options.kubeconfig.as_ref().map_or_else(|| "KUBECONFIG".to_owned(), |path| path.display().to_string());
     let read = match &options.kubeconfig {
@@ -121,27 +123,27 @@ fn select(options: &Options) -> Result<(String, String), EnvironmentError> {
     };
     let mut file = read.map_err(|error| {
         let what = format!("unable to read the kubeconfig ({place}): {error}");
-        EnvironmentError::new(Kind::Missing, what, "name the file with --kubeconfig, or set KUBECONFIG")
+        EnvironmentError::new(Kind::Missing, what, "set the file with --kubeconfig or KUBECONFIG")
     })?;
     let names: Vec<String> = file.contexts.iter().map(|context| context.name.clone()).collect();
     let wanted = options.context.clone().or_else(|| file.current_context.clone()).filter(|name| !name.is_empty());
     let context = wanted.ok_or_else(|| {
-        let what = format!("the kubeconfig ({place}) has no current context; it has:");
-        EnvironmentError::new(Kind::Missing, what, "name one with --context").with(names.clone())
+        let what = format!("the kubeconfig ({place}) has no current context; its contexts:");
+        EnvironmentError::new(Kind::Missing, what, "choose one with --context").with(names.clone())
     })?;
     if !names.contains(&context) {
-        let what = format!("the kubeconfig ({place}) has no context {context:?}; it has:");
-        return Err(EnvironmentError::new(Kind::Missing, what, "name one of them with --context").with(names));
+        let what = format!("the kubeconfig ({place}) has no context {context:?}; its contexts:");
+        return Err(EnvironmentError::new(Kind::Missing, what, "choose one of them with --context").with(names));
     }
     file.current_context = Some(context.clone());
     let text = serde_json::to_string_pretty(&file).map_err(|error| {
-        let what = format!("unable to write the kubeconfig ({place}) anew: {error}");
+        let what = format!("unable to encode the kubeconfig ({place}): {error}");
         EnvironmentError::new(Kind::Failed, what, "report this as a bug")
     })?;
     Ok((text, context))
 }
 
-/// The rights that are missing, as `verb resource.group`.
+/// Returns the missing permissions, as `verb resource.group`.
 async fn missing_rights(client: &Client, disruptive: bool, context: &str) -> Result<Vec<String>, EnvironmentError> {
     let more = if disruptive { DISRUPTIVE_NEEDS } else { &[] };
     let questions: Vec<(&str, &str, &str)> = NEEDS
@@ -154,7 +156,7 @@ async fn missing_rights(client: &Client, disruptive: bool, context: &str) -> Res
     let mut missing = Vec::new();
     for ((verb, group, resource), answer) in questions.iter().zip(answers) {
         let allowed = answer.map_err(|error| {
-            let what = format!("the cluster of context {context:?} does not say what is allowed there: {error}");
+            let what = format!("unable to check permissions in the cluster of context {context:?}: {error}");
             let next = format!("check it with `kubectl --context {context} auth can-i --list`");
             EnvironmentError::new(Kind::Unreachable, what, next)
         })?;
@@ -169,7 +171,7 @@ async fn missing_rights(client: &Client, disruptive: bool, context: &str) -> Res
     Ok(missing)
 }
 
-/// Whether we may do this in all namespaces: those of the suite do not exist yet.
+/// Returns true if the action is allowed in all namespaces: those of the suite do not exist yet.
 async fn allowed(client: &Client, verb: &str, group: &str, resource: &str) -> Result<bool, kube::Error> {
     let (resource, subresource) = match resource.split_once('/') {
         Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
@@ -190,7 +192,7 @@ async fn allowed(client: &Client, verb: &str, group: &str, resource: &str) -> Re
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// Somebody else's cluster.
+/// A cluster that was not started by the harness.
 struct Found {
     client: Client,
     _folder: tempfile::TempDir,

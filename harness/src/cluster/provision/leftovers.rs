@@ -1,5 +1,5 @@
-//! What a harness left in a cluster that is not ours alone, because it was killed: found by a label of its namespaces, which says whose
-//! they are, and removed by the next run on that machine.
+//! Leftovers of killed runs in a shared cluster: found by a label on their namespaces that names the owner, and removed
+//! by the next run on the same machine.
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
@@ -8,16 +8,16 @@ use serde_json::json;
 
 use super::owner::Owner;
 
-/// The label of namespaces that the suite makes in real clusters.
+/// Label of namespaces that the suite creates in real clusters.
 pub(crate) const LABEL: &str = "plumbline/owner";
 
-/// Its value for this process.
+/// Value of the label for this process.
 pub(crate) fn owner() -> String {
     Owner::me().to_string()
 }
 
-/// Removes what belongs to a dead process of this machine: namespaces, and nodes of the same suffix. What cannot be removed stays, it is
-/// in nobody's way.
+/// Deletes leftovers of dead processes of this machine: namespaces, and nodes with the same suffix. Failures are
+/// ignored.
 pub(super) async fn remove(client: &Client) -> usize {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let Ok(labelled) = namespaces.list(&ListParams::default().labels(LABEL)).await else { return 0 };
@@ -35,7 +35,7 @@ pub(super) async fn remove(client: &Client) -> usize {
             if held {
                 let _ = pods.patch(&pod.name_any(), &PatchParams::default(), &free).await;
             }
-            // No kubelet ends it.
+            // No kubelet would finish the deletion.
             let _ = pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await;
         }
     }

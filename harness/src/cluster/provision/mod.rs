@@ -1,15 +1,15 @@
-//! Real API servers: started (or just found), reached, stopped.
+//! Real API servers: started or found, reached, stopped.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`envtest`] | etcd and kube-apiserver as processes |
 //! | [`k3s`] | `rancher/k3s` in a container, through testcontainers |
 //! | [`kind`] | a cluster through the `kind` CLI |
-//! | [`kubeconfig`] | a cluster that is there already |
-//! | [`afterwards`] | cleans up after a harness that was killed |
+//! | [`kubeconfig`] | an existing cluster |
+//! | [`afterwards`] | cleans up after a killed harness |
 //!
-//! Each has an `Options` with its flags and a `start(&options, logs)`. A [`Server`] ends with [`Server::stop`], or when it is
-//! dropped, or soon after the harness was killed: nothing stays behind but the logs.
+//! Each has an `Options` with its flags and a `start(&options, logs)`. A [`Server`] ends with [`Server::stop`], when it
+//! is dropped, or soon after the harness was killed; only logs stay.
 
 pub mod afterwards;
 pub mod envtest;
@@ -31,7 +31,7 @@ use futures::future::BoxFuture;
 use crate::fixture::Controller;
 use crate::scratch::{self, NoRoom};
 
-/// Which real API server, and how it is started or found.
+/// A kind of real API server, with the options to start or find it.
 #[derive(Clone, Debug)]
 pub enum Real {
     /// etcd and kube-apiserver as processes.
@@ -40,7 +40,7 @@ pub enum Real {
     K3s(k3s::Options),
     /// kind, through its command line.
     Kind(kind::Options),
-    /// One that is there already.
+    /// An existing cluster.
     Kubeconfig(kubeconfig::Options),
 }
 
@@ -49,7 +49,7 @@ impl Real {
     ///
     /// # Errors
     ///
-    /// What is missing or does not start, and what to do.
+    /// Returns an error that names what is missing or does not start, and what to do.
     pub async fn start(&self, logs: &Path) -> Result<Server, EnvironmentError> {
         match self {
             Self::Envtest(options) => envtest::start(options, logs).await,
@@ -60,39 +60,40 @@ impl Real {
     }
 }
 
-/// A Kubernetes API server that answers.
+/// A Kubernetes API server that responds.
 #[derive(Debug)]
 pub struct Server {
-    /// The kind of place, as `--cluster` has it.
+    /// Value of `--cluster`.
     pub name: &'static str,
-    /// The image that it runs from, if it was named.
+    /// The image it runs from, if an image was chosen by name.
     pub image: Option<String>,
-    /// What the server calls its version, such as `v1.36.1`.
+    /// Version reported by the server, such as `v1.36.1`.
     pub version: String,
-    /// A file with one context that leads to it, readable by its owner alone. It goes with the server.
+    /// A kubeconfig with one context, readable by its owner only. It is removed with the server.
     pub kubeconfig: PathBuf,
-    /// Where the logs of what was started are, and stay.
+    /// Folder of the logs. They stay.
     pub log_folder: PathBuf,
-    /// Whether it is ours alone, or its owner allowed everything: fixtures may change nodes, settings and pods of the whole
-    /// cluster.
+    /// True if the cluster is ours alone or its owner allowed everything: fixtures may change nodes, settings and pods
+    /// of the whole cluster.
     pub allows_disruption: bool,
-    /// The controllers under test whose built-in versions run there.
+    /// The tested controllers whose built-in versions run there.
     pub built_in: Vec<Controller>,
-    /// Who else acts on the objects of fixtures there.
+    /// Other components that act on the objects of fixtures.
     pub bystanders: Bystanders,
     started: Box<dyn Started>,
 }
 
-/// Parts of a cluster that act on the objects of fixtures as the controllers under test do not.
+/// Components of a cluster, other than the tested controllers, that act on the objects of fixtures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bystanders {
-    /// A scheduler: pods without a node get one.
+    /// A scheduler, which binds pods without a node.
     pub scheduler: bool,
-    /// The controllers of [`MEDDLERS`]: owners make pods, owners that are gone take theirs along, nodes without a kubelet are tainted.
+    /// The controllers in [`MEDDLERS`], which create pods for owners, collect garbage and taint nodes without a
+    /// kubelet.
     pub meddlers: bool,
 }
 
-/// Controllers that act on what fixtures plant: workloads, garbage, the health of nodes.
+/// Controllers that act on the objects of fixtures: workloads, garbage collection, node health.
 const MEDDLERS: [&str; 9] = [
     "cronjob-controller",
     "daemonset-controller",
@@ -105,61 +106,62 @@ const MEDDLERS: [&str; 9] = [
     "statefulset-controller",
 ];
 
-/// How a cluster's own versions of the controllers under test are dealt with.
+/// Returns the tested controllers whose built-in versions stay on.
 fn built_in(left_on: bool) -> Vec<Controller> {
     if left_on { Controller::ALL.into() } else { Vec::new() }
 }
 
-/// What was started for a [`Server`]. Dropping it ends it without waiting.
+/// Resources that were started for a [`Server`]. Dropping them ends them without waiting.
 trait Started: fmt::Debug + Send + Sync {
-    /// Why it no longer runs, if it does not.
+    /// Returns the reason if it no longer runs.
     fn ended(&mut self) -> BoxFuture<'_, Option<String>>;
 
-    /// Ends it and waits until it has gone.
+    /// Stops it and waits until it is gone.
     fn stop(self: Box<Self>) -> BoxFuture<'static, Result<(), EnvironmentError>>;
 }
 
 impl Server {
-    /// Why the server no longer runs, with the end of its log; `None` while it does.
+    /// Returns the reason if the server no longer runs, with the end of its log.
     pub async fn ended(&mut self) -> Option<String> {
         self.started.ended().await
     }
 
-    /// Ends everything that was started and waits until it has gone. Logs stay.
+    /// Stops everything that was started and waits until it is gone. Logs stay.
     ///
     /// # Errors
     ///
-    /// [`Kind::Failed`] for what could not be ended orderly; it is gone all the same unless the text says otherwise.
+    /// Returns [`Kind::Failed`] for what could not be stopped cleanly; it is gone nevertheless unless the message says
+    /// otherwise.
     pub async fn stop(self) -> Result<(), EnvironmentError> {
         self.started.stop().await
     }
 }
 
-/// What is wrong with the surroundings.
+/// Categories of environment failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A program, an image or a file is not there.
+    /// A program, an image or a file is missing.
     Missing,
-    /// Something did not start, ended early, or could not be ended.
+    /// Something did not start, ended early, or could not be stopped.
     Failed,
-    /// Something runs but does not become ready in time.
+    /// Something runs but did not become ready in time.
     NotReady,
-    /// Nothing answers, or not as a Kubernetes API server does.
+    /// Nothing responds, or the response is not that of a Kubernetes API server.
     Unreachable,
-    /// The user may not do what the suite needs.
+    /// The user lacks permissions that the suite needs.
     Forbidden,
 }
 
-/// The surroundings do not work: [`crate::exit::Exit::Environment`]. The text names the thing and the next step.
+/// A failure of the environment: [`crate::exit::Exit::Environment`]. The message names the cause and the next step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct EnvironmentError {
-    /// What kind of trouble.
+    /// The category.
     pub kind: Kind,
-    /// The thing, and what is wrong with it.
+    /// The thing and its failure.
     pub what: String,
-    /// Lines that show it: places, the end of a log.
+    /// Supporting lines: places searched, the end of a log.
     pub evidence: Vec<String>,
-    /// What to do.
+    /// The next step for the user.
     pub next: String,
 }
 
@@ -184,25 +186,25 @@ impl fmt::Display for EnvironmentError {
     }
 }
 
-/// How many lines of a log an error shows.
+/// Number of log lines in an error.
 const EVIDENCE_LINES: usize = 12;
-/// How often something that is not ready yet is asked again.
+/// Pause between two checks of something that is not ready yet.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Makes a folder for what lives as long as a server.
+/// Creates a temporary folder for a server's files.
 fn temporary_folder() -> Result<tempfile::TempDir, EnvironmentError> {
     scratch::folder().map_err(|no_room| EnvironmentError::new(Kind::Failed, no_room.what(), NoRoom::NEXT))
 }
 
-/// Makes the folder for logs, and returns its absolute path: programs have working folders of their own.
+/// Creates the folder for logs and returns its absolute path: programs have their own working folders.
 fn log_folder(folder: &Path) -> Result<PathBuf, EnvironmentError> {
     std::fs::create_dir_all(folder).and_then(|()| std::path::absolute(folder)).map_err(|error| {
-        let what = format!("unable to make the folder for logs {}: {error}", folder.display());
-        EnvironmentError::new(Kind::Failed, what, "name another one with --logs")
+        let what = format!("unable to create the log folder {}: {error}", folder.display());
+        EnvironmentError::new(Kind::Failed, what, "choose another one with --logs")
     })
 }
 
-/// Writes a file that only its owner reads.
+/// Writes a file that only its owner can read.
 fn write_private(path: &Path, content: &str) -> Result<(), EnvironmentError> {
     plumbline_apiserver::listener::write_private_file(path, content).map_err(|error| {
         let what = format!("unable to write {}: {error}", path.display());
@@ -210,15 +212,15 @@ fn write_private(path: &Path, content: &str) -> Result<(), EnvironmentError> {
     })
 }
 
-/// 128 bits that nobody can guess, in hexadecimal digits.
+/// Returns a random token of 128 bits in hexadecimal digits.
 pub(crate) fn random_token() -> Result<String, EnvironmentError> {
     plumbline_apiserver::listener::random_token().map_err(|_| {
-        EnvironmentError::new(Kind::Failed, "the system has no random numbers", "look at its /dev/urandom")
+        EnvironmentError::new(Kind::Failed, "the system has no source of random numbers", "check /dev/urandom")
     })
 }
 
-/// The value of kube-controller-manager's `--controllers` that leaves out the ones under test and those that would act on
-/// what fixtures plant, on top of `base`.
+/// Returns the value for kube-controller-manager's `--controllers` that extends `base` by disabling the tested
+/// controllers and those that act on the objects of fixtures.
 fn controllers_without(base: &str) -> String {
     let tested = Controller::ALL.iter().map(|controller| controller.flag_name());
     let off = tested.chain(MEDDLERS).map(|name| format!(",-{name}"));

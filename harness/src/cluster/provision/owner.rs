@@ -1,27 +1,27 @@
-//! Whose something is: which process on which machine. What belongs to a dead one may be removed.
+//! Identity of the process that owns something. Things of dead processes may be removed.
 
 use std::fmt;
 
 use ring::digest::{SHA256, digest};
 
-/// A process, told apart from later ones with its number by when it started.
+/// A process, distinguished from later processes with the same pid by its start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
-    /// The machine: eight hexadecimal digits.
+    /// Hash of the host name: eight hexadecimal digits.
     host: String,
     process: u32,
-    /// When it started, in ticks since the machine did; 0 where nobody knows.
+    /// Start time in clock ticks since boot; 0 if unknown.
     start: u64,
 }
 
 impl Owner {
-    /// This process.
+    /// Returns this process.
     pub(super) fn me() -> Self {
         let process = std::process::id();
         Self { host: host(), process, start: start_of(process).unwrap_or_default() }
     }
 
-    /// Reads what [`fmt::Display`] wrote.
+    /// Parses the output of [`fmt::Display`].
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
         let owner = Self {
@@ -32,7 +32,7 @@ impl Owner {
         parts.next().is_none().then_some(owner)
     }
 
-    /// Whether it is a process of this machine that no longer runs. In doubt it is not.
+    /// Returns true if it is a process of this machine that no longer runs. In doubt returns false.
     pub(super) fn is_dead(&self) -> bool {
         cfg!(target_os = "linux") && self.host == host() && start_of(self.process) != Some(self.start)
     }
@@ -44,7 +44,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// A short word for this machine, or for the container we are in: it has process numbers of its own.
+/// Returns a short hash for this machine or container, which has its own pids.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     digest(&SHA256, name.trim().as_bytes())
@@ -56,10 +56,10 @@ fn host() -> String {
         .concat()
 }
 
-/// When a process started: the 22nd field of its `stat`, see proc(5). `None` if there is no such process.
+/// Returns the start time of a process: field 22 of its `stat`, see proc(5). `None` if there is no such process.
 fn start_of(process: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The second field is a name in parentheses and may hold anything.
+    // The second field is the program's name in parentheses and may contain anything.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(19)?.parse().ok()
 }
@@ -73,7 +73,7 @@ mod tests {
         let me = Owner::me();
         assert!(!me.is_dead());
         assert_eq!(Owner::parse(&me.to_string()), Some(me.clone()));
-        // Another process has my number, or nobody; a process of another machine is none of our business.
+        // A later process reused the pid, or the pid is free; a process of another machine is never considered dead.
         assert!(Owner { start: me.start + 1, ..me.clone() }.is_dead());
         assert!(Owner { process: u32::MAX, ..me.clone() }.is_dead());
         assert!(!Owner { host: "elsewhere".to_owned(), start: 0, ..me }.is_dead());

@@ -1,4 +1,4 @@
-//! Asks an API server whether it is ready, and which version it is.
+//! Readiness and version of an API server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use super::{EnvironmentError, Kind, PAUSE};
 use crate::cluster::chain;
 use crate::time::Clock;
 
-/// How long one question may take.
+/// Time limit for one request.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// A client for the current context of a kubeconfig.
+/// Creates a client for the current context of a kubeconfig.
 pub(super) async fn client(kubeconfig: &Path) -> Result<Client, EnvironmentError> {
     let unusable = |error: &dyn std::fmt::Display| {
-        let what = format!("{} is no usable kubeconfig: {error}", kubeconfig.display());
+        let what = format!("the kubeconfig {} cannot be used: {error}", kubeconfig.display());
         EnvironmentError::new(Kind::Unreachable, what, "check it with `kubectl --kubeconfig FILE version`")
     };
-    // With two providers compiled in, rustls would refuse to choose; a second call changes nothing.
+    // With two providers compiled in, rustls would not pick one itself; a second call has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let file = Kubeconfig::read_from(kubeconfig).map_err(|error| unusable(&error))?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
@@ -32,37 +32,36 @@ pub(super) async fn client(kubeconfig: &Path) -> Result<Client, EnvironmentError
     Client::try_from(config).map_err(|error| unusable(&error))
 }
 
-/// The text of a GET, or why there is none.
+/// Returns the text of a GET, or the reason for its failure.
 async fn get(client: &Client, path: &str) -> Result<String, String> {
     let request = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
     let answer = Clock::wall().timeout(ANSWER_LIMIT, client.request_text(request)).await;
     match answer {
         Some(Ok(text)) => Ok(text),
         Some(Err(kube::Error::Api(status))) => {
-            Err(format!("{path} answers {}: {}", status.code, checks(&status.message)))
+            Err(format!("{path} returned {}: {}", status.code, checks(&status.message)))
         }
         Some(Err(error)) => Err(chain(&error)),
-        None => Err(format!("{path} does not answer within {} s", ANSWER_LIMIT.as_secs())),
+        None => Err(format!("{path} did not respond within {} s", ANSWER_LIMIT.as_secs())),
     }
 }
 
-/// Of the verbose text of `/readyz`: the checks that fail; anything else as it is.
+/// Reduces the verbose text of `/readyz` to the failing checks; other texts are returned unchanged.
 fn checks(text: &str) -> String {
     let failed: Vec<&str> = text.lines().filter(|line| line.starts_with("[-]")).collect();
     if failed.is_empty() { text.trim().to_owned() } else { failed.join(", ") }
 }
 
-/// The server's version, such as `v1.36.1`.
+/// Returns the server's version, such as `v1.36.1`.
 pub(super) async fn version(client: &Client) -> Result<String, String> {
     let text = get(client, "/version").await?;
-    let value: Value =
-        serde_json::from_str(&text).map_err(|_| "/version answers something that is no JSON".to_owned())?;
+    let value: Value = serde_json::from_str(&text).map_err(|_| "/version did not return JSON".to_owned())?;
     let version = value["gitVersion"].as_str().ok_or("/version has no gitVersion")?;
     Ok(version.to_owned())
 }
 
-/// Why the server is not ready, if it is not: `/readyz` must say ok and the namespace `default` must be there, which a
-/// server makes only after it calls itself ready.
+/// Returns the reason if the server is not ready. It is ready if `/readyz` succeeds and the namespace `default` exists,
+/// which a server creates only after it reports ready.
 pub(super) async fn not_ready(client: &Client) -> Option<String> {
     for path in ["/readyz", "/api/v1/namespaces/default"] {
         if let Err(why) = get(client, path).await {
@@ -72,11 +71,11 @@ pub(super) async fn not_ready(client: &Client) -> Option<String> {
     None
 }
 
-/// Waits until the server is ready, at most `limit`, and says its version.
+/// Waits up to `limit` until the server is ready, and returns its version.
 ///
 /// # Errors
 ///
-/// [`Kind::NotReady`] after the limit. Whoever waits looks for its server's end at the same time.
+/// Returns [`Kind::NotReady`] after the limit. Callers watch for the end of the server at the same time.
 pub(super) async fn ready(name: &str, client: &Client, limit: Duration) -> Result<String, EnvironmentError> {
     let clock = Clock::wall();
     loop {
@@ -89,7 +88,7 @@ pub(super) async fn ready(name: &str, client: &Client, limit: Duration) -> Resul
         };
         if clock.elapsed() > limit {
             let what = format!("{name} is not ready after {} s: {why}", limit.as_secs());
-            let next = "look at its log; a slow machine may need a longer limit";
+            let next = "check its log; a slow machine may need a longer limit";
             return Err(EnvironmentError::new(Kind::NotReady, what, next));
         }
         clock.sleep(PAUSE).await;

@@ -1,4 +1,4 @@
-//! Follows the fixture's part of the server by watches, for the mirror.
+//! Watches the fixture's slice of the server and feeds the change tracker.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::expect::world::Key;
 use crate::fixture::{Action, CheckKind, Fixture, Resource, Target, parse};
 use crate::time::Clock;
 
-/// What every fixture may be about.
+/// Resources followed for every fixture.
 const ALWAYS: [(&str, &str); 4] =
     [("v1", "Pod"), ("v1", "Node"), ("v1", "Event"), ("policy/v1", "PodDisruptionBudget")];
-/// How often a watch that fails is opened again, and the pause between.
+/// Number of attempts to reopen a failing watch, and the pause between attempts.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The resources to follow for a fixture.
+/// Returns the resources to follow for a fixture.
 pub(super) fn resources(fixture: &Fixture, known: &crate::fixture::pattern::Resources) -> Vec<Resource> {
     let mut all: Vec<Resource> =
         ALWAYS.iter().filter_map(|(version, kind)| known.of_kind(version, kind).ok()).collect();
@@ -28,10 +28,10 @@ pub(super) fn resources(fixture: &Fixture, known: &crate::fixture::pattern::Reso
     let given = fixture.given.objects.iter();
     all.extend(given.filter_map(|object| known.of_kind(&text(&object["apiVersion"]), &text(&object["kind"])).ok()));
     all.extend(targets(fixture).map(|target| target.resource.clone()));
-    // Namespaces are the proxy's own business, unless the fixture looks at them.
+    // The proxy manages namespaces itself, unless the fixture looks at them.
     let looks = targets(fixture).any(|target| target.resource.plural == "namespaces");
     all.retain(|resource| resource.plural != "namespaces" || looks);
-    // One kind under two groups is one kind; reviews and the like cannot be followed.
+    // Events are served in two groups and followed once; reviews (`auth*`) cannot be watched.
     all.retain(|resource| resource.group != "events.k8s.io" && !resource.group.starts_with("auth"));
     let mut seen: Vec<(String, String)> = Vec::new();
     all.retain(|resource| {
@@ -43,7 +43,7 @@ pub(super) fn resources(fixture: &Fixture, known: &crate::fixture::pattern::Reso
     all
 }
 
-/// Everything that steps and checks name.
+/// Returns every object that steps and checks name.
 pub(super) fn targets(fixture: &Fixture) -> impl Iterator<Item = &Target> {
     let actions = fixture.steps.iter().flat_map(parse::step_actions);
     let requested = actions.filter_map(|action| match action {
@@ -67,12 +67,12 @@ pub(super) fn targets(fixture: &Fixture) -> impl Iterator<Item = &Target> {
     requested.chain(checked)
 }
 
-/// What is followed, and of whom.
+/// A list-and-watch loop over one resource.
 #[derive(Clone)]
 pub(super) struct Follower {
     pub(super) proxy: Proxy,
     pub(super) resource: Resource,
-    /// Of resources that have no suffix: the fixture's own names.
+    /// For resources without a suffix: the fixture's own object names.
     pub(super) own: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ impl Follower {
         self.proxy.names().path(&path, self.resource.namespaced, self.proxy.only())
     }
 
-    /// Lists the resource into the mirror and says at which resourceVersion.
+    /// Lists the resource into the change tracker and returns the list's resourceVersion.
     pub(super) async fn list(&self) -> Result<u64, String> {
         let answered = self.proxy.ask(Method::GET, &self.path(), None).await?;
         let mut value = answered.value();
@@ -97,7 +97,7 @@ impl Follower {
         Ok(at)
     }
 
-    /// The object in the fixture's names, if it is the fixture's.
+    /// Returns the object with the fixture's names if it belongs to the fixture.
     fn own(&self, mut object: Value) -> Option<Value> {
         if !self.proxy.names().owns(&object, &self.resource.group, &self.resource.plural) {
             return None;
@@ -108,7 +108,7 @@ impl Follower {
         if !renamed && !self.own.iter().any(|own| own == name) {
             return None;
         }
-        // Items of lists do not say what they are.
+        // Items of a list have no `apiVersion` and `kind`.
         object["apiVersion"] = self.resource.api_version().into();
         object["kind"] = self.resource.kind.to_string().into();
         Some(object)
@@ -124,7 +124,7 @@ impl Follower {
         }
     }
 
-    /// Follows the resource from a resourceVersion on, until it is dropped or the server is gone.
+    /// Watches the resource from a resourceVersion on, until the task is dropped or the server is unreachable.
     pub(super) async fn follow(self, mut from: u64) {
         let mut failures = 0;
         while failures < TRIES {
@@ -140,7 +140,7 @@ impl Follower {
                         let what = &self.resource.plural;
                         return self
                             .proxy
-                            .in_trouble(format!("the API server does not answer: unable to watch {what}: {why}"));
+                            .in_trouble(format!("the API server does not respond: unable to watch {what}: {why}"));
                     }
                     Clock::wall().sleep(PAUSE).await;
                 }
@@ -148,7 +148,7 @@ impl Follower {
         }
     }
 
-    /// One watch; it ends without an error when the server closes it after a while.
+    /// Runs one watch. Returns `Ok` when the server closes it after it delivered at least one event.
     async fn watch(&self, from: &mut u64) -> Result<(), Stop> {
         let path = format!("{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}", self.path());
         let mut lines = match self.proxy.lines(&path).await.map_err(Stop::Failed)? {
@@ -177,13 +177,13 @@ impl Follower {
                 self.proxy.mirror().observe(Seen { key, version, object });
             }
         }
-        if any { Ok(()) } else { Err(Stop::Failed("it ends at once".to_owned())) }
+        if any { Ok(()) } else { Err(Stop::Failed("the server closes it immediately".to_owned())) }
     }
 }
 
-/// Why a watch ended.
+/// Reasons for the end of a watch.
 enum Stop {
-    /// The server has forgotten where it was to begin.
+    /// The resourceVersion is too old (410).
     TooOld,
     Failed(String),
 }

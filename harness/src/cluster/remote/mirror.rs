@@ -1,8 +1,8 @@
-//! What the fixture's part of the server looks like, from watches, and who changed it.
+//! Tracks the objects of a fixture's slice of the server by watches, and attributes each change to a request.
 //!
-//! The server's watches tell every change in the order of commits, but not who made it. Whoever sends a write through the
-//! proxy announces it ([`Mirror::begin`]) and says what came of it ([`Mirror::end`]); a change belongs to the write that
-//! answered with its resourceVersion, else to the one that was under way at its object.
+//! The server's watches report every change in commit order, but not its author. The proxy announces each write it
+//! forwards ([`Mirror::begin`]) and reports its outcome ([`Mirror::end`]). A change belongs to the write whose response
+//! has its resourceVersion, otherwise to the write in flight for that object.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,9 @@ use crate::expect::world::Key;
 use crate::time::Clock;
 use crate::transcript::{Actor, Change, ChangeKind, Transcript};
 
-/// How long a change may come after the answer to the write that made it.
+/// Maximum delay between the response to a write and its watch event.
 const LATE: Duration = Duration::from_secs(2);
-/// How long an answer is kept back until its change has been seen.
+/// Maximum time that a response is held until its change was observed.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The objects of one fixture, and the record of their changes.
@@ -33,14 +33,14 @@ pub(super) struct Mirror {
 #[derive(Debug, Default)]
 struct State {
     objects: BTreeMap<Key, Arc<Value>>,
-    /// The last resourceVersion that was seen of each object, of its removal too.
+    /// The last observed resourceVersion of each object, deletions included.
     versions: BTreeMap<Key, u64>,
-    /// The highest resourceVersion that was seen of anything.
+    /// The highest observed resourceVersion.
     revision: u64,
     writes: Vec<Write>,
-    /// The change with this resourceVersion.
+    /// Recorded changes by resourceVersion.
     recorded: BTreeMap<u64, Recorded>,
-    /// Whether changes are recorded: not while the given objects are planted.
+    /// True if changes are recorded; false while the fixture's objects are seeded.
     recording: bool,
     /// Resources that are followed.
     followed: Vec<(String, String)>,
@@ -52,11 +52,12 @@ struct Recorded {
     /// Position in the transcript.
     at: usize,
     request: Option<usize>,
-    /// Whether a write answered with its resourceVersion: one that does so later changed nothing.
+    /// True if a write was answered with this resourceVersion. A later write with the same resourceVersion changed
+    /// nothing.
     sure: bool,
 }
 
-/// A write under way, or just answered.
+/// A write in flight, or one answered recently.
 #[derive(Debug)]
 struct Write {
     request: usize,
@@ -64,10 +65,10 @@ struct Write {
     group: String,
     resource: String,
     namespace: String,
-    /// Empty for collections and for names that the server makes.
+    /// Empty for collections and for names that the server generates.
     name: String,
     evicts: bool,
-    /// When it was answered, and the resourceVersion in the answer.
+    /// Time of the response, and the resourceVersion in it.
     answered: Option<(Duration, Option<u64>)>,
     seen: bool,
 }
@@ -81,15 +82,15 @@ impl Write {
     }
 }
 
-/// A change as a watch tells it.
+/// A change as reported by a watch.
 pub(super) struct Seen {
     pub(super) key: Key,
     pub(super) version: u64,
-    /// `None`: it is gone.
+    /// `None` if the object was deleted.
     pub(super) object: Option<Arc<Value>>,
 }
 
-/// The resourceVersion of an object; 0 if it has none.
+/// Returns the resourceVersion of an object; 0 if it has none.
 pub(super) fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
@@ -108,19 +109,19 @@ impl Mirror {
         self.lock().revision
     }
 
-    /// Notes a resourceVersion that an answer told.
+    /// Records a resourceVersion that occurred in a response.
     pub(super) fn saw_revision(&self, revision: u64) {
         let mut state = self.lock();
         state.revision = state.revision.max(revision);
     }
 
-    /// All objects that it knows.
+    /// Returns all known objects.
     pub(super) fn objects(&self) -> Vec<(Key, Arc<Value>)> {
         self.lock().objects.iter().map(|(key, object)| (key.clone(), object.clone())).collect()
     }
 
-    /// Takes over the state of a resource as a list at `revision` tells it, and follows it from now on. Differences to what was known are
-    /// changes.
+    /// Replaces the state of a resource by a list at `revision`, and follows the resource from now on. Differences to
+    /// the known state are changes.
     pub(super) fn reset(&self, group: &str, resource: &str, listed: Vec<(Key, Value)>, revision: u64) {
         let known: Vec<Key> = {
             let mut state = self.lock();
@@ -140,14 +141,15 @@ impl Mirror {
         }
     }
 
-    /// From now on changes go into the transcript. Says what there is at this moment: who runs in the cluster may have changed what was listed.
+    /// Starts to record changes in the transcript. Returns the current objects: other clients in the cluster may have
+    /// changed them since the list.
     pub(super) fn record(&self) -> Vec<Value> {
         let mut state = self.lock();
         state.recording = true;
         state.objects.values().map(|object| (**object).clone()).collect()
     }
 
-    /// Notes what a watch tells.
+    /// Records a watch event.
     pub(super) fn observe(&self, seen: Seen) {
         let mut state = self.lock();
         let Seen { key, version, object } = seen;
@@ -192,7 +194,7 @@ impl Mirror {
         self.news.notify_waiters();
     }
 
-    /// Announces a write of request number `request` to `path`.
+    /// Announces the write with request number `request` to `path`.
     pub(super) fn begin(&self, request: usize, actor: Actor, path: &ResourcePath) {
         let write = Write {
             request,
@@ -209,7 +211,8 @@ impl Mirror {
         self.lock().writes.push(write);
     }
 
-    /// Tells that the write was answered with success or not, by this object. Waits until its change has been seen, if it made one.
+    /// Records the outcome of a write and the object in its response. Waits until the change was observed, if there is
+    /// one.
     pub(super) async fn end(&self, request: usize, succeeded: bool, object: Option<&Value>) {
         let version = object.map(version).filter(|version| *version > 0);
         let waits = {
@@ -240,7 +243,7 @@ impl Mirror {
 }
 
 impl State {
-    /// The write that a change belongs to.
+    /// Returns the index of the write that caused a change.
     fn cause(&self, key: &Key, version: u64, old: Option<&Value>, new: Option<&Value>) -> Option<usize> {
         let exact =
             |write: &Write| write.is_about(key) && write.answered.is_some_and(|(_, told)| told == Some(version));
@@ -264,7 +267,7 @@ impl State {
         find(&exact).or_else(|| find(&claims)).or_else(|| find(&open)).or_else(|| find(&late))
     }
 
-    /// Notes the answer to a write; says whether its change is still to come.
+    /// Records the response to a write. Returns true if its change has not been observed yet.
     fn settle(&mut self, request: usize, version: Option<u64>, now: Duration, transcript: &Transcript) -> bool {
         let Some(index) = self.writes.iter().position(|write| write.request == request) else { return false };
         self.writes[index].answered = Some((now, version));
@@ -282,7 +285,7 @@ impl State {
         let Some(version) = version.filter(|_| !evicts) else { return !seen };
         if let Some(recorded) = self.recorded.get_mut(&version) {
             if !recorded.sure && recorded.request != Some(request) {
-                // Another write was under way at the same object, and the change was taken for its.
+                // The change was attributed to another write in flight for the same object.
                 transcript.attribute(recorded.at, actor, request);
                 recorded.request = Some(request);
             }
@@ -292,7 +295,7 @@ impl State {
         }
         let write = &self.writes[index];
         let known = self.versions.iter().filter(|(key, _)| write.is_about(key)).map(|(_, version)| *version).max();
-        // An answer with a version that is known changed nothing, unless it removes something.
+        // A response with a known version changed nothing, unless the write deletes.
         known.is_none_or(|known| known < version)
     }
 
@@ -345,7 +348,7 @@ mod tests {
         changes.collect()
     }
 
-    /// A mirror that knows `pods/a` at version 1 and records.
+    /// Returns a tracker that knows `pods/a` at version 1 and records.
     fn mirror() -> (Mirror, Transcript) {
         let transcript = Transcript::new();
         let mirror = Mirror::new(transcript.clone(), Clock::virtual_from(epoch()));
@@ -374,7 +377,7 @@ mod tests {
             mirror.begin(request, Actor::PodGc, &path("/api/v1/namespaces/d/pods/a/status"));
             mirror.observe(pod(2));
             mirror.end(request, true, Some(&object(2))).await;
-            // Seen twice, recorded once; nobody's afterwards.
+            // Observed twice, recorded once; a later change has no author.
             mirror.observe(pod(2));
             mirror.observe(pod(3));
             let told = changes(&transcript);
@@ -409,7 +412,7 @@ mod tests {
             assert!(clock.elapsed() < PATIENCE);
             assert_eq!(changes(&transcript)[0].1, Some(request));
 
-            // A write that changed nothing has nothing to wait for; one whose change never comes waits a moment.
+            // A write that changed nothing does not wait; one whose change never arrives waits for the limit.
             let idle = ask(&transcript, &Actor::User);
             mirror.begin(idle, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
             mirror.end(idle, true, Some(&object(5))).await;

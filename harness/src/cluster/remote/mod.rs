@@ -1,4 +1,4 @@
-//! A real API server, somewhere: fixtures share it, each in namespaces and on nodes of its own.
+//! A real API server that fixtures share, each in namespaces and on nodes of its own.
 //!
 //! ```text
 //!  subject ──► proxy ──► API server        steps go through the proxy too
@@ -10,13 +10,13 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`names`] | the fixture's names inside, the server's outside |
-//! | [`proxy`] | records, judges faults, forwards |
-//! | [`stream`] | the subject's watches, through the gates of watch faults |
-//! | [`mirror`], [`follow`] | what the objects are and whose doing it was, from watches |
-//! | [`plant`] | makes the given objects, and takes everything away |
+//! | [`names`] | maps between the fixture's names and the server's |
+//! | [`proxy`] | records requests, applies faults, forwards |
+//! | [`stream`] | the subject's watches, with watch faults applied |
+//! | [`mirror`], [`follow`] | tracks objects by watches and attributes each change to a request |
+//! | [`plant`] | creates the fixture's objects and deletes everything afterwards |
 //!
-//! What a real server cannot do is not pretended: such fixtures are refused, with the reason.
+//! Fixtures that need something a real server cannot do are refused, with the reason.
 
 mod follow;
 mod mirror;
@@ -51,13 +51,13 @@ use crate::transcript::Transcript;
 use follow::Follower;
 use proxy::{Parts, Proxy};
 
-/// How long it may take to tidy up after a fixture: a server whose storage is gone lets each request wait for a minute.
+/// Time limit for the cleanup after a fixture: a server without storage blocks each request for a minute.
 const CLEAR_LIMIT: Duration = Duration::from_secs(30);
 
-/// Namespaces that every fixture finds.
+/// Namespaces that exist in every fixture.
 const ALWAYS: [&str; 2] = ["default", "kube-system"];
 
-/// A real API server as a place for fixtures.
+/// A real API server that fixtures run on.
 #[derive(Debug)]
 pub struct Remote {
     name: &'static str,
@@ -66,32 +66,32 @@ pub struct Remote {
     kubeconfig: PathBuf,
     allows_disruption: bool,
     bystanders: Bystanders,
-    /// Whether the subject reaches the server by itself, so that its requests are not seen.
+    /// True if the subject connects to the server directly, so that its requests are not recorded.
     unseen: bool,
-    /// What all names of this run have in common.
+    /// Prefix shared by all suffixes of this run.
     run: String,
     stages: AtomicU64,
     server: Mutex<Option<Server>>,
-    /// Where the server was started: what belongs to it lives there.
+    /// The runtime in which the server was started; its tasks live there.
     runtime: tokio::runtime::Runtime,
 }
 
 impl Remote {
-    /// Starts a server with `start`, which gets a runtime of its own.
+    /// Starts a server with `start`, which runs in a new runtime.
     ///
     /// # Errors
     ///
-    /// Those of `start`, and no runtime.
+    /// Returns the errors of `start`, and an error if no runtime can be created.
     pub fn start<F>(start: impl FnOnce() -> F) -> Result<Self, String>
     where
         F: Future<Output = Result<Server, EnvironmentError>>,
     {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.map_err(|error| format!("unable to make a runtime: {error}"))?;
+        let runtime = runtime.map_err(|error| format!("unable to create a runtime: {error}"))?;
         let server = runtime.block_on(async {
             tokio::select! {
                 started = start() => started.map_err(|error| error.to_string()),
-                signal = interrupt::signalled() => Err(format!("{signal} came before the server was ready")),
+                signal = interrupt::signalled() => Err(format!("received {signal} before the server was ready; starting it was cancelled")),
             }
         })?;
         let mut run = random_token().map_err(|error| error.to_string())?;
@@ -111,13 +111,13 @@ impl Remote {
         })
     }
 
-    /// The same for a subject that reaches the server by itself: its requests are not seen.
+    /// Returns the same cluster for a subject that connects directly, so that its requests are not recorded.
     #[must_use]
     pub fn unseen(self) -> Self {
         Self { unseen: true, ..self }
     }
 
-    /// The controllers under test whose built-in versions run there.
+    /// The tested controllers whose built-in versions run in this cluster.
     pub fn built_in(&self) -> Vec<crate::fixture::Controller> {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         server.as_ref().map(|server| server.built_in.clone()).unwrap_or_default()
@@ -146,7 +146,7 @@ impl Cluster for Remote {
             .filter(|capability| match capability {
                 VirtualTime | Skew | Compaction => false,
                 Faults | WatchFaults | Crash | Metrics => !self.unseen,
-                // As far as it goes: see `refuses`.
+                // Only in part: see `refuses`.
                 Seeding | ClusterScope | ManyNodes => true,
             })
             .collect()
@@ -202,17 +202,18 @@ impl Cluster for Remote {
     }
 }
 
-/// Why a fixture does not run in a cluster that somebody needs.
-const NOT_CONFINED: &str = "it changes nodes or other objects of the whole cluster: allow it with --allow-disruptive, on a cluster that nobody needs";
+/// Reason for skipping a fixture that changes cluster-wide objects.
+const NOT_CONFINED: &str =
+    "it changes nodes or other cluster-scoped objects; allow it with --allow-disruptive, on a disposable cluster only";
 
-/// Whether this is the name of a real API server, in reports.
+/// Returns true if this is the name of a real API server in reports.
 #[must_use]
 pub fn is_real(cluster: &str) -> bool {
     matches!(cluster, "envtest" | "k3s" | "kind" | "kubeconfig")
 }
 
-/// Every reason for which a real server may refuse this fixture ([`Cluster::refuses`]), whatever is allowed and runs there: for
-/// those who look at a report later.
+/// Returns every reason for which a real server may refuse this fixture ([`Cluster::refuses`]), under any set of
+/// permissions and bystanders. Used to verify reports.
 #[must_use]
 pub fn refusals(fixture: &Fixture) -> Vec<String> {
     let confined = (!fixture.is_confined()).then(|| NOT_CONFINED.to_owned());
@@ -221,16 +222,16 @@ pub fn refusals(fixture: &Fixture) -> Vec<String> {
     confined.into_iter().chain(disturbed).chain(cannot_be_planted(fixture)).collect()
 }
 
-/// Whether `reason` says that a real server found one of the given objects invalid ([`Unplanted::Refused`]).
+/// Returns true if `reason` is a real server's rejection of an invalid object ([`Unplanted::Refused`]).
 #[must_use]
 pub fn is_refusal(reason: &str) -> bool {
     reason.starts_with(plant::REFUSES) && reason.contains(&format!(" with {}: ", plant::INVALID))
 }
 
-/// How long a node without a kubelet stays as it is where a controller looks after nodes: less than its grace period.
+/// Time that a node without a kubelet stays untouched by a node controller: less than its grace period.
 const NODES_LAST: Duration = Duration::from_secs(40);
 
-/// Why those who run beside the subject would spoil a fixture, if they would.
+/// Returns the reason if other controllers in the cluster would disturb a fixture.
 fn is_disturbed(fixture: &Fixture, by: Bystanders) -> Option<String> {
     let given = &fixture.given.objects;
     let is = |object: &Value, kind: &str| object["kind"] == kind;
@@ -247,13 +248,13 @@ fn is_disturbed(fixture: &Fixture, by: Bystanders) -> Option<String> {
         matches!(object["apiVersion"].as_str(), Some("apps/v1" | "batch/v1")) || is(object, "ReplicationController")
     };
     if given.iter().any(|object| owned(object) || works(object)) {
-        return Some("the cluster's own controllers of workloads would act on its owners".to_owned());
+        return Some("the cluster's own workload controllers would act on its owners".to_owned());
     }
     (given.iter().any(|object| is(object, "Node")) && fixture.end() > NODES_LAST)
         .then(|| "the cluster's node controller would taint its nodes, which have no kubelet".to_owned())
 }
 
-/// Why a real server does not let a fixture's given objects be made, if it does not.
+/// Returns the reason if a fixture's objects cannot be created on a real server.
 fn cannot_be_planted(fixture: &Fixture) -> Option<String> {
     if !fixture.requires.contains(&Capability::Seeding) {
         return None;
@@ -264,28 +265,28 @@ fn cannot_be_planted(fixture: &Fixture) -> Option<String> {
             format!("{} {}", object["kind"].as_str().unwrap_or_default(), metadata["name"].as_str().unwrap_or_default())
         };
         if metadata["creationTimestamp"].as_str().is_some_and(|time| time != "now") {
-            return Some(Err(format!("the server dates objects itself, and {} is to be older", what())));
+            return Some(Err(format!("the server sets creation times itself, and {} must be older", what())));
         }
         if metadata["deletionTimestamp"].is_null() {
             return None;
         }
         let bound = object["kind"] == "Pod" && object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-        // The server does not wait for a kubelet to end a pod that has ended.
+        // The server does not wait for a kubelet to delete a pod that has finished.
         let ended = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
         let held = metadata["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
         Some(if (bound && !ended) || held {
             Ok(())
         } else {
-            Err(format!("{} is to be terminating, and nothing would hold it", what()))
+            Err(format!("{} must be terminating, but has neither a finalizer nor a grace period to keep it", what()))
         })
     });
     let Some(first) = reasons.next() else {
-        return Some("it plants objects that no client could make".to_owned());
+        return Some("it seeds objects that no client can create".to_owned());
     };
     first.err().or_else(|| reasons.find_map(Result::err))
 }
 
-/// A fixture's part of a server that it shares.
+/// A fixture's slice of a shared server.
 struct RemoteStage {
     proxy: Proxy,
     kubeconfig: PathBuf,
@@ -294,10 +295,10 @@ struct RemoteStage {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     resources: Resources,
     followers: Vec<Follower>,
-    /// Namespaces of the fixture; those that it does not make itself come first.
+    /// Namespaces of the fixture, sorted.
     namespaces: Vec<String>,
     definitions: Vec<String>,
-    /// Whether the subject's requests are seen.
+    /// True if the subject's requests go through the proxy.
     is_seen: bool,
     _folder: tempfile::TempDir,
 }
@@ -353,7 +354,7 @@ impl RemoteStage {
         })
     }
 
-    /// Plants the objects, follows what there is, and says what there is then.
+    /// Seeds the objects, starts to follow the resources and returns all objects that exist then.
     async fn plant(&self, objects: Vec<Value>) -> Result<Vec<Value>, Unplanted> {
         plant::objects(&self.proxy, &self.resources, objects).await?;
         for follower in &self.followers {
@@ -365,14 +366,14 @@ impl RemoteStage {
     }
 }
 
-/// The namespaces that steps, checks and objects speak of.
+/// Returns the namespaces that steps, checks and objects refer to.
 fn speaks_of(fixture: &Fixture) -> impl Iterator<Item = &str> {
     let objects = fixture.given.objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str());
     let targets = follow::targets(fixture).filter_map(|target| target.namespace.as_deref());
     objects.chain(targets).chain(Some(fixture.given.namespace.as_str()).filter(|name| !name.is_empty()))
 }
 
-/// Those that the fixture makes itself, and all.
+/// Returns the namespaces that the fixture creates itself, and all of them.
 fn namespaces(fixture: &Fixture) -> (BTreeSet<String>, Vec<String>) {
     let named = |object: &&Value| object["kind"] == "Namespace";
     let made: BTreeSet<String> = fixture
@@ -413,7 +414,7 @@ impl Stage for RemoteStage {
         self.proxy.faults().release(resource, Some(self.revision()));
     }
 
-    /// Those that go through the proxy.
+    /// Holds readers that connect through the proxy.
     fn keep_readers_waiting(&self) -> bool {
         if self.is_seen {
             self.proxy.faults().keep_readers_waiting(true);
@@ -425,10 +426,10 @@ impl Stage for RemoteStage {
         self.proxy.faults().keep_readers_waiting(false);
     }
 
-    /// No client can; the capability is missing.
+    /// Does nothing: no client can compact, so the capability is missing.
     fn compact(&self) {}
 
-    /// Not yet followed: what is planted is no change.
+    /// Creates definitions before changes are tracked, so that they are not recorded as changes.
     fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), Unplanted>> {
         plant::objects(&self.proxy, &self.resources, definitions).boxed_local()
     }
@@ -460,7 +461,7 @@ impl Stage for RemoteStage {
                 task.abort();
             }
             if self.proxy.trouble().is_some() {
-                // Nobody answers: what is left goes with the server.
+                // The server does not respond: what is left goes with the server.
                 return Ok(());
             }
             let known =
@@ -469,7 +470,7 @@ impl Stage for RemoteStage {
             Clock::wall().timeout(CLEAR_LIMIT, clear).await.unwrap_or_else(|| {
                 let left: Vec<String> = self.namespaces.iter().map(|name| self.proxy.names().outer(name)).collect();
                 Err(format!(
-                    "the server does not answer within {} s; what may be left are the namespaces {}, and nodes of that suffix",
+                    "the server did not respond within {} s; delete the namespaces {} and the nodes with that suffix if they still exist",
                     CLEAR_LIMIT.as_secs(),
                     left.join(", ")
                 ))

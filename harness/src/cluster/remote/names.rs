@@ -1,8 +1,8 @@
-//! The names of a fixture's objects on a server that it shares with others.
+//! Maps the names of a fixture's objects to names on a shared server.
 //!
-//! Namespaces, nodes and whatever names them carry a suffix there that nobody else has; uids are the server's own. On the
-//! way out ([`Names::outward`]) names get the suffix, on the way in ([`Names::inward`]) they lose it wherever they stand, in messages
-//! too. So the subject, the steps and the transcript know only the fixture's own names.
+//! On the server, namespaces, nodes and all references to them carry a suffix that is unique to the fixture; uids are
+//! the server's. [`Names::outward`] adds the suffix to requests, [`Names::inward`] removes it from responses wherever
+//! it occurs, messages included. The subject, the steps and the transcript therefore only see the fixture's names.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::url::escape;
 
 /// Length of a uid.
 const UID: usize = 36;
-/// Selectors whose value is a namespace or a node, whatever is selected.
+/// Field selectors whose value is a namespace or a node, for any resource.
 const SELECTORS: [&str; 4] = ["metadata.namespace", "spec.nodeName", "involvedObject.namespace", "regarding.namespace"];
 
 /// Translates between a fixture's names and the server's.
@@ -30,12 +30,12 @@ struct Uids {
     to_fixture: BTreeMap<String, String>,
 }
 
-/// Whether objects of a resource carry the suffix in their own names.
+/// Returns true if objects of a resource carry the suffix in their own names.
 fn is_renamed(group: &str, resource: &str) -> bool {
     group.is_empty() && matches!(resource, "nodes" | "namespaces")
 }
 
-/// Whether this lies in the real namespace of that name: what the server itself publishes there.
+/// Returns true for the config maps that the server publishes in the real kube-system namespace.
 fn is_published(path: &ResourcePath) -> bool {
     path.namespace == "kube-system" && path.group.is_empty() && path.resource == "configmaps"
 }
@@ -49,20 +49,20 @@ impl Names {
         self.uids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server's name for a namespace or a node of the fixture.
+    /// Returns the server's name for a namespace or a node of the fixture.
     pub(super) fn outer(&self, name: &str) -> String {
         format!("{name}{}", self.suffix)
     }
 
-    /// Notes that the server gave `server` to an object which the fixture knows as `fixture`.
+    /// Records that the server assigned the uid `server` to the object with uid `fixture`.
     pub(super) fn learn_uid(&self, fixture: &str, server: &str) {
         let mut uids = self.uids();
         uids.to_server.insert(fixture.to_owned(), server.to_owned());
         uids.to_fixture.insert(server.to_owned(), fixture.to_owned());
     }
 
-    /// A path for the server. `only` is the fixture's one namespace, if it has one only: what spans all namespaces is asked for
-    /// there. `namespaced` says whether the resource's objects lie in namespaces.
+    /// Returns a path for the server. `only` is the fixture's namespace if it has just one: requests across all
+    /// namespaces are narrowed to it. `namespaced` is true if the resource is namespaced.
     pub(super) fn path(&self, path: &ResourcePath, namespaced: bool, only: Option<&str>) -> String {
         let mut out = if path.group.is_empty() {
             format!("/api/{}", path.version)
@@ -92,7 +92,7 @@ impl Names {
         out
     }
 
-    /// A query for the server.
+    /// Returns a query for the server.
     pub(super) fn query(&self, query: &Query, path: &ResourcePath) -> Vec<(String, String)> {
         let pair = |(key, value): &(String, String)| {
             let value = if key == "fieldSelector" { self.selector(value, path) } else { value.clone() };
@@ -113,7 +113,7 @@ impl Names {
         selector.split(',').map(term).collect::<Vec<_>>().join(",")
     }
 
-    /// Puts a body, whole object or patch of something at `path`, into the server's names.
+    /// Translates a body (a complete object, or a patch for `path`) into the server's names.
     pub(super) fn outward(&self, body: &mut Value, path: &ResourcePath) {
         self.rename_fields(body);
         if let Some(name) = (is_renamed(&path.group, &path.resource) && path.subresource != "eviction")
@@ -144,10 +144,10 @@ impl Names {
                 }
             }
             Value::Object(fields) => {
-                // A step of a JSON patch.
+                // An operation of a JSON patch.
                 let names_node =
                     fields.get("path").and_then(Value::as_str).is_some_and(|path| path.ends_with("/nodeName"));
-                // A reference to an object, or the target of a binding.
+                // An object reference, or the target of a binding.
                 let refers = fields.get("kind").is_some_and(|kind| kind == "Node" || kind == "Namespace");
                 let bare = refers && !fields.contains_key("metadata");
                 for (key, field) in fields.iter_mut() {
@@ -164,7 +164,7 @@ impl Names {
         }
     }
 
-    /// Puts what the server says into the fixture's names.
+    /// Translates a response into the fixture's names.
     pub(super) fn inward(&self, value: &mut Value) {
         self.strip(value);
         let uids = self.uids();
@@ -182,12 +182,13 @@ impl Names {
         }
     }
 
-    /// The same for a text.
+    /// Removes the suffix from a text.
     pub(super) fn inward_text(&self, text: &str) -> String {
         text.replace(&self.suffix, "")
     }
 
-    /// Whether an object, as the server has it, is the fixture's. Objects outside of namespaces that carry no suffix are everybody's.
+    /// Returns true if an object, as stored by the server, belongs to the fixture. Cluster-scoped objects without a
+    /// suffix belong to all fixtures.
     pub(super) fn owns(&self, object: &Value, group: &str, resource: &str) -> bool {
         let metadata = &object["metadata"];
         let ends = |field: &str| metadata[field].as_str().is_some_and(|name| name.ends_with(&self.suffix));
@@ -198,7 +199,7 @@ impl Names {
     }
 }
 
-/// Replaces uids wherever one stands alone or in a sentence.
+/// Replaces uids that are a complete string or part of a message about a UID.
 fn replace_uids(value: &mut Value, by: &BTreeMap<String, String>) {
     match value {
         Value::String(text) if text.len() == UID => {
@@ -221,7 +222,7 @@ fn replace_uids(value: &mut Value, by: &BTreeMap<String, String>) {
     }
 }
 
-/// `?a=b&c=d`, or nothing.
+/// Formats `?a=b&c=d`; empty without pairs.
 pub(super) fn query_text(pairs: &[(String, String)]) -> String {
     let mut out = String::new();
     for (key, value) in pairs {

@@ -1,4 +1,4 @@
-//! A fixture's given objects on a real server, made as any client would make them, and taken away again.
+//! Creates a fixture's objects on a real server with ordinary requests, and deletes them afterwards.
 
 use futures::StreamExt as _;
 use futures::stream;
@@ -16,23 +16,24 @@ use crate::time::Clock;
 use crate::url::escape;
 use std::time::Duration;
 
-/// How many requests are under way at once.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 16;
-/// How long something may take that the server makes by itself: a definition comes into force, a service account appears.
+/// Time limit for things that the server creates asynchronously: an established definition, a service account.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a namesake may take to go: a definition waits until the server has found all objects of its kind, for which it may try again and again.
+/// Time limit for an object of the same name that is being deleted: a definition goes only after the server has deleted
+/// all its objects, possibly with retries.
 const GOING: Duration = Duration::from_mins(1);
-/// How long a namesake may seem to be there that has just gone.
+/// Time during which an object of the same name may still appear to exist although it was just deleted.
 const GONE: Duration = Duration::from_millis(500);
-/// How often an object is written again that another changed meanwhile.
+/// Attempts to write an object that another client keeps changing.
 const CONFLICTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(50);
-/// How sentences about refusals begin.
+/// Prefix of messages about rejected objects.
 pub(super) const REFUSES: &str = "the server refuses ";
-/// The status code for what no client can make.
+/// Status code for objects that no client can create.
 pub(super) const INVALID: u16 = 422;
 
-/// The path of a resource of the fixture, in its own names.
+/// Returns the path of a fixture's resource, in the fixture's names.
 pub(super) fn path_of(resource: &Resource, namespace: Option<&str>, name: &str, subresource: &str) -> ResourcePath {
     ResourcePath {
         group: resource.group.to_string(),
@@ -45,7 +46,7 @@ pub(super) fn path_of(resource: &Resource, namespace: Option<&str>, name: &str, 
     }
 }
 
-/// Makes the namespaces that the fixture speaks of and that it does not make itself.
+/// Creates the namespaces that the fixture refers to but does not define itself.
 pub(super) async fn namespaces(proxy: &Proxy, names: &[String]) -> Result<(), String> {
     for name in names {
         let name = proxy.names().outer(name);
@@ -59,7 +60,7 @@ pub(super) async fn namespaces(proxy: &Proxy, names: &[String]) -> Result<(), St
     Ok(())
 }
 
-/// Makes `objects` in their order; those of one kind that follow each other at the same time.
+/// Creates `objects` in order; consecutive objects of one kind are created concurrently.
 pub(super) async fn objects(proxy: &Proxy, resources: &Resources, objects: Vec<Value>) -> Result<(), Unplanted> {
     let runs = objects.chunk_by(|one, other| one["kind"] == other["kind"]).map(<[Value]>::to_vec);
     for run in runs.collect::<Vec<_>>() {
@@ -99,7 +100,7 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
         proxy.names().learn_uid(&fixture, server);
     }
     if kind == "Node" && made["spec"]["taints"] != object["spec"]["taints"] {
-        // The server marks new nodes as not ready; whoever would take that away does not run here.
+        // The server taints new nodes as not ready, and the controller that would remove the taint does not run here.
         let taints = |node: &mut Value| node["spec"]["taints"] = object["spec"]["taints"].clone();
         let answered = put(proxy, (&path(""), &path("")), made, taints).await?;
         if !answered.is_success() {
@@ -117,7 +118,7 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
             }
         };
         let answered = put(proxy, (&path(""), &path("status")), made, over).await?;
-        // A definition need not have a status of its own.
+        // A custom resource need not have a status subresource.
         let fine = answered.is_success() || (custom && answered.code == 404);
         if !fine {
             return Err(unplanted(proxy, &format!("the status of {what}"), &answered));
@@ -137,10 +138,11 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
     Ok(())
 }
 
-/// POST; what the object needs may still be on its way, and a namesake of an earlier fixture on its way out.
+/// Creates an object. Retries while a dependency is still being created or an earlier fixture's object of the same name
+/// is being deleted.
 async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<Value, Unplanted> {
     let clock = Clock::wall();
-    // How long the present trouble may last, and since when it does.
+    // Time limit of the current kind of failure, and the time at which it began.
     let mut trouble = (Duration::ZERO, Duration::ZERO);
     loop {
         let answered = proxy.ask(Method::POST, to, Some(object)).await?;
@@ -152,7 +154,8 @@ async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<V
             403 if text.contains("serviceaccount") => PATIENCE,
             404 if text.contains("page not found") => PATIENCE,
             409 if text.contains("object is being deleted") => GOING,
-            // The server saw a namesake and then looked whether it is on its way out; it may have gone between the two.
+            // The server saw an object of the same name and then checked whether it is terminating; it may have gone in
+            // between.
             409 if text.contains("already exists") => GONE,
             _ => Duration::ZERO,
         };
@@ -166,8 +169,8 @@ async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<V
     }
 }
 
-/// Sends `object` with `change` made to it, read and written at `paths`; again when another was faster: who runs in the cluster acts on what is
-/// being made, too.
+/// Applies `change` to `object` and writes it; reads from and writes to `paths`. Retries on conflict, because the
+/// cluster's own controllers may change the object at the same time.
 async fn put(
     proxy: &Proxy,
     paths: (&str, &str),
@@ -190,7 +193,7 @@ async fn put(
     }
 }
 
-/// Waits until a definition's resources are served.
+/// Waits until a definition is established.
 async fn in_force(proxy: &Proxy, path: &str, what: &str) -> Result<(), String> {
     let clock = Clock::wall();
     loop {
@@ -201,13 +204,13 @@ async fn in_force(proxy: &Proxy, path: &str, what: &str) -> Result<(), String> {
             return Ok(());
         }
         if clock.elapsed() > PATIENCE {
-            return Err(format!("{what} is not in force after {} s", PATIENCE.as_secs()));
+            return Err(format!("{what} is not established after {} s", PATIENCE.as_secs()));
         }
         clock.sleep(PAUSE).await;
     }
 }
 
-/// Invalid is what no client can make there; anything else is a failure.
+/// Maps 422 (no client can create this object) to `Refused` and everything else to `Failed`.
 fn unplanted(proxy: &Proxy, what: &str, answered: &Answered) -> Unplanted {
     let why = refused(proxy, what, answered);
     if answered.code == INVALID { Unplanted::Refused(why) } else { Unplanted::Failed(why) }
@@ -218,11 +221,12 @@ fn refused(proxy: &Proxy, what: &str, answered: &Answered) -> String {
     let message = value["message"]
         .as_str()
         .map_or_else(|| String::from_utf8_lossy(&answered.body).trim().to_owned(), str::to_owned);
-    // In the fixture's names: the server's differ from run to run, and what is told stands in reports.
+    // Use the fixture's names: the server's differ in each run, and this text appears in reports.
     proxy.names().inward_text(&format!("{REFUSES}{what} with {}: {message}", answered.code))
 }
 
-/// Takes away what the fixture left: `known` objects, its `namespaces` with everything in them, its custom `definitions`.
+/// Deletes everything the fixture left: `known` objects, its `namespaces` with their contents, its custom
+/// `definitions`.
 pub(super) async fn clear(
     proxy: &Proxy,
     resources: &Resources,
@@ -249,7 +253,7 @@ pub(super) async fn clear(
     let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
     let outer: Vec<String> =
         namespaces.iter().map(|name| format!("/api/v1/namespaces/{}", escape(&proxy.names().outer(name)))).collect();
-    // No kubelet ends pods of these nodes: without force their namespace would never end.
+    // These nodes have no kubelet: without a forced deletion the pods, and so their namespace, would never go.
     let pods = outer.iter().map(|path| (Method::DELETE, format!("{path}/pods"), Some(now.clone()))).collect();
     let last = outer.iter().map(|path| (Method::DELETE, path.clone(), None));
     let definitions = definitions.iter().map(|name| {
@@ -268,7 +272,7 @@ async fn all(proxy: &Proxy, calls: Vec<(Method, String, Option<Value>)>) -> Resu
         } else {
             proxy.ask(method, &path, body.as_ref()).await?
         };
-        // What is gone already, or was never made, is fine.
+        // Objects that are gone already or never existed are fine.
         if answered.is_success() || matches!(answered.code, 404 | 409 | 422) {
             Ok(())
         } else {

@@ -1,5 +1,5 @@
-//! Between the subject and the server: records every request and its reply, does to them what the fixture's faults say, and
-//! forwards, in the server's names and in JSON.
+//! The proxy between the subject and a real server: records every request and reply, applies the fixture's faults, and
+//! forwards in the server's names and in JSON.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,13 +25,13 @@ use crate::cluster::chain;
 use crate::time::Clock;
 use crate::transcript::{Actor, Origin, Transcript};
 
-/// Headers of an answer that are about the connection it came over.
+/// Hop-by-hop headers of a response.
 const HOP_BY_HOP: [header::HeaderName; 4] =
     [header::CONNECTION, header::TRANSFER_ENCODING, header::CONTENT_LENGTH, header::CONTENT_ENCODING];
-/// What hyper says of a connection that ended before the first byte of an answer.
+/// Message of hyper for a connection that closed before the first byte of a response.
 const CLOSED: &str = "connection closed before message completed";
 
-/// The proxy of one fixture. Clones are handles of the same one.
+/// The proxy of one fixture. Clones share the same state.
 #[derive(Clone)]
 pub(super) struct Proxy(Arc<Inner>);
 
@@ -43,7 +43,7 @@ struct Inner {
     transcript: Transcript,
     clock: Clock,
     registry: Registry,
-    /// Custom resources of the fixture that lie in namespaces: group and plural.
+    /// Namespaced custom resources of the fixture: group and plural.
     custom: Vec<(String, String)>,
     /// The fixture's namespace, if it has only one.
     only: Option<String>,
@@ -51,7 +51,7 @@ struct Inner {
     trouble: Mutex<Option<String>>,
 }
 
-/// What a proxy is made of.
+/// Arguments of [`Proxy::new`].
 pub(super) struct Parts {
     pub(super) client: kube::Client,
     pub(super) suffix: String,
@@ -60,7 +60,7 @@ pub(super) struct Parts {
     pub(super) only: Option<String>,
 }
 
-/// An answer of the server: code, headers, body in its own names.
+/// A response of the server: status code, headers, and the body in the server's names.
 pub(super) struct Answered {
     pub(super) code: u16,
     pub(super) headers: HeaderMap,
@@ -68,12 +68,12 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    /// The body as JSON; null if it is none.
+    /// Returns the body as JSON; null if it is not JSON.
     pub(super) fn value(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// Whether it says that all is well.
+    /// Returns true if the status code is 2xx.
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.code)
     }
@@ -126,12 +126,12 @@ impl Proxy {
         self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     }
 
-    /// Sends a request of our own as it is, in the server's names, and waits for the whole answer.
+    /// Sends a request of the harness, in the server's names, and waits for the complete response.
     pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answered, String> {
         self.ask_with(method, path, "application/json", body).await
     }
 
-    /// The same for a JSON patch.
+    /// Sends a JSON patch; otherwise like [`Proxy::ask`].
     pub(super) async fn patch(&self, path: &str, body: Option<&Value>) -> Result<Answered, String> {
         self.ask_with(Method::PATCH, path, "application/json-patch+json", body).await
     }
@@ -170,7 +170,7 @@ impl Proxy {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<http::Response<Body>, String> {
-        let uri: http::Uri = path.parse().map_err(|error| format!("{path:?} is no path: {error}"))?;
+        let uri: http::Uri = path.parse().map_err(|error| format!("{path:?} is not a valid path: {error}"))?;
         let request = || {
             let mut request = Request::new(Body::from(body.clone()));
             *request.method_mut() = method.clone();
@@ -179,13 +179,14 @@ impl Proxy {
             request
         };
         match self.0.client.send(request()).await.map_err(|error| chain(&error)) {
-            // The server closed a connection that had been idle just as it was taken from the pool, and read nothing.
+            // The server closed an idle pooled connection before it read the request, so it is safe to send the request
+            // again.
             Err(why) if why.contains(CLOSED) => self.0.client.send(request()).await.map_err(|error| chain(&error)),
             sent => sent,
         }
     }
 
-    /// Forwards a request and says the reply in the fixture's names. `number` is its entry in the transcript.
+    /// Forwards a request and returns the reply in the fixture's names. `number` is its entry in the transcript.
     async fn forward(
         &self,
         request: &ApiRequest,
@@ -239,8 +240,9 @@ impl Proxy {
         reply
     }
 
-    /// What a server without the feature gate `WatchList` says to a list as a stream, while lists are to be stale or events held
-    /// back: the server behind us has no stale stream, and a list is not held back. Clients then list.
+    /// Rejects a streaming list, as a server without the feature gate `WatchList` does, while lists are stale or events
+    /// are held: the server behind the proxy cannot serve a stale stream, and a list is not held. Clients fall back to
+    /// a list.
     fn without_watch_list(&self, request: &ApiRequest, resource: &ResourcePath) -> Option<Reply> {
         let id = ResourceId::new(&resource.group, &resource.resource);
         let gated = || self.faults().is_held(&id) || self.faults().stale_at(&id).is_some();
@@ -252,7 +254,7 @@ impl Proxy {
         })
     }
 
-    /// Path and query of a request for the server.
+    /// Returns the path and query of a request for the server.
     fn path(&self, request: &ApiRequest, resource: &ResourcePath) -> String {
         let Inner { names, only, faults, .. } = &*self.0;
         let query = Query::parse(&request.query);
@@ -282,7 +284,7 @@ impl Proxy {
         body.to_string().into()
     }
 
-    /// The reply to the subject.
+    /// Returns the reply for the subject.
     fn reply(&self, answered: &Answered, resource: &ResourcePath) -> Reply {
         let mut reply = Reply::json(answered.code, Bytes::new());
         reply.headers = kept(&answered.headers);
@@ -313,7 +315,7 @@ impl Proxy {
         reply
     }
 
-    /// An event in the fixture's names, if it is about one of its objects.
+    /// Translates an event to the fixture's names; `None` if it is not about the fixture's objects.
     fn sort(&self, mut event: Value, path: &ResourcePath) -> Option<Value> {
         let of_object = matches!(event["type"].as_str(), Some("ADDED" | "MODIFIED" | "DELETED"));
         if of_object && !self.names().owns(&event["object"], &path.group, &path.resource) {
@@ -323,15 +325,15 @@ impl Proxy {
         Some(event)
     }
 
-    /// The connection breaks for the subject as it broke for us. Whether the server is gone is told by those who follow it.
+    /// Breaks the subject's connection as ours broke. The watches decide whether the server is gone.
     fn unreachable(why: &str) -> Reply {
-        tracing::info!(why, "the API server does not answer");
+        tracing::info!(why, "the API server does not respond");
         let mut reply = Reply::text(0, "");
         reply.drop_connection = true;
         reply
     }
 
-    /// 410 as a watch or a list gets it.
+    /// Returns the 410 reply of a watch or a list.
     fn gone(request: &ApiRequest) -> Reply {
         let status = Status::expired("The resourceVersion for the provided list is too old.");
         if !Query::parse(&request.query).flag("watch").unwrap_or(false) {
@@ -350,7 +352,7 @@ impl Handler for Proxy {
         let origin = Origin::client(request.user_agent(), "");
         let arrived = describe(&request, &target, true);
         let Inner { faults, transcript, clock, .. } = &*self.0;
-        // What waits is judged when its turn comes: faults are armed meanwhile.
+        // A held request is judged when it is released, because faults may be armed in the meantime.
         let waiting = faults.keeps_waiting(&arrived).then(|| arrived.clone());
         let at_once = waiting.is_none().then(|| faults.judge(&arrived, &origin));
         let number = transcript.request(clock.elapsed(), origin.clone(), arrived);
@@ -374,7 +376,7 @@ impl Handler for Proxy {
     }
 }
 
-/// A path that is about nothing.
+/// An empty path, for requests that are not about a resource.
 static NOWHERE: ResourcePath = ResourcePath {
     group: String::new(),
     version: String::new(),
@@ -392,12 +394,12 @@ fn is_watch(request: &ApiRequest, path: &ResourcePath) -> bool {
         && !path.resource.is_empty()
 }
 
-/// Whether the request is a list that is to come as the first events of a watch.
+/// Returns true if the request is a streaming list (`sendInitialEvents`).
 fn is_streamed_list(request: &ApiRequest, path: &ResourcePath) -> bool {
     is_watch(request, path) && Query::parse(&request.query).flag("sendInitialEvents").unwrap_or(false)
 }
 
-/// The headers that the server gets: credentials are our own, and bodies are JSON.
+/// Returns the headers for the server: credentials are the proxy's own, and bodies are JSON.
 fn forwarded(request: &ApiRequest) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for name in [header::USER_AGENT, header::CONTENT_TYPE] {
@@ -416,7 +418,7 @@ fn forwarded(request: &ApiRequest) -> HeaderMap {
     headers
 }
 
-/// The headers of an answer that the subject gets.
+/// Returns the headers of a response that the subject gets.
 fn kept(headers: &HeaderMap) -> HeaderMap {
     let mut kept = headers.clone();
     for name in HOP_BY_HOP {

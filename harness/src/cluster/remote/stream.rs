@@ -1,4 +1,4 @@
-//! Watches on their way from the server to the subject: translated, sorted out, and through the gates of the faults.
+//! Watches on their way from the server to the subject: translated, filtered and subject to watch faults.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -15,17 +15,18 @@ use crate::apiserver::ResourceId;
 use crate::apiserver::faults::{Faults, GateState, WatchEnd, WatchPass};
 use crate::time::Clock;
 
-/// How long events that were held back are waited for when they are let go: the server may tell them later than others know.
+/// Time to wait for late events when held events are released: the server may deliver them later than other observers
+/// saw them.
 const STRAGGLERS: Duration = Duration::from_millis(150);
 
-/// Pieces of a body, as they arrive.
+/// Chunks of a response body as they arrive.
 pub(super) type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
 
-/// The lines of a body.
+/// Splits a response body into lines.
 pub(super) struct Lines {
     pieces: Pieces,
     buffer: BytesMut,
-    /// Everything before it has no end of line.
+    /// Number of buffered bytes that are known to contain no line end.
     searched: usize,
 }
 
@@ -61,19 +62,19 @@ impl Stream for Lines {
     }
 }
 
-/// Reads an event; `None` if it is not the fixture's.
+/// Translates an event; `None` if it is not about the fixture's objects.
 pub(super) type Sort = Box<dyn Fn(Value) -> Option<Value> + Send>;
 
-/// A watch of the subject.
+/// A watch of the subject, with the watch faults applied.
 pub(super) struct Gated {
     lines: Lines,
     sort: Sort,
     faults: Arc<Faults>,
     pass: WatchPass,
-    /// Events that were not handed on yet.
+    /// Events that were not delivered yet.
     backlog: VecDeque<Value>,
     merging: Option<Merging>,
-    /// The watch breaks then.
+    /// Fires when a fault breaks the watch.
     breaks: Option<Timer>,
     ended: Option<Result<(), String>>,
     clock: Clock,
@@ -81,7 +82,7 @@ pub(super) struct Gated {
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Until when events are gathered that are to be merged.
+/// Limits for collecting events that will be merged.
 struct Merging {
     up_to: u64,
     patience: Timer,
@@ -106,13 +107,13 @@ impl Gated {
         Self { lines, sort, faults, pass, backlog: VecDeque::new(), merging: None, breaks, ended: None, clock }
     }
 
-    /// Takes whatever has arrived.
+    /// Reads all events that have arrived.
     fn gather(&mut self, context: &mut Context<'_>) {
         while self.ended.is_none() {
             match Pin::new(&mut self.lines).poll_next(context) {
                 Poll::Ready(Some(Ok(line))) => match serde_json::from_slice(&line) {
                     Ok(event) => self.backlog.extend((self.sort)(event)),
-                    Err(error) => self.ended = Some(Err(format!("an event that is no JSON: {error}"))),
+                    Err(error) => self.ended = Some(Err(format!("a watch event is not valid JSON: {error}"))),
                 },
                 Poll::Ready(Some(Err(why))) => self.ended = Some(Err(why)),
                 Poll::Ready(None) => self.ended = Some(Ok(())),
@@ -121,7 +122,7 @@ impl Gated {
         }
     }
 
-    /// Whether all events that are to be merged are here, or are not waited for any longer.
+    /// Returns true if all events to merge have arrived, or the time limit for them has passed.
     fn is_gathered(&mut self, context: &mut Context<'_>) -> bool {
         let Some(merging) = &mut self.merging else { return true };
         let newest = self.backlog.iter().map(|event| version(&event["object"])).max().unwrap_or_default();
@@ -175,7 +176,7 @@ impl Drop for Gated {
     }
 }
 
-/// Leaves one event for each object among those up to a resourceVersion: its last state.
+/// Merges the events up to a resourceVersion: keeps one event per object, with its last state.
 fn merge(events: &mut VecDeque<Value>, up_to: u64) {
     let mut merged: BTreeMap<String, (bool, Value)> = BTreeMap::new();
     let mut order: Vec<String> = Vec::new();

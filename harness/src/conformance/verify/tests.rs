@@ -17,7 +17,7 @@ struct World {
 }
 
 impl World {
-    /// Six fixtures: four of podgc, one of ttl, one that is no part of any profile.
+    /// Six fixtures: four of podgc, one of ttl, one outside of all profiles.
     fn new() -> Self {
         let mut fixtures: Vec<Fixture> = [
             ("api/none", "core"),
@@ -44,7 +44,7 @@ impl World {
     }
 }
 
-/// A report that holds: one hardened fixture deviates as is known, one needs what the cluster has not.
+/// A consistent report: one hardened fixture is a known deviation, one requires a capability that the cluster lacks.
 fn good() -> ConformanceReport {
     let mut far = result("podgc/far", "hardened", Outcome::Skip);
     "the cluster cannot do: many-nodes".clone_into(&mut far.reason);
@@ -82,7 +82,7 @@ fn a_report_of_a_run_that_was_killed_holds_and_is_not_conformant() {
     let mut report = good();
     report.deviations.clear();
     for one in &mut report.fixtures {
-        (one.outcome, one.reason) = (Outcome::NotRun, "the run did not come to its end".to_owned());
+        (one.outcome, one.reason) = (Outcome::NotRun, "the run did not finish".to_owned());
     }
     report.seal();
     assert_eq!(World::new().verify(&report), <[&str; 0]>::default());
@@ -91,7 +91,7 @@ fn a_report_of_a_run_that_was_killed_holds_and_is_not_conformant() {
 
 type Edit = fn(&mut ConformanceReport);
 
-/// Edits by somebody who does not know of derived fields and digests.
+/// Edits that leave derived fields and digests unchanged.
 #[rstest]
 #[case::outcome("digest: says sha256:", |r: &mut ConformanceReport| r.fixtures[0].outcome = Outcome::Fail)]
 #[case::outcome_and_counts("profiles[0].conformant: says true, the list of fixtures gives false", |r: &mut ConformanceReport| r.fixtures[0].outcome = Outcome::Fail)]
@@ -106,25 +106,25 @@ fn edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
     assert!(findings.iter().any(|text| text.starts_with(finding)), "{findings:#?}");
 }
 
-/// Edits by somebody who derives everything anew afterwards.
+/// Edits followed by deriving everything again.
 #[rstest]
-#[case::gone("fixtures[ttl/a]: is missing, profile all has it", |r: &mut ConformanceReport| { r.fixtures.pop(); })]
-#[case::twice("fixtures[podgc/a]: stands in the list twice", |r: &mut ConformanceReport| r.fixtures.push(r.fixtures[0].clone()))]
+#[case::gone("fixtures[ttl/a]: is missing, but belongs to profile all", |r: &mut ConformanceReport| { r.fixtures.pop(); })]
+#[case::twice("fixtures[podgc/a]: is listed twice", |r: &mut ConformanceReport| r.fixtures.push(r.fixtures[0].clone()))]
 #[case::invented("fixtures[podgc/z]: the suite has no such fixture", |r: &mut ConformanceReport| r.fixtures.push(result("podgc/z", "core", Outcome::Pass)))]
-#[case::foreign("fixtures[api/none]: is no part of profile all", |r: &mut ConformanceReport| r.fixtures.push(result("api/none", "core", Outcome::Pass)))]
+#[case::foreign("fixtures[api/none]: does not belong to profile all", |r: &mut ConformanceReport| r.fixtures.push(result("api/none", "core", Outcome::Pass)))]
 #[case::level("fixtures[podgc/a].level: says `hardened`, should be `core`", |r: &mut ConformanceReport| "hardened".clone_into(&mut r.fixtures[0].level))]
 #[case::feature("fixtures[podgc/a].feature: says `x`", |r: &mut ConformanceReport| "x".clone_into(&mut r.fixtures[0].feature))]
 #[case::profiles("fixtures[podgc/a].profiles: says `ttl`, should be `podgc`", |r: &mut ConformanceReport| r.fixtures[0].profiles = vec!["ttl".to_owned()])]
-#[case::skipped("fixtures[podgc/a].outcome: was skipped, but the cluster can do all", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", Outcome::Skip); })]
-#[case::cannot_have_run("fixtures[podgc/far].outcome: cannot have run: the cluster cannot do many-nodes", |r: &mut ConformanceReport| r.fixtures[3] = result("podgc/far", "hardened", Outcome::Pass))]
+#[case::skipped("fixtures[podgc/a].outcome: was skipped, but the cluster has all capabilities", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", Outcome::Skip); })]
+#[case::cannot_have_run("fixtures[podgc/far].outcome: cannot have run: the cluster lacks many-nodes", |r: &mut ConformanceReport| r.fixtures[3] = result("podgc/far", "hardened", Outcome::Pass))]
 #[case::not_declared("fixtures[podgc/b].outcome: cannot have run: the implementation does not declare podgc.orphaned", |r: &mut ConformanceReport| r.implementation.features.clear())]
 #[case::unsupported("fixtures[podgc/c].outcome: is `unsupported`, but the subject has its controllers", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", Outcome::Unsupported); })]
 #[case::declared("fixtures[podgc/b].outcome: is `unsupported`, but the subject has its controllers", |r: &mut ConformanceReport| { r.fixtures[1] = result("podgc/b", "extended", Outcome::Unsupported); })]
 #[case::no_controllers("fixtures[podgc/a].outcome: cannot have run: subject.controllers lacks podgc", |r: &mut ConformanceReport| r.subject.controllers.clear())]
 #[case::no_such_controller("subject.controllers[0]: there is no controller `magic`", |r: &mut ConformanceReport| "magic".clone_into(&mut r.subject.controllers[0]))]
 #[case::no_reason("fixtures[podgc/far].reason: is missing", |r: &mut ConformanceReport| r.fixtures[3].reason.clear())]
-#[case::reason("fixtures[podgc/a].reason: is there without need", |r: &mut ConformanceReport| "x".clone_into(&mut r.fixtures[0].reason))]
-#[case::excused("fixtures[podgc/a].outcome: is `known-deviation`, but nothing in deviations covers it", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", Outcome::KnownDeviation); })]
+#[case::reason("fixtures[podgc/a].reason: is not needed", |r: &mut ConformanceReport| "x".clone_into(&mut r.fixtures[0].reason))]
+#[case::excused("fixtures[podgc/a].outcome: is `known-deviation`, but no entry in deviations covers it", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", Outcome::KnownDeviation); })]
 #[case::not_excused("fixtures[podgc/c].outcome: is `fail`, but an entry in deviations covers it", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", Outcome::Fail); })]
 #[case::excuse("fixtures[podgc/c].reason: says `because`", |r: &mut ConformanceReport| "because".clone_into(&mut r.fixtures[2].reason))]
 #[case::unneeded("deviations[0].fixtures: `podgc/c` is not needed", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", Outcome::Pass); })]
@@ -132,12 +132,12 @@ fn edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
 #[case::suite("suite.digest: says sha256:x, the fixtures at hand have sha256:ba78", |r: &mut ConformanceReport| "sha256:x".clone_into(&mut r.suite.digest))]
 #[case::profile("profile: there is no profile `most`; there are podgc, ttl, all", |r: &mut ConformanceReport| "most".clone_into(&mut r.profile))]
 #[case::capability("cluster.capabilities[0]: there is no capability `magic`", |r: &mut ConformanceReport| "magic".clone_into(&mut r.cluster.capabilities[0]))]
-#[case::mode("mode: does not go with cluster.capabilities", |r: &mut ConformanceReport| r.mode = Mode::Virtual)]
-#[case::time("time: `yesterday` is no time", |r: &mut ConformanceReport| "yesterday".clone_into(&mut r.time))]
+#[case::mode("mode: contradicts cluster.capabilities", |r: &mut ConformanceReport| r.mode = Mode::Virtual)]
+#[case::time("time: `yesterday` is not a UTC time", |r: &mut ConformanceReport| "yesterday".clone_into(&mut r.time))]
 #[case::kind("kind: says `RunReport`, should be `ConformanceReport`", |r: &mut ConformanceReport| "RunReport".clone_into(&mut r.kind))]
 #[case::api_version("apiVersion: says `v2`", |r: &mut ConformanceReport| "v2".clone_into(&mut r.api_version))]
 #[case::contacts("implementation.contacts: is empty", |r: &mut ConformanceReport| r.implementation.contacts.clear())]
-#[case::subject("subject.digest: is no SHA-256 digest", |r: &mut ConformanceReport| r.subject.digest = Some("abc".to_owned()))]
+#[case::subject("subject.digest: is not a SHA-256 digest", |r: &mut ConformanceReport| r.subject.digest = Some("abc".to_owned()))]
 fn careful_edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
     let mut report = good();
     edit(&mut report);
@@ -147,12 +147,12 @@ fn careful_edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
     assert!(!findings.iter().any(|text| text.starts_with("digest:")), "sealed again: {findings:#?}");
 }
 
-/// What a real server, or one that is not ours alone, does not let happen is a reason; a reason of one's own is none.
+/// A skip reason that a real server or a shared cluster causes is accepted; any other reason is not.
 #[rstest]
 #[case::changes_nodes(
     "kubeconfig",
     "command",
-    "it changes nodes or other objects of the whole cluster: allow it with --allow-disruptive, on a cluster that nobody needs",
+    "it changes nodes or other cluster-scoped objects; allow it with --allow-disruptive, on a disposable cluster only",
     true
 )]
 #[case::scheduler("kind", "command", "the cluster's scheduler would bind its pods", true)]
@@ -161,13 +161,13 @@ fn careful_edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
 #[case::not_seen(
     "k3s",
     "external",
-    "it asks for the subject's requests, and those of an external subject are not seen",
+    "it checks the subject's requests, and those of an external subject are not recorded",
     true
 )]
 #[case::seen(
     "k3s",
     "command",
-    "it asks for the subject's requests, and those of an external subject are not seen",
+    "it checks the subject's requests, and those of an external subject are not recorded",
     false
 )]
 #[case::fake("fake", "command", "the cluster's scheduler would bind its pods", false)]
@@ -196,7 +196,7 @@ order: [DELETE pods/a 200]
     assert_eq!(world.verify(&report).is_empty(), holds, "{:?}", world.verify(&report));
 }
 
-/// Every scalar of a tree, with the way to it.
+/// Collects every scalar of a tree, with its path.
 fn leaves(value: &Value, path: &str, out: &mut Vec<String>) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(key, field)| {
@@ -209,7 +209,7 @@ fn leaves(value: &Value, path: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Another value of the same kind.
+/// Returns another value of the same kind.
 fn changed(value: &Value, by: usize) -> Value {
     match value {
         Value::Bool(value) => Value::Bool(!value),
@@ -226,7 +226,7 @@ fn changed(value: &Value, by: usize) -> Value {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever single field is edited: either the document is no report any more, or it does not verify.
+    /// Editing any single field makes the document unreadable or its verification fail.
     #[test]
     fn any_edited_field_is_noticed(which in any::<prop::sample::Index>(), by in 0_usize..9) {
         let value = good().value();
@@ -243,7 +243,7 @@ proptest! {
         }
     }
 
-    /// Whatever the outcomes are, sealing makes counts that verify.
+    /// Sealing produces counts that verify, for any outcomes.
     #[test]
     fn sealed_counts_verify(all in prop::collection::vec(outcomes(), 5)) {
         let mut report = good();

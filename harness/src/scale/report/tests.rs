@@ -101,5 +101,5 @@ fn what_did_not_end_has_no_time_and_is_told() {
     assert_eq!(report.unfinished().count(), 1);
     let mut table = Vec::new();
     report.table(&mut table).unwrap();
-    assert!(String::from_utf8(table).unwrap().contains("did not come to its end: 3 budgets"));
+    assert!(String::from_utf8(table).unwrap().contains("did not finish: 3 budgets"));
 }

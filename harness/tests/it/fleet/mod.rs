@@ -1,6 +1,8 @@
 //! Replicas of our controllers in one process and in virtual time, the network between them and the server, and a world to
 //! work on.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumbline::expect::{Failure, Run, StepReply, judge};
+use plumbline::expect::{BrokenPromise, Run, StepReply};
 use plumbline::fixture::{Fixture, parse, time_text};
+use plumbline::runner::verdict;
 use plumbline::transcript::{Actor, Change, ChangeKind, Entry, Reply, Request, Transcript};
 use serde_json::{Value, json};
 
@@ -121,8 +122,8 @@ impl Script {
         self.marks.push(self.transcript.len());
     }
 
-    pub(crate) fn failures(&self) -> Vec<Failure> {
-        judge(&self.fixture, &self.run(&self.transcript.entries()))
+    pub(crate) fn failures(&self) -> Vec<BrokenPromise> {
+        verdict::broken_promises(&self.fixture, &self.run(&self.transcript.entries()))
     }
 
     /// The run so far, of which these are the entries.

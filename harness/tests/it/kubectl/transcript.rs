@@ -8,7 +8,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -119,7 +118,8 @@ pub(super) fn replay(name: &str) {
     let Some(session) = Session::start(&flags) else { return };
     let minor = minor(&session).unwrap_or(0);
     if minor < RECORDED_WITH {
-        let _ = writeln!(std::io::stdout(), "skipped: this kubectl is 1.{minor}; transcripts are of 1.{RECORDED_WITH}");
+        let why = format!("this kubectl is 1.{minor}; transcripts are of 1.{RECORDED_WITH}");
+        crate::skips::skip("kubectl", &why);
         return;
     }
     let _controllers = flags.contains(&"--kubelet").then(|| Controllers::start(&session));

@@ -1,4 +1,6 @@
-//! What the admission plugins that are on by default do to pods.
+//! The default admission plugins for pods.
+//!
+//! See `plugin/pkg/admission/{defaulttolerationseconds,priority,runtimeclass,podtopologylabels}/admission.go`.
 
 use crate::json::{Value, json};
 use crate::kinds::{Context, Plugin, meta};
@@ -7,10 +9,10 @@ use crate::status::{GroupResource, Status};
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// Seconds that pods stay on a node that is not ready or unreachable, unless they say otherwise.
+/// Default toleration in seconds for not-ready and unreachable nodes.
 const TOLERATION_SECONDS: i64 = 300;
 
-/// `DefaultTolerationSeconds`.
+/// The plugin `DefaultTolerationSeconds`.
 pub(super) fn tolerations(pod: &mut Value, ctx: &Context<'_>) {
     if !ctx.lookup.admits_by(Plugin::DefaultTolerationSeconds) {
         return;
@@ -43,7 +45,7 @@ struct Computed {
     preemption: String,
 }
 
-/// `Priority` on create.
+/// The plugin `Priority` on create.
 pub(super) fn priority(pod: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
     let name = meta::name(pod).to_owned();
     let computed = compute(pod, ctx)?;
@@ -95,7 +97,7 @@ fn compute(pod: &Value, ctx: &Context<'_>) -> Result<Computed, Status> {
     if let Some(class) = ctx.lookup.get("scheduling.k8s.io", "priorityclasses", "", wanted) {
         return Ok(from(&class));
     }
-    // The two classes of the system exist in every cluster.
+    // The two system classes exist in every cluster.
     let system = match wanted {
         "system-cluster-critical" => 2_000_000_000,
         "system-node-critical" => 2_000_001_000,
@@ -107,7 +109,7 @@ fn compute(pod: &Value, ctx: &Context<'_>) -> Result<Computed, Status> {
     Ok(Computed { name: wanted.to_owned(), value: system, preemption: "PreemptLowerPriority".to_owned() })
 }
 
-/// `RuntimeClass`: the class must exist.
+/// The plugin `RuntimeClass`: the class must exist.
 pub(super) fn runtime_class(pod: &Value, ctx: &Context<'_>) -> Result<(), Status> {
     let wanted = pod.get("spec").map_or("", |s| meta::text(s, "runtimeClassName"));
     let overhead = pod.get("spec").and_then(|s| s.get("overhead"));
@@ -122,7 +124,7 @@ pub(super) fn runtime_class(pod: &Value, ctx: &Context<'_>) -> Result<(), Status
     Err(Status::forbidden(GroupResource::new("", "pods"), meta::name(pod), &why))
 }
 
-/// `PodTopologyLabels` for pods that are created on their node.
+/// The plugin `PodTopologyLabels`, for pods that are created with a node.
 pub(super) fn topology(pod: &mut Value, ctx: &Context<'_>) {
     let node = pod.get("spec").map_or("", |s| meta::text(s, "nodeName")).to_owned();
     let labels = crate::kinds::topology_labels(ctx.lookup, &node);
@@ -135,7 +137,7 @@ pub(super) fn topology(pod: &mut Value, ctx: &Context<'_>) {
     }
 }
 
-/// `Priority` on update: what was computed on create stays when an update leaves it out.
+/// The plugin `Priority` on update: keeps the computed fields that the update omits.
 pub(super) fn keep_priority(new: &mut Value, old: &Value) {
     let empty = Value::Null;
     let before = old.get("spec").unwrap_or(&empty);
@@ -149,7 +151,7 @@ pub(super) fn keep_priority(new: &mut Value, old: &Value) {
     }
 }
 
-/// Whether some toleration of the list matches; used by tests.
+/// Returns true if a toleration has the key.
 #[cfg(test)]
 fn has(pod: &Value, key: &str) -> bool {
     crate::kinds::selector::array(pod.get("spec").unwrap_or(&Value::Null), "tolerations")

@@ -1,4 +1,7 @@
 //! Validation of containers: names, ports, environment, mounts, probes, handlers, resources, security.
+//!
+//! See `validateContainers`, `validateInitContainers` and `validateEphemeralContainers` in
+//! `pkg/apis/core/validation/validation.go`.
 
 use super::volumes::Volumes;
 use crate::field::{BadValue, Error, ErrorList, Path};
@@ -7,7 +10,7 @@ use crate::kinds::meta::given;
 use crate::kinds::selector::array;
 use crate::kinds::{meta, names};
 
-/// What containers need to know about their pod.
+/// The pod-level data that the validation of containers needs.
 pub(super) struct Surroundings<'a> {
     pub(super) spec: &'a Value,
     pub(super) volumes: &'a Volumes<'a>,
@@ -24,7 +27,7 @@ fn label(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// One of an enumeration; `order` is how upstream prints it.
+/// Requires one of the `allowed` values, which are printed in this order.
 pub(super) fn one_of(value: &str, allowed: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     if value.is_empty() {
         errors.required(path, "");
@@ -33,7 +36,7 @@ pub(super) fn one_of(value: &str, allowed: &[&str], path: &Path<'_>, errors: &mu
     }
 }
 
-/// `spec.containers`.
+/// Validates `spec.containers`.
 pub(super) fn regular(around: &Surroundings<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let containers = array(around.spec, "containers");
     if containers.is_empty() {
@@ -53,7 +56,7 @@ pub(super) fn regular(around: &Surroundings<'_>, path: &Path<'_>, errors: &mut E
     host_ports(containers, path, errors);
 }
 
-/// `spec.initContainers`.
+/// Validates `spec.initContainers`.
 pub(super) fn init(around: &Surroundings<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let containers = array(around.spec, "initContainers");
     for (i, container) in containers.iter().enumerate() {
@@ -80,7 +83,7 @@ pub(super) fn init(around: &Surroundings<'_>, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// What an ephemeral container must not have, in the order of upstream's type.
+/// Fields that an ephemeral container must not have, in the order of upstream's type.
 const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
@@ -93,7 +96,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-/// `spec.ephemeralContainers`.
+/// Validates `spec.ephemeralContainers`.
 pub(super) fn ephemeral(around: &Surroundings<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     const WHY: &str = "cannot be set for an Ephemeral Container";
     let list = array(around.spec, "ephemeralContainers");
@@ -175,7 +178,7 @@ fn common(container: &Value, around: &Surroundings<'_>, path: &Path<'_>, errors:
     }
 }
 
-/// Claims that a container uses: each once, and of the pod's.
+/// Validates a container's resource claims: no duplicates, and all of them declared by the pod.
 fn claimed(claims: &[Value], spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut known: Vec<&str> = array(spec, "resourceClaims").iter().map(|claim| meta::text(claim, "name")).collect();
     known.sort_unstable();
@@ -253,7 +256,7 @@ fn ports(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// No host port twice.
+/// Requires host ports to be unique.
 fn host_ports(containers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen: Vec<String> = Vec::new();
     for (i, container) in containers.iter().enumerate() {
@@ -452,7 +455,7 @@ fn port_number_or_name(port: Option<&Value>, path: &Path<'_>, errors: &mut Error
 
 fn security_context(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if context.get("privileged") == Some(&Value::Bool(true)) {
-        // The flag that allows it is off unless asked for.
+        // Upstream's `--allow-privileged` flag is off by default.
         errors.forbidden(&path.child("privileged"), "disallowed by cluster policy");
     }
     for field in ["runAsUser", "runAsGroup"] {
@@ -479,7 +482,7 @@ fn security_context(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     profile(context, "appArmorProfile", path, errors);
 }
 
-/// A user or group id.
+/// Validates a user or group id.
 pub(super) fn id(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(id) = value.and_then(Value::as_i64) else { return };
     if !(0..=i64::from(i32::MAX)).contains(&id) {
@@ -487,7 +490,7 @@ pub(super) fn id(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// A seccomp or `AppArmor` profile.
+/// Validates a seccomp or `AppArmor` profile.
 pub(super) fn profile(context: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(profile) = given(context, field) else { return };
     let path = path.child(field);

@@ -1,4 +1,4 @@
-//! Default values of pods and of the pod templates in workloads.
+//! Default values of pods and pod templates. See `pkg/apis/core/v1/defaults.go`.
 
 use crate::json::{Map, Value, json};
 use crate::kinds::meta;
@@ -7,7 +7,7 @@ use crate::kinds::time;
 
 type Object = Map;
 
-/// Sets a text field that is missing or empty.
+/// Sets a string field that is missing or empty.
 fn text_default(map: &mut Object, field: &str, value: &str) {
     if meta::is_empty(map.get(field)) {
         map.insert(field.to_owned(), value.into());
@@ -36,7 +36,7 @@ fn inner<'a>(map: &'a mut Object, field: &str) -> Option<&'a mut Object> {
     map.get_mut(field).and_then(Value::as_object_mut)
 }
 
-/// Drops flags that are false: upstream's types leave them out.
+/// Removes flags that are false, which upstream's types omit.
 fn drop_false(map: &mut Object, fields: &[&str]) {
     for field in fields {
         if map.get(*field) == Some(&Value::Bool(false)) {
@@ -45,7 +45,7 @@ fn drop_false(map: &mut Object, fields: &[&str]) {
     }
 }
 
-/// Defaults of a whole pod.
+/// Defaults of a pod.
 pub(in crate::kinds) fn pod(object: &mut Value) {
     let Some(spec) = meta::object_at(object, "spec") else { return };
     pod_spec(spec);
@@ -81,7 +81,7 @@ pub(in crate::kinds) fn status(object: &mut Value) {
     }
 }
 
-/// Defaults of a `PodTemplateSpec` (in place of the pointer `template`).
+/// Defaults of a `PodTemplateSpec`.
 pub(in crate::kinds) fn template(template: &mut Value) {
     meta::object_at(template, "metadata");
     if let Some(spec) = meta::object_at(template, "spec") {
@@ -187,7 +187,8 @@ fn handler_defaults(handler: &mut Object) {
     }
 }
 
-/// Whether an image without pull policy is always pulled: its tag is `latest` or there is neither tag nor digest.
+/// Returns true if an image without a pull policy is always pulled: it has the tag `latest`, or neither tag nor
+/// digest.
 fn image_is_latest(image: &str) -> bool {
     if !is_image_reference(image) || is_too_long(image) || image.contains('@') {
         return false;
@@ -196,7 +197,7 @@ fn image_is_latest(image: &str) -> bool {
     last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
 }
 
-/// Names of images, with the registry that goes without saying, have at most 255 characters.
+/// Returns true if an image name, including the implied registry, exceeds 255 characters.
 fn is_too_long(image: &str) -> bool {
     let name = image.split('@').next().unwrap_or(image);
     let name = match name.rsplit_once(':') {
@@ -211,7 +212,8 @@ fn is_too_long(image: &str) -> bool {
     unsaid.len() + name.len() > 255
 }
 
-/// Whether a text can be an image: no blanks, no capitals in the path behind the registry, no empty component.
+/// Returns true for a valid image reference: no white space, no capitals in the path after the registry, no empty
+/// component.
 fn is_image_reference(image: &str) -> bool {
     let name = image.split_once('@').map_or(image, |(name, _)| name);
     let (registry, path) = match name.split_once('/') {
@@ -243,7 +245,7 @@ fn requests_from_limits(container: &mut Object) {
     }
 }
 
-/// Pod-level requests: what the containers ask for together, or else the pod-level limits.
+/// Sets pod-level requests to the sum of the containers' requests, or else to the pod-level limits.
 fn pod_level_requests(spec: &mut Object) {
     let Some(limits) = spec
         .get("resources")
@@ -288,7 +290,7 @@ fn resource_lists(resources: &mut Object) {
     }
 }
 
-/// Canonical quantities, rounded up to thousandths, in the map under `field`.
+/// Converts the quantities in the map under `field` to canonical form, rounded up to thousandths.
 pub(in crate::kinds) fn quantities(map: &mut Object, field: &str) {
     let Some(list) = inner(map, field) else { return };
     for value in list.values_mut() {
@@ -306,7 +308,7 @@ pub(in crate::kinds) fn quantities(map: &mut Object, field: &str) {
     }
 }
 
-/// A quantity as it was written: JSON numbers are allowed, too.
+/// Returns the text of a quantity, which may be a JSON number.
 pub(in crate::kinds) fn quantity_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
@@ -393,7 +395,7 @@ fn downward_items(source: &mut Object) {
     }
 }
 
-/// Fields of a pod status that are always shown once their parent is there; `podIP` and `podIPs` say the same.
+/// Adds the fields of a pod status that are always encoded, and keeps `podIP` and `podIPs` consistent.
 fn pod_status(status: &mut Object) {
     time::normalize_seconds(status, &["startTime"]);
     let single = status.get("podIP").filter(|ip| !meta::is_empty(Some(ip))).cloned();

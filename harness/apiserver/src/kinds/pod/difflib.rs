@@ -1,12 +1,14 @@
-//! Unified diffs with the matching of Python's (and Go's) difflib: other algorithms find other, equally short ones.
+//! Unified diffs with the matching algorithm of Python's difflib, which upstream uses through
+//! `github.com/pmezard/go-difflib` (`staging/src/k8s.io/apimachinery/pkg/util/diff/diff.go`). Other algorithms
+//! produce different diffs of the same length.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Lines around a change.
+/// Number of context lines around a change.
 const CONTEXT: usize = 3;
 
-/// From this many lines on, lines that make up more than a hundredth do not anchor a match.
+/// Minimum number of lines at which lines that make up more than 1 % of the text do not anchor a match.
 const POPULARITY_FROM: usize = 200;
 
 #[derive(Clone, Copy)]
@@ -23,13 +25,13 @@ struct Change {
     b: (usize, usize),
 }
 
-/// The unified diff of `a` and `b` without file names.
+/// Returns the unified diff of `a` and `b` without file names.
 pub(super) fn unified(a: &[String], b: &[String]) -> String {
     let mut out = String::new();
     for group in grouped(&changes(a, b)) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let (from, to) = (range(first.a.0, last.a.1), range(first.b.0, last.b.1));
-        // Writing to a string cannot fail.
+        // Writing to a `String` does not fail.
         let _ = writeln!(out, "@@ -{from} +{to} @@");
         for change in &group {
             if change.equal {
@@ -75,7 +77,7 @@ fn changes(a: &[String], b: &[String]) -> Vec<Change> {
     out
 }
 
-/// Matching blocks in order, adjacent ones joined, with an empty one at the end.
+/// Returns the matching blocks in order, with adjacent ones joined and an empty one at the end.
 fn blocks(a: &[String], b: &[String]) -> Vec<Block> {
     let places = places(b);
     let mut found = Vec::new();
@@ -148,7 +150,7 @@ fn longest(
     best
 }
 
-/// Changes with their context; far apart ones in groups of their own.
+/// Groups changes with their context; distant changes are in separate groups.
 fn grouped(changes: &[Change]) -> Vec<Vec<Change>> {
     let mut changes = changes.to_vec();
     if let Some(first) = changes.first_mut().filter(|c| c.equal) {

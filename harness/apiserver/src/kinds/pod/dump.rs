@@ -1,10 +1,11 @@
-//! The difference of two pod specs as upstream prints it when an update changes what it may not.
+//! The diff of two pod specs in the error for an update of immutable fields.
 //!
-//! Upstream marshals its internal type with indentation and shows a unified diff of the two texts, so the text needs
-//! that type's field names and order. `internal_types.txt` holds them: per line a type and its fields as
-//! `GoName:jsonName:kind`, where the kind is `s` text, `n` number, `b` flag, `?` optional scalar, `L` list of scalars,
-//! `M` map, `K` label selector, `q`/`Q` quantity, `i` number or text, and `=T`/`*T`/`+T` one, at most one or many `T`.
-//! A json name with `^` is a field of the spec itself.
+//! Upstream marshals its internal type with indentation and prints a unified diff
+//! (`staging/src/k8s.io/apimachinery/pkg/util/diff/diff.go`), so the text depends on the internal type's field names
+//! and order. `internal_types.txt` has them: a type per line with its fields as `GoName:jsonName:kind`, where the
+//! kind is `s` text, `n` number, `b` flag, `?` optional scalar, `L` list of scalars, `M` map, `K` label selector,
+//! `q`/`Q` quantity, `i` number or text, and `=T`/`*T`/`+T` one, at most one or many `T`. A JSON name with `^` is a
+//! field of the spec itself.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -35,17 +36,17 @@ static TYPES: LazyLock<BTreeMap<&'static str, Vec<Field>>> = LazyLock::new(|| {
     rows.filter_map(read).collect()
 });
 
-/// A unified diff of the two specs.
+/// Returns a unified diff of two specs.
 pub(super) fn difference(before: &Value, after: &Value) -> String {
     difflib::unified(&lines(before), &lines(after))
 }
 
-/// A unified diff of two values of an internal type.
+/// Returns a unified diff of two values of an internal type.
 pub(super) fn difference_of(name: &str, before: &Value, after: &Value) -> String {
     difflib::unified(&lines_of(name, before), &lines_of(name, after))
 }
 
-/// A value of an internal type in one line, as upstream shows it in `Invalid value`.
+/// Formats a value of an internal type on one line, as in upstream's `Invalid value`.
 pub(super) fn compact(name: &str, value: &Value) -> String {
     let mut printer = Printer { spec: value, out: String::new(), compact: true };
     printer.structure(name, value, 0);
@@ -163,7 +164,7 @@ impl Printer<'_> {
         self.out.push('}');
     }
 
-    /// Label selectors are shared between versions and keep their JSON names, empty fields left out.
+    /// Writes a label selector. It has no internal type, so it keeps its JSON names and omits empty fields.
     fn selector(&mut self, selector: &Value, depth: usize) {
         let labels = selector.get("matchLabels").and_then(Value::as_object).filter(|l| !l.is_empty());
         let expressions = array(selector, "matchExpressions");

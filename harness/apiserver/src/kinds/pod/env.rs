@@ -1,4 +1,6 @@
 //! Validation of environment variables and their sources.
+//!
+//! See `ValidateEnv` and `ValidateEnvFrom` in `pkg/apis/core/validation/validation.go`.
 
 use super::defaults::quantity_text;
 use crate::field::{ErrorList, Path};
@@ -29,7 +31,7 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 
-/// `env`.
+/// Validates `env`.
 pub(super) fn variables(variables: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, variable) in variables.iter().enumerate() {
         let path = path.index(i);
@@ -86,7 +88,7 @@ fn value_from(variable: &Value, from: &Value, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// A reference to a field of the pod itself.
+/// Validates a reference to a field of the pod.
 pub(super) fn field_selector(selector: &Value, allowed: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     let field = meta::text(selector, "fieldPath");
     if meta::text(selector, "apiVersion").is_empty() {
@@ -119,7 +121,7 @@ pub(super) fn field_selector(selector: &Value, allowed: &[&str], path: &Path<'_>
     }
 }
 
-/// A reference to a resource of a container.
+/// Validates a reference to a container's resource.
 pub(super) fn resource_selector(selector: &Value, volume: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let resource = meta::text(selector, "resource");
     if volume && meta::text(selector, "containerName").is_empty() {
@@ -136,7 +138,7 @@ pub(super) fn resource_selector(selector: &Value, volume: bool, path: &Path<'_>,
     }
 }
 
-/// What a resource may be divided by; nothing and zero mean one.
+/// Validates the divisor of a resource reference; a missing one and 0 mean 1.
 fn divisor(resource: &str, divisor: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     const BYTES: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
     let Some(divisor) = divisor.map(quantity_text).filter(|d| Quantity::parse(d).is_some_and(|q| q.sign() != 0)) else {
@@ -155,7 +157,7 @@ fn divisor(resource: &str, divisor: Option<&Value>, path: &Path<'_>, errors: &mu
     }
 }
 
-/// `envFrom`.
+/// Validates `envFrom`.
 pub(super) fn sources(sources: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, source) in sources.iter().enumerate() {
         let item = path.index(i);
@@ -186,7 +188,7 @@ pub(super) fn sources(sources: &[Value], path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-/// Items of a downward API volume name fields of the pod, maps included.
+/// Validates the items of a downward API volume, which may refer to whole maps.
 pub(super) fn downward_items(items: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     const ALLOWED: &[&str] =
         &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
@@ -210,7 +212,7 @@ pub(super) fn downward_items(items: &[Value], path: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// `items` of config map and secret volumes.
+/// Validates `items` of config map and secret volumes.
 pub(super) fn key_items(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let items_path = path.child("items");
     for (i, item) in array(source, "items").iter().enumerate() {

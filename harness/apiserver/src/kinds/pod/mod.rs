@@ -1,4 +1,6 @@
-//! Pod.
+//! Core `v1` Pod.
+//!
+//! See `pkg/registry/core/pod/strategy.go`.
 
 pub(super) mod admission;
 mod containers;
@@ -22,7 +24,7 @@ use super::{Context, Strategy, meta, names, time};
 use crate::json::{Map, Value, json};
 use crate::status::Status;
 
-/// A template as upstream shows it in `Invalid value`.
+/// Formats a template like upstream's `Invalid value`.
 pub(super) fn template_text(template: &Value) -> String {
     let metadata = template.get("metadata").unwrap_or(&Value::Null);
     let fields = ["name", "generateName", "namespace", "labels", "annotations", "finalizers"];
@@ -34,7 +36,7 @@ pub(super) fn template_text(template: &Value) -> String {
     format!("{{{}\"Spec\":{spec}}}", shown.collect::<String>())
 }
 
-/// Rules of pods.
+/// The strategy of pods.
 #[derive(Debug, Clone, Copy)]
 pub struct Pod;
 
@@ -166,7 +168,7 @@ fn keep(map: &mut Map, old: &Value, field: &str) {
     }
 }
 
-/// Conditions written without `observedGeneration` keep the old one, per type in order.
+/// Restores `observedGeneration` of conditions that lack it, matching conditions of a type by position.
 fn keep_observed_generations(status: &mut Map, before: &Value) {
     let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };
     let before = array(before, "conditions");

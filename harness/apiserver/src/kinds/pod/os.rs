@@ -1,10 +1,12 @@
-//! What pods for one operating system cannot say.
+//! Validation of fields that depend on the pod's operating system.
+//!
+//! See `validateWindows` and `validateLinux` in `pkg/apis/core/validation/validation.go`.
 
 use crate::field::{ErrorList, Path};
 use crate::json::Value;
 use crate::kinds::selector::array;
 
-/// Fields of a pod's `securityContext` that mean nothing on Windows, and where upstream reports them.
+/// Pod fields that are not allowed on Windows, by the path under which upstream reports them.
 const POD: &[&str] = &[
     "securityContext.appArmorProfile",
     "securityContext.seLinuxOptions",
@@ -23,7 +25,7 @@ const POD: &[&str] = &[
     "securityContext.seLinuxChangePolicy",
 ];
 
-/// The same of a container's `securityContext`.
+/// Fields of a container's `securityContext` that are not allowed on Windows.
 const CONTAINER: &[&str] = &[
     "appArmorProfile",
     "seLinuxOptions",
@@ -37,7 +39,7 @@ const CONTAINER: &[&str] = &[
     "runAsGroup",
 ];
 
-/// Checks a spec for the system that it names.
+/// Validates a spec for its operating system.
 pub(super) fn validate(spec: &Value, system: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let (of_pod, of_container, why) = match system {
         "windows" => (POD, CONTAINER, "cannot be set for a windows pod"),
@@ -51,7 +53,7 @@ pub(super) fn validate(spec: &Value, system: &str, path: &Path<'_>, errors: &mut
     for field in of_pod {
         let value = field.split('.').try_fold(spec, |value, step| value.get(step));
         let said = value.is_some_and(|v| !v.is_null() && v.as_array().is_none_or(|list| !list.is_empty()));
-        // Sharing with the host is a plain flag.
+        // These two are plain flags, so false counts as absent.
         let plain = matches!(*field, "hostPID" | "hostIPC") && value == Some(&Value::Bool(false));
         if said && !plain {
             errors.forbidden(&path.child(field), why);

@@ -1,11 +1,11 @@
-//! Warnings about files of a volume that get into each other's way.
+//! Warnings about overlapping file paths in a volume. See `pkg/api/pod/warnings.go`.
 
 use crate::json::Value;
 use crate::kinds::meta::{self, given};
 use crate::kinds::selector::array;
 use crate::status::go_quote;
 
-/// A path in a volume, and what puts a file there.
+/// A path in a volume and the source that puts a file there.
 struct File {
     path: String,
     source: String,
@@ -27,7 +27,7 @@ fn named(what: &str, holder: &Value, field: &str) -> String {
     format!("{what} {}", go_quote(meta::text(holder, field)))
 }
 
-/// What to say about the volumes of a pod.
+/// Returns the warnings about the volumes of a pod.
 pub(super) fn about(spec: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     for volume in array(spec, "volumes") {
@@ -70,7 +70,7 @@ fn projected_files(source: &Value) -> Vec<File> {
     })
 }
 
-/// Every file that is, is below or is above an earlier one.
+/// Returns each pair of files where one is, contains or is contained in an earlier one.
 fn overlaps(files: Vec<File>) -> Vec<String> {
     let mut earlier: Vec<File> = Vec::new();
     let mut found = Vec::new();

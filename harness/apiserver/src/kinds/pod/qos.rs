@@ -1,11 +1,12 @@
-//! The quality-of-service class of a pod.
+//! The quality-of-service class of a pod. See `pkg/apis/core/v1/helper/qos/qos.go`.
 
 use crate::json::Value;
 use crate::kinds::quantity::Quantity;
 use crate::kinds::selector::array;
 
-/// `Guaranteed` when every container limits cpu and memory to what it requests, `BestEffort` when nobody requests or
-/// limits either, else `Burstable`. Pod-level resources, where given, decide alone.
+/// Returns the class: `Guaranteed` if every container's cpu and memory limits equal its requests, `BestEffort` if no
+/// container has requests or limits for them, otherwise `Burstable`. Pod-level resources take precedence over the
+/// containers'.
 pub(in crate::kinds) fn class(spec: &Value) -> &'static str {
     let mut seen = false;
     let mut guaranteed = true;

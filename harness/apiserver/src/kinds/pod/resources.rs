@@ -1,4 +1,6 @@
 //! Validation of resource requirements.
+//!
+//! See `ValidateContainerResourceRequirements` in `pkg/apis/core/validation/validation.go`.
 
 use super::defaults::quantity_text;
 use crate::field::{ErrorList, Path};
@@ -11,12 +13,12 @@ fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Resources of which more may be promised than there is.
+/// Returns true for resources that may be overcommitted.
 fn may_overcommit(name: &str) -> bool {
     !is_extended_resource(name) && !is_huge_pages(name)
 }
 
-/// Limits and requests of a container, or of a whole pod.
+/// Validates limits and requests of a container or, with `of_pod`, of a pod.
 pub(super) fn requirements(resources: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let list = |field: &str| resources.get(field).and_then(Value::as_object);
     let (mut computes, mut huge) = (false, false);
@@ -61,7 +63,7 @@ fn entry(name: &str, value: &Value, of_pod: bool, path: &Path<'_>, errors: &mut 
     quantity(name, value, path, errors);
 }
 
-/// A quantity must not be negative, and whole for resources that are counted.
+/// Validates an amount: not negative, an integer for counted resources, and a multiple of the huge page size.
 pub(super) fn quantity(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let text = quantity_text(value);
     let Some(parsed) = Quantity::parse(&text) else { return };

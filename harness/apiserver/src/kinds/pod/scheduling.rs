@@ -1,4 +1,6 @@
-//! Validation of what decides where a pod runs: tolerations, affinities, spreading, gates.
+//! Validation of scheduling constraints: tolerations, affinities, topology spread, gates.
+//!
+//! See `pkg/apis/core/validation/validation.go`.
 
 use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Key, Value, json};
@@ -6,7 +8,7 @@ use crate::kinds::meta::given;
 use crate::kinds::selector::{self, array};
 use crate::kinds::{meta, names};
 
-/// `spec.tolerations`.
+/// Validates `spec.tolerations`.
 pub(super) fn tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, toleration) in tolerations.iter().enumerate() {
         let path = path.index(i);
@@ -47,7 +49,7 @@ pub(super) fn tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut E
     }
 }
 
-/// An update may add tolerations and change the seconds of old ones, nothing else.
+/// Validates an update of tolerations: it may add some and change `tolerationSeconds` of existing ones.
 pub(super) fn only_added_tolerations(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     let fields = ["key", "operator", "value", "effect"];
     let same = |a: &Value, b: &Value| fields.iter().all(|f| meta::text(a, f) == meta::text(b, f));
@@ -58,7 +60,7 @@ pub(super) fn only_added_tolerations(new: &[Value], old: &[Value], path: &Path<'
     tolerations(new, path, errors);
 }
 
-/// `spec.schedulingGates`.
+/// Validates `spec.schedulingGates`.
 pub(super) fn gates(gates: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, gate) in gates.iter().enumerate() {
         let name = meta::text(gate, "name");
@@ -71,7 +73,7 @@ pub(super) fn gates(gates: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Gates may only be taken away.
+/// Validates an update of scheduling gates: it may only remove some.
 pub(super) fn only_deleted_gates(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, gate) in new.iter().enumerate() {
         let name = meta::text(gate, "name");
@@ -82,7 +84,8 @@ pub(super) fn only_deleted_gates(new: &[Value], old: &[Value], path: &Path<'_>, 
     }
 }
 
-/// Adds what `matchLabelKeys` and `mismatchLabelKeys` say about the pod's own labels to the selectors beside them.
+/// Merges `matchLabelKeys` and `mismatchLabelKeys`, applied to the pod's labels, into the selectors of their terms
+/// (`applyMatchLabelKeysAndMismatchLabelKeys` in `pkg/registry/core/pod/strategy.go`).
 pub(super) fn apply_label_keys(pod: &mut Value) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -126,7 +129,7 @@ fn label_keys_to_selector(term: &mut Value, labels: &Value) {
     }
 }
 
-/// `spec.affinity`.
+/// Validates `spec.affinity`.
 pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -175,7 +178,7 @@ fn weight(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// `lenient` lets values pass that are no label values.
+/// Validates a node selector term. `lenient` accepts values that are not valid label values.
 fn node_term(term: &Value, lenient: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let expressions = path.child("matchExpressions");
     for (i, requirement) in array(term, "matchExpressions").iter().enumerate() {
@@ -257,7 +260,7 @@ fn pod_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// `matchLabelKeys` and `mismatchLabelKeys`: names of labels, in need of a selector, and not in it already.
+/// Validates `matchLabelKeys` and `mismatchLabelKeys`: valid label keys, only with a selector, and not in it already.
 fn label_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let selector = given(term, "labelSelector");
     for field in ["matchLabelKeys", "mismatchLabelKeys"] {
@@ -278,7 +281,7 @@ fn label_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen: Vec<&str> = labels.into_iter().flat_map(|labels| labels.keys().map(Key::as_str)).collect();
     for expression in selector.map_or(&[][..], |s| array(s, "matchExpressions")) {
         let key = meta::text(expression, "key");
-        // What the keys themselves added is there once.
+        // An expression that the keys themselves added occurs once.
         if let Some(i) = keys.iter().position(|k| k == key).filter(|_| seen.contains(&key)) {
             errors.invalid(&path.index(i), key, "exists in both matchLabelKeys and labelSelector");
         }
@@ -295,7 +298,7 @@ fn label_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// `spec.topologySpreadConstraints`.
+/// Validates `spec.topologySpreadConstraints`.
 pub(super) fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, constraint) in constraints.iter().enumerate() {
         let path = path.index(i);
@@ -336,7 +339,7 @@ pub(super) fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut ErrorL
     }
 }
 
-/// A gated pod may only narrow which nodes it can go to.
+/// Validates an update of a gated pod, which may only restrict the eligible nodes further.
 pub(super) fn only_narrower(now: &Value, before: &Value, spec: &Path<'_>, errors: &mut ErrorList) {
     let (new, old) = (now.get("nodeSelector"), before.get("nodeSelector"));
     let mut selected = old.and_then(Value::as_object).into_iter().flatten();
@@ -373,7 +376,7 @@ fn required_terms(spec: &Value) -> &[Value] {
     required.map_or(&[], |required| array(required, "nodeSelectorTerms"))
 }
 
-/// Whether a term says what it said before, and perhaps more. An empty one selects nothing, and must go on to.
+/// Returns true if a term only gains requirements. An empty term matches nothing and must remain empty.
 fn adds_only(new: &Value, old: &Value) -> bool {
     let fields = ["matchExpressions", "matchFields"];
     if fields.iter().all(|field| array(old, field).is_empty()) {

@@ -1,4 +1,7 @@
-//! `/ephemeralcontainers` and `/resize`: what of a pod may change through them.
+//! Updates through `/ephemeralcontainers` and `/resize`.
+//!
+//! See `pkg/registry/core/pod/strategy.go`, `ValidatePodEphemeralContainersUpdate` and `ValidatePodResize` in
+//! `pkg/apis/core/validation/validation.go`, and `plugin/pkg/admission/podresize/admission.go`.
 
 use super::validation::{METADATA, SPEC, metadata_and_spec, put_back};
 use super::{dump, qos};
@@ -10,16 +13,16 @@ use crate::kinds::selector::array;
 use crate::kinds::{Context, meta};
 use crate::status::{GroupResource, Status};
 
-/// Metadata that only the pod's own endpoint writes.
+/// Metadata that can be written only through the pod itself.
 const KEPT_METADATA: [&str; 7] =
     ["annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences", "selfLink"];
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Resources that may change in place.
+/// Resources that can be resized in place.
 const RESIZABLE: [&str; 2] = ["cpu", "memory"];
 
-/// Puts back what a write through the subresource may not change.
+/// Restores the fields that a write through the subresource may not change.
 pub(super) fn narrow(subresource: &str, new: &mut Value, old: &Value) {
     match subresource {
         "ephemeralcontainers" => {
@@ -34,7 +37,7 @@ pub(super) fn narrow(subresource: &str, new: &mut Value, old: &Value) {
         "resize" => {
             let lists = ["containers", "initContainers"];
             let wanted = spec_of(new).clone();
-            // Containers that come, go or move are for the validation to refuse.
+            // Added, removed or moved containers are left for the validation to reject.
             if lists.iter().any(|list| array(&wanted, list).len() != array(spec_of(old), list).len()) {
                 return;
             }
@@ -66,7 +69,7 @@ fn keep_the_rest(new: &mut Value, old: &Value) {
     meta::keep_metadata(new, old, &KEPT_METADATA);
 }
 
-/// Errors in a write to the subresource.
+/// Validates a write through the subresource.
 pub(super) fn validate(subresource: &str, new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate_update(new, old, &METADATA);
     metadata_and_spec(new, &mut errors);
@@ -88,7 +91,7 @@ pub(super) fn validate(subresource: &str, new: &Value, old: &Value) -> ErrorList
     errors
 }
 
-/// Ephemeral containers can only be added.
+/// Validates that ephemeral containers are only added.
 fn ephemeral(now: &Value, before: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("ephemeralContainers");
     let list = array(now, "ephemeralContainers");
@@ -162,7 +165,7 @@ fn resize(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Whether the pod still has the containers that it had, in their order.
+/// Returns true if the pod has the same containers in the same order, and adds errors otherwise.
 fn same_containers(now: &Value, before: &Value, errors: &mut ErrorList) -> bool {
     let known = errors.len();
     for list in ["containers", "initContainers"] {
@@ -190,7 +193,7 @@ fn removed(now: Option<&Map>, before: Option<&Map>) -> bool {
     before.is_some_and(|before| before.keys().any(|name| now.is_none_or(|now| !now.contains_key(name))))
 }
 
-/// The container with the amounts that may change put back to what they were.
+/// Returns the container with the old amounts of resizable resources.
 fn without_resizing(new: &Value, old: &Value) -> Value {
     let mut munged = new.clone();
     for kind in ["limits", "requests"] {
@@ -211,7 +214,7 @@ fn without_resizing(new: &Value, old: &Value) -> Value {
     munged
 }
 
-/// The `PodResize` plugin: what a bound pod asks for must fit on its node.
+/// The admission plugin `PodResize`: the requests of a bound pod must fit its node.
 pub(super) fn admit(subresource: &str, new: &Value, old: &Value, ctx: &Context<'_>) -> Result<(), Status> {
     let spec = spec_of(new);
     let node_name = meta::text(spec, "nodeName");
@@ -243,7 +246,7 @@ pub(super) fn admit(subresource: &str, new: &Value, old: &Value, ctx: &Context<'
     Err(refuse(&why).with_cause("NodeCapacity", String::new(), ""))
 }
 
-/// An amount in parts of which `unit` make one, rounded up.
+/// Converts an amount to units of `1/unit`, rounded up.
 fn count(amount: &Value, unit: i128) -> i128 {
     let text = super::defaults::quantity_text(amount);
     let Some(one) = Quantity::parse(&text) else { return 0 };
@@ -251,7 +254,7 @@ fn count(amount: &Value, unit: i128) -> i128 {
     (0..unit).fold(nothing, |sum, _| sum.plus(one)).ceil()
 }
 
-/// What a pod requests: all containers and sidecars together, or the largest moment of its start, and the overhead.
+/// Returns a pod's request: the sum of containers and sidecars or the peak of the init phase, plus the overhead.
 fn requested(spec: &Value, name: &str, unit: i128) -> i128 {
     let of = |container: &Value| {
         amounts(container, "requests").and_then(|list| list.get(name)).map_or(0, |a| count(a, unit))

@@ -1,4 +1,7 @@
 //! Validation of pods and pod templates, in upstream's order.
+//!
+//! See `ValidatePodCreate`, `ValidatePodSpec`, `ValidatePodUpdate` and `ValidatePodStatusUpdate` in
+//! `pkg/apis/core/validation/validation.go`.
 
 use super::containers::{self, Surroundings};
 use super::{os, resources, scheduling, volumes};
@@ -12,7 +15,7 @@ pub(super) const METADATA: Path<'static> = Path::new("metadata");
 pub(super) const SPEC: Path<'static> = Path::new("spec");
 const MAX_INT32: i64 = i32::MAX as i64;
 
-/// Errors in a new pod.
+/// Validates a new pod.
 pub(super) fn create(pod: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     metadata_and_spec(pod, &mut errors);
@@ -42,7 +45,7 @@ pub(super) fn metadata_and_spec(pod: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Annotations that mean something to the server.
+/// Validates annotations that have a meaning for the server.
 fn annotations(pod: &Value, errors: &mut ErrorList) {
     const MIRROR: &str = "kubernetes.io/config.mirror";
     const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -60,7 +63,7 @@ fn annotations(pod: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Annotations of old that named seccomp profiles.
+/// Validates the deprecated seccomp annotations.
 fn seccomp_annotations(annotations: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (key, value) in annotations.as_object().into_iter().flatten() {
         let (is_pod, is_container) = (
@@ -78,7 +81,7 @@ fn seccomp_annotations(annotations: &Value, path: &Path<'_>, errors: &mut ErrorL
     }
 }
 
-/// Tokens of a service account cannot be projected when there is none.
+/// Rejects projected service account tokens if the pod has no service account.
 fn tokens_without_account(spec: &Value, errors: &mut ErrorList) {
     let volumes = SPEC.child("volumes");
     for (i, volume) in array(spec, "volumes").iter().enumerate() {
@@ -103,7 +106,7 @@ pub(super) fn trimmed_image(container: &Value, path: &Path<'_>, errors: &mut Err
     }
 }
 
-/// Errors in a pod template.
+/// Validates a pod template.
 pub(in crate::kinds) fn template(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let metadata = template.get("metadata").unwrap_or(&Value::Null);
     if let Some(labels) = metadata.get("labels").and_then(Value::as_object) {
@@ -120,7 +123,7 @@ pub(in crate::kinds) fn template(template: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
-/// Errors in a spec; `pod` is the name of the pod, if it is not one of a template.
+/// Validates a spec. `pod` is the name of the pod; `None` for a template.
 fn pod_spec(spec: &Value, pod: Option<&str>, path: &Path<'_>, errors: &mut ErrorList) {
     let volumes = volumes::validate(spec, pod, &path.child("volumes"), errors);
     let grace_period = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
@@ -168,7 +171,7 @@ fn checked(value: &str, messages: Vec<String>, path: &Path<'_>, errors: &mut Err
     }
 }
 
-/// The names and numbers at the end of a spec.
+/// Validates the names and numbers at the end of a spec.
 fn names_in_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["serviceAccountName", "nodeName"] {
         let name = meta::text(spec, field);
@@ -221,7 +224,7 @@ fn names_in_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Claims of a pod: named once, and each with one source.
+/// Validates the resource claims of a pod: unique names, and one source each.
 fn resource_claims(claims: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, claim) in claims.iter().enumerate() {
         let path = path.index(i);
@@ -261,7 +264,7 @@ fn resource_claims(claims: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An IP address in the lenient form of old fields.
+/// Validates an IP address in the lenient format of legacy fields.
 pub(super) fn ip(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if text.parse::<std::net::IpAddr>().is_err() {
         errors.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
@@ -288,7 +291,7 @@ fn host_network(spec: &Value, is_pod: bool, path: &Path<'_>, errors: &mut ErrorL
     }
 }
 
-/// A pod with users of its own shares nothing else with its host.
+/// Validates a pod with its own user namespace, which may not share the host's other namespaces.
 fn host_users(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const WHY: &str = "when `hostUsers` is false";
     if spec.get("hostUsers") != Some(&Value::Bool(false)) {
@@ -407,10 +410,10 @@ fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What may change in a pod, as upstream lists it.
+/// The mutable fields of a pod, as upstream's message lists them.
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Errors in an update of a pod.
+/// Validates an update of a pod.
 pub(super) fn update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate_update(new, old, &METADATA);
     metadata_and_spec(new, &mut errors);
@@ -451,7 +454,7 @@ pub(super) fn update(new: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-/// False when upstream stops looking.
+/// Returns false if upstream skips the remaining checks.
 fn deadline_update(now: &Value, before: &Value, errors: &mut ErrorList) -> bool {
     let path = SPEC.child("activeDeadlineSeconds");
     let of = |spec: &Value| given(spec, "activeDeadlineSeconds").and_then(Value::as_i64);
@@ -473,7 +476,7 @@ fn deadline_update(now: &Value, before: &Value, errors: &mut ErrorList) -> bool 
     true
 }
 
-/// The new spec with everything that may change put back to what it was.
+/// Returns the new spec with the old values of all mutable fields.
 fn munge(now: &Value, before: &Value) -> Value {
     let mut munged = now.clone();
     let Some(map) = munged.as_object_mut() else { return munged };
@@ -492,14 +495,14 @@ fn munge(now: &Value, before: &Value) -> Value {
         put_back(map, before, "terminationGracePeriodSeconds");
     }
     if !array(before, "schedulingGates").is_empty() {
-        // A gated pod may narrow where it can go; whether it does is judged by itself.
+        // A gated pod may restrict the eligible nodes; `only_narrower` checks that.
         put_back(map, before, "nodeSelector");
         put_back_node_affinity(map, before);
     }
     munged
 }
 
-/// Puts back which nodes a pod wants; which pods it wants near it, or not, stays.
+/// Restores the node affinity and keeps the new pod affinity and anti-affinity.
 fn put_back_node_affinity(map: &mut Map, before: &Value) {
     let old = given(before, "affinity");
     let wanted = old.and_then(|old| given(old, "nodeAffinity"));
@@ -537,7 +540,7 @@ pub(super) fn put_back(map: &mut Map, before: &Value, field: &str) {
     }
 }
 
-/// Errors in a new status of a pod.
+/// Validates a status update of a pod.
 pub(super) fn status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate_update(new, old, &METADATA);
     let empty = Value::Null;
@@ -570,7 +573,7 @@ pub(super) fn status_update(new: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-/// At most one address of each family.
+/// Requires at most one address per IP family.
 fn one_per_family(addresses: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     if addresses.len() < 2 {
         return;
@@ -620,7 +623,7 @@ fn nominated_node(now: &Value, before: &Value, spec: &Value, path: &Path<'_>, er
     }
 }
 
-/// A container that has ended for good does not run again.
+/// Rejects transitions out of the terminated state for containers that are not restarted.
 fn state_transitions(
     field: &str,
     (now, before): (&[Value], &[Value]),

@@ -1,4 +1,4 @@
-//! Validation of volumes.
+//! Validation of volumes. See `ValidateVolumes` in `pkg/apis/core/validation/validation.go`.
 
 use crate::field::{ErrorList, Path};
 use crate::json::Value;
@@ -8,7 +8,7 @@ use crate::kinds::selector::array;
 use crate::kinds::{claims, meta, names};
 use crate::status::go_quote;
 
-/// The valid volumes of a pod: only those can be mounted.
+/// The valid volumes of a pod; others cannot be mounted.
 pub(super) struct Volumes<'a>(Vec<&'a Value>);
 
 impl<'a> Volumes<'a> {
@@ -21,7 +21,7 @@ impl<'a> Volumes<'a> {
     }
 }
 
-/// Checks `spec.volumes`; gives those without errors. `pod` is its name, if this is a pod.
+/// Validates `spec.volumes` and returns the valid ones. `pod` is the name of the pod; `None` for a template.
 pub(super) fn validate<'a>(spec: &'a Value, pod: Option<&str>, path: &Path<'_>, errors: &mut ErrorList) -> Volumes<'a> {
     let mut valid = Volumes(Vec::new());
     for (i, volume) in array(spec, "volumes").iter().enumerate() {
@@ -47,7 +47,7 @@ pub(super) fn validate<'a>(spec: &'a Value, pod: Option<&str>, path: &Path<'_>, 
     valid
 }
 
-/// Sources in the order in which upstream looks at them.
+/// Volume sources in upstream's order.
 const SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
@@ -144,7 +144,7 @@ fn one(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The name of a CSI driver.
+/// Validates the name of a CSI driver.
 fn driver(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         errors.required(path, "");
@@ -158,7 +158,7 @@ fn driver(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The claim that a volume makes for its pod.
+/// Validates the claim template of an ephemeral volume.
 fn claim(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(template) = given(source, "volumeClaimTemplate") else {
         errors.required(path, "");
@@ -174,7 +174,7 @@ fn claim(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     claims::validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec"), errors);
 }
 
-/// The claim of a pod's volume is named after both.
+/// Validates the name of an ephemeral volume's claim, which combines the names of pod and volume.
 fn claim_name(volume: &Value, pod: Option<&str>, path: &Path<'_>, errors: &mut ErrorList) {
     let name = meta::text(volume, "name");
     let Some(pod) = pod.filter(|pod| !pod.is_empty() && !name.is_empty()) else { return };
@@ -203,7 +203,7 @@ fn host_path(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 
 const CONFLICT: &str = "conflicting duplicate paths";
 
-/// Calls `twice` for each path of the items that is taken already.
+/// Calls `twice` for each path of the items that is in `taken`, and adds all of them.
 fn take_paths<'a>(holder: &'a Value, taken: &mut Vec<&'a str>, mut twice: impl FnMut(&str)) {
     for target in array(holder, "items").iter().map(|item| meta::text(item, "path")).filter(|t| !t.is_empty()) {
         if taken.contains(&target) {
@@ -252,7 +252,7 @@ fn projected(source: &Value, all: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A file mode.
+/// Validates a file mode.
 pub(super) fn mode(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(mode) = value.and_then(Value::as_i64)
         && !(0..=0o777).contains(&mode)
@@ -261,7 +261,7 @@ pub(super) fn mode(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorLis
     }
 }
 
-/// A path that stays below where it starts.
+/// Validates a relative path without `..`.
 pub(super) fn descending_path(target: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if target.starts_with('/') {
         errors.invalid(path, target, "must be a relative path");
@@ -269,7 +269,7 @@ pub(super) fn descending_path(target: &str, path: &Path<'_>, errors: &mut ErrorL
     no_backsteps(target, path, errors);
 }
 
-/// The same for files of volumes, which keep some names to themselves.
+/// Like [`descending_path`], for files in volumes, which may not start with `..` at all.
 pub(super) fn local_path(target: &str, path: &Path<'_>, errors: &mut ErrorList) {
     descending_path(target, path, errors);
     if target.starts_with("..") && !target.starts_with("../") {

@@ -1,4 +1,4 @@
-//! Warnings about pods and pod templates that are valid but hardly meant so.
+//! Warnings about valid pods and pod templates that probably contain a mistake. See `pkg/api/pod/warnings.go`.
 
 use super::defaults::quantity_text;
 use crate::field::Path;
@@ -8,12 +8,12 @@ use crate::kinds::selector::array;
 use crate::kinds::{meta, names};
 use crate::status::go_quote;
 
-/// Where the containers of a pod are, in the order in which upstream visits them.
+/// The container lists in upstream's order.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// Warnings about a pod (`prefix` empty) or about the template at `prefix`.
+/// Returns the warnings about a pod (`prefix` empty) or about the template at `prefix`.
 pub(in crate::kinds) fn about(pod: &Value, prefix: &str) -> Vec<String> {
     let mut warnings = Warnings { root: Path::new(prefix), found: Vec::new() };
     let empty = Value::Null;
@@ -39,7 +39,7 @@ pub(in crate::kinds) fn about(pod: &Value, prefix: &str) -> Vec<String> {
     warnings.found
 }
 
-/// The warning about the name of something whose pods are named after it.
+/// Returns the warning about the name of an object whose name becomes a part of pod names.
 pub(in crate::kinds) fn about_name(object: &Value) -> Option<String> {
     let why = names::dns1123_label(meta::name(object));
     let what =
@@ -47,7 +47,7 @@ pub(in crate::kinds) fn about_name(object: &Value) -> Option<String> {
     (!why.is_empty()).then(|| format!("metadata.name: {what}: [{}]", why.join(" ")))
 }
 
-/// The warnings about the template of pod templates.
+/// Returns the warnings about a `PodTemplate`.
 pub(in crate::kinds) fn about_template(object: &Value, old: Option<&Value>) -> Vec<String> {
     if old.is_some_and(|old| meta::generation(old) == meta::generation(object)) {
         return Vec::new();
@@ -55,7 +55,7 @@ pub(in crate::kinds) fn about_template(object: &Value, old: Option<&Value>) -> V
     about(object.get("template").unwrap_or(&Value::Null), "template")
 }
 
-/// What to say about node labels of old.
+/// Returns the warning about a deprecated node label.
 fn deprecated_label(label: &str) -> Option<&'static str> {
     let text = match label {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
@@ -74,7 +74,7 @@ fn deprecated_label(label: &str) -> Option<&'static str> {
     Some(text)
 }
 
-/// Volume types that went away.
+/// Deprecated volume types.
 const OLD_VOLUMES: &[(&str, &str)] = &[
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -164,7 +164,7 @@ impl Warnings<'_> {
         }
     }
 
-    /// Lists in which something stands twice, or nothing at all.
+    /// Warns about duplicate and empty list items.
     fn lists(&mut self, spec: &Value) {
         for (list, field, what) in [("hostAliases", "ip", "ip"), ("imagePullSecrets", "name", "name")] {
             let items = array(spec, list);
@@ -185,7 +185,7 @@ impl Warnings<'_> {
         self.fractions(spec.get("overhead"), &self.in_spec("overhead"), &["memory", "ephemeral-storage"]);
     }
 
-    /// Bytes come in whole numbers.
+    /// Warns about fractional amounts of bytes.
     fn fractions(&mut self, list: Option<&Value>, path: &str, names: &[&str]) {
         for name in names {
             let Some(text) = list.and_then(|l| l.get(*name)).map(quantity_text) else { continue };
@@ -277,7 +277,7 @@ impl Warnings<'_> {
     }
 }
 
-/// How two definitions of the same container port get into each other's way.
+/// Returns the kind of conflict between two definitions of the same container port.
 fn clash(port: &Value, other: &Value) -> Option<&'static str> {
     let protocol = |p| meta::text(p, "protocol");
     if number(port, "containerPort") != number(other, "containerPort") || protocol(port) != protocol(other) {

@@ -1,7 +1,7 @@
-//! Addresses and node ports of services: what stays on an update, what is given out, what is refused.
+//! Allocation of cluster IPs and node ports of services, and their handling in updates.
 //!
-//! The real server takes them at random; here the lowest free one of the range for dynamic allocation is taken, so that
-//! runs repeat.
+//! See `pkg/registry/core/service/storage/{alloc,storage}.go` and `pkg/registry/core/service/strategy.go`. Upstream
+//! allocates at random; here the lowest free one of the dynamic range is used, so that runs are reproducible.
 
 use std::net::Ipv4Addr;
 
@@ -13,17 +13,17 @@ use crate::kinds::selector::array;
 use crate::kinds::{Context, meta};
 use crate::status::Status;
 
-/// Network of the addresses: 10.0.0.0/24, as kube-apiserver has by default.
+/// The first three octets of the service network 10.0.0.0/24, kube-apiserver's default.
 const NETWORK: [u8; 3] = [10, 0, 0];
 
-/// Addresses below are for those who ask for them.
+/// The first address for dynamic allocation; lower ones are reserved for static requests as long as possible.
 const FIRST_DYNAMIC_ADDRESS: u8 = 17;
 
-/// Node ports; below the first dynamic one they are for those who ask for them.
+/// The node port range; ports below [`FIRST_DYNAMIC_PORT`] are allocated only on explicit request.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 const FIRST_DYNAMIC_PORT: i64 = 30_086;
 
-/// A cleared `clusterIP` clears `clusterIPs`, a changed one changes its first entry.
+/// Synchronizes `clusterIPs` with `clusterIP`: clearing one clears the other, a change replaces the first entry.
 pub(super) fn normalize_update(new: &mut Value, old: &Value) {
     let text = |service: &Value| meta::text(spec_of(service), "clusterIP").to_owned();
     let (now, before) = (text(new), text(old));
@@ -37,7 +37,7 @@ pub(super) fn normalize_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// A change of type takes away what only the old type has, unless the update gives it anew.
+/// Removes fields that apply only to the old type of a service, unless the update changes them.
 pub(super) fn drop_for_type(new: &mut Value, old: &Value) {
     let (now, before) = (kind_of(new).to_owned(), kind_of(old).to_owned());
     let same = |new: &Value, field: &str| meta::equal(spec_of(new).get(field), spec_of(old).get(field));
@@ -80,7 +80,7 @@ pub(super) fn drop_for_type(new: &mut Value, old: &Value) {
     }
 }
 
-/// What the server gave out before stays when an update leaves it out.
+/// Restores allocated values that an update omits (`patchAllocatedValues`).
 pub(super) fn carry_over(new: &mut Value, old: &Value) {
     let addressed = needs_address(kind_of(new)) && needs_address(kind_of(old));
     let with_ports = needs_node_port(new) && needs_node_port(old);
@@ -116,7 +116,7 @@ pub(super) fn carry_over(new: &mut Value, old: &Value) {
     }
 }
 
-/// Gives out addresses, families and ports that a valid service still lacks.
+/// Allocates the IP addresses, families and ports that a valid service lacks.
 pub(super) fn for_new(service: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
     if !needs_address(kind_of(service)) {
         return Ok(());
@@ -149,7 +149,7 @@ pub(super) fn for_new(service: &mut Value, ctx: &Context<'_>) -> Result<(), Stat
     Ok(())
 }
 
-/// What upstream looks at before anything else: addresses and families must fit each other and a cluster that has IPv4 only.
+/// Validates IP addresses and families, which upstream checks first, for a cluster with IPv4 only.
 pub(super) fn check(service: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(service);
@@ -198,12 +198,12 @@ pub(super) fn check(service: &Value) -> ErrorList {
     errors
 }
 
-/// Fills in what [`check`] found right.
+/// Fills in IP families and policy after [`check`].
 fn families(service: &mut Value) {
     let headless = is_headless(service);
     let selects = !meta::is_empty(spec_of(service).get("selector"));
     let policy = meta::text(spec_of(service), "ipFamilyPolicy").to_owned();
-    // Without a selector somebody else writes the endpoints, and they may be of both families.
+    // Without a selector the endpoints are managed externally and may be of both families.
     let both = headless && !selects;
     let Some(spec) = meta::object_at(service, "spec") else { return };
     if policy.is_empty() {
@@ -216,7 +216,7 @@ fn families(service: &mut Value) {
     }
 }
 
-/// What other services have taken.
+/// The addresses and ports of other services.
 struct Others {
     addresses: Vec<String>,
     ports: Vec<(String, i64)>,
@@ -243,7 +243,7 @@ impl Others {
         others
     }
 
-    /// Ports for health checks come from the same range, for every protocol.
+    /// Health check ports are from the same range and conflict with all protocols.
     fn health_check(&mut self, spec: &Value) {
         if let Some(number) = spec.get("healthCheckNodePort").and_then(Value::as_i64) {
             self.ports.extend(["TCP", "UDP", "SCTP"].map(|protocol| (protocol.to_owned(), number)));
@@ -252,7 +252,7 @@ impl Others {
 
     fn free_address(&self) -> Result<String, Error> {
         let [a, b, c] = NETWORK;
-        // The first address is the API server's own service, the last one broadcasts.
+        // Host 1 is the API server's service, host 255 the broadcast address.
         let dynamic = FIRST_DYNAMIC_ADDRESS..=254;
         dynamic
             .chain(2..FIRST_DYNAMIC_ADDRESS)

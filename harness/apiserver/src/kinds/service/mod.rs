@@ -1,4 +1,6 @@
-//! Core `v1` Service, with the allocation of addresses and node ports.
+//! Core `v1` Service, with the allocation of cluster IPs and node ports.
+//!
+//! See `pkg/registry/core/service/strategy.go` and `pkg/api/service/warnings.go`.
 
 mod allocate;
 mod validation;
@@ -12,7 +14,7 @@ use super::{Context, NameRule, Strategy, meta};
 use crate::json::{Map, Value, json};
 use crate::status::Status;
 
-/// Rules of services.
+/// The strategy of services.
 #[derive(Debug, Clone, Copy)]
 pub struct Service;
 
@@ -22,7 +24,7 @@ fn kind_of(service: &Value) -> &str {
     meta::text(spec_of(service), "type")
 }
 
-/// Whether services of this type have an address inside of the cluster.
+/// Returns true if services of this type have a cluster IP.
 fn needs_address(kind: &str) -> bool {
     matches!(kind, "ClusterIP" | "NodePort" | "LoadBalancer")
 }
@@ -35,7 +37,7 @@ fn needs_node_port(service: &Value) -> bool {
     }
 }
 
-/// Whether balancers must ask which nodes have an endpoint of their own.
+/// Returns true if load balancers must check which nodes have a local endpoint.
 fn needs_health_check(service: &Value) -> bool {
     kind_of(service) == "LoadBalancer" && meta::text(spec_of(service), "externalTrafficPolicy") == "Local"
 }
@@ -44,7 +46,7 @@ fn is_headless(service: &Value) -> bool {
     array(spec_of(service), "clusterIPs").first().is_some_and(|ip| ip == "None")
 }
 
-/// Whether the service can be reached from outside, so that a traffic policy makes sense.
+/// Returns true if the service is externally accessible, so that an external traffic policy applies.
 fn is_external(service: &Value) -> bool {
     match kind_of(service) {
         "LoadBalancer" | "NodePort" => true,

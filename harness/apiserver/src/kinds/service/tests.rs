@@ -1,4 +1,4 @@
-//! Allocation and the few rules that updates of services have.
+//! Tests of allocation and of updates of services.
 
 use jiff::Timestamp;
 use rstest::rstest;
@@ -87,7 +87,7 @@ fn updates_keep_what_was_given_out() {
     assert_eq!(new["spec"], json!({"type": "ExternalName", "externalName": "a.b", "sessionAffinity": "None"}));
 }
 
-/// What kube-apiserver 1.36 with addresses of one family says.
+/// Messages of kube-apiserver 1.36 with IPv4 only.
 #[rstest]
 #[case::family(json!({"ipFamilies": ["IPv6"]}), "spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster")]
 #[case::families(json!({"ipFamilies": ["IPv4", "IPv6"]}),

@@ -1,4 +1,6 @@
 //! Validation of services, in upstream's order.
+//!
+//! See `ValidateServiceCreate` and `ValidateServiceUpdate` in `pkg/apis/core/validation/validation.go`.
 
 use super::{is_external, is_headless, kind_of, needs_address, needs_health_check};
 use crate::field::{BadValue, ErrorList, Path};
@@ -14,7 +16,7 @@ fn list_json(spec: &Value, field: &str) -> BadValue {
     BadValue::Raw(Value::Array(array(spec, field).to_vec()).to_string())
 }
 
-/// The address may not change once it is given out.
+/// Requires the primary cluster IP and the health check port to be unchanged once they are set.
 pub(super) fn addresses_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     if !needs_address(kind_of(new)) || !needs_address(kind_of(old)) {
         return;
@@ -37,7 +39,7 @@ pub(super) fn addresses_update(new: &Value, old: &Value, errors: &mut ErrorList)
     }
 }
 
-/// All but metadata.
+/// Validates a service, except for its metadata.
 pub(super) fn service(service: &Value, errors: &mut ErrorList) {
     let spec = spec_of(service);
     let kind = kind_of(service);
@@ -165,7 +167,7 @@ fn affinity(spec: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Who is asked for with `loadBalancerClass` is settled when the balancer is; other types have none.
+/// Validates `loadBalancerClass`, which is allowed only for load balancers.
 fn balancer_class(spec: &Value, kind: &str, errors: &mut ErrorList) {
     let Some(class) = spec.get("loadBalancerClass").and_then(Value::as_str) else { return };
     let path = SPEC.child("loadBalancerClass");
@@ -178,7 +180,7 @@ fn balancer_class(spec: &Value, kind: &str, errors: &mut ErrorList) {
     }
 }
 
-/// Services that stay load balancers keep their class.
+/// Requires `loadBalancerClass` to be unchanged while the service is a load balancer.
 pub(super) fn balancer_class_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (now, before) = (spec_of(new).get("loadBalancerClass"), spec_of(old).get("loadBalancerClass"));
     if kind_of(new) == "LoadBalancer" && kind_of(old) == "LoadBalancer" && !meta::equal(now, before) {
@@ -192,7 +194,7 @@ pub(super) fn balancer_class_update(new: &Value, old: &Value, errors: &mut Error
 
 fn source_ranges(spec: &Value, kind: &str, errors: &mut ErrorList) {
     let ranges = array(spec, "loadBalancerSourceRanges");
-    // Upstream's path has the Go name of the field.
+    // Upstream's path has the field's Go name.
     let path = SPEC.child("LoadBalancerSourceRanges");
     if !ranges.is_empty() && kind != "LoadBalancer" {
         errors.forbidden(&path, "may only be used when `type` is 'LoadBalancer'");
@@ -205,7 +207,7 @@ fn source_ranges(spec: &Value, kind: &str, errors: &mut ErrorList) {
     }
 }
 
-/// Whether the text is a range of addresses; its length has digits only.
+/// Returns true for a CIDR; the prefix length may have digits only.
 pub(in crate::kinds) fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let longest = match address.parse::<std::net::IpAddr>() {
@@ -216,7 +218,7 @@ pub(in crate::kinds) fn is_cidr(text: &str) -> bool {
     length.bytes().all(|byte| byte.is_ascii_digit()) && length.parse::<u8>().is_ok_and(|length| length <= longest)
 }
 
-/// What a load balancer says of itself in the status.
+/// Validates the load balancer status.
 pub(super) fn ingress(service: &Value, errors: &mut ErrorList) {
     let status = Path::new("status");
     let balancer = status.child("loadBalancer");
@@ -254,7 +256,7 @@ pub(super) fn ingress(service: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Addresses, families and the policy over them.
+/// Validates cluster IPs, IP families and their policy.
 pub(super) fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
     if kind == "ExternalName" {
         return;
@@ -310,7 +312,7 @@ pub(super) fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
     }
 }
 
-/// Addresses are of the families that are asked for, one of each.
+/// Requires one cluster IP per family, matching `ipFamilies`.
 fn by_family(spec: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("clusterIPs");
     let texts =

@@ -1,23 +1,25 @@
 //! `apps/v1` DaemonSet.
+//!
+//! See `pkg/registry/apps/daemonset/strategy.go` and `pkg/apis/apps/validation/validation.go`.
 
 use super::{METADATA, SPEC, meta, non_negative, number, spec, text_default, value_default};
 use crate::json::{Value, json};
 use crate::kinds::field::{BadValue, ErrorList, Path};
 use crate::kinds::{Context, NameRule, Strategy, int_or_percent, selector};
 
-/// Rules of daemon sets.
+/// The strategy of daemon sets.
 #[derive(Debug, Clone, Copy)]
 pub struct DaemonSet;
 
 const SHOWN: &[&str] = &["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"];
 
-/// Where `apps/v1` keeps the generation of the template.
+/// The annotation that holds the template generation in `apps/v1`.
 const GENERATION: &str = "deprecated.daemonset.template.generation";
 
 impl Strategy for DaemonSet {
     fn default(&self, object: &mut Value) {
         super::status_default(object, SHOWN);
-        // The version always shows the number, also one that is not counted yet: so its writer owns it.
+        // The annotation is always present in `apps/v1`, even for 0, so the object's writer owns it.
         set_template_generation(object, template_generation(object));
         let Some(spec) = meta::object_at(object, "spec") else { return };
         super::template_default(spec);
@@ -32,7 +34,7 @@ impl Strategy for DaemonSet {
                     value_default(rolling, "maxSurge", 0);
                 }
             } else if let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut) {
-                // What is said in vain has no defaults, but its numbers are always there.
+                // With another strategy type there are no defaults, but the encoded struct has both numbers.
                 value_default(rolling, "maxUnavailable", 0);
                 value_default(rolling, "maxSurge", 0);
             }

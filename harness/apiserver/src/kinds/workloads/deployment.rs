@@ -1,11 +1,13 @@
 //! `apps/v1` Deployment.
+//!
+//! See `pkg/registry/apps/deployment/strategy.go` and `pkg/apis/apps/validation/validation.go`.
 
 use super::{METADATA, SPEC, meta, non_negative, spec, text_default, value_default};
 use crate::json::{Value, json};
 use crate::kinds::field::{BadValue, ErrorList, Path};
 use crate::kinds::{Context, NameRule, Strategy, int_or_percent, pod};
 
-/// Rules of deployments.
+/// The strategy of deployments.
 #[derive(Debug, Clone, Copy)]
 pub struct Deployment;
 
@@ -148,7 +150,7 @@ fn validate_rolling(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     int_or_percent::validate_at_most_100_percent(unavailable, &path.child("maxUnavailable"), errors);
 }
 
-/// The template of a spec under `spec.template`.
+/// Validates `spec.template`.
 pub(super) fn validate_pod_template(spec: &Value, errors: &mut ErrorList) {
     let template = spec.get("template").unwrap_or(&Value::Null);
     pod::validation::template(template, &SPEC.child("template"), errors);

@@ -1,4 +1,4 @@
-//! Kinds that make pods from a template, and what they have in common.
+//! Strategies of the workload resources, and the parts that they share. See `pkg/apis/apps/validation/validation.go`.
 
 pub mod daemonset;
 pub mod deployment;
@@ -10,10 +10,10 @@ use super::field::{BadValue, ErrorList, Path};
 use super::{meta, pod, selector, time};
 use crate::json::{Map, Value};
 
-/// `metadata` as a path.
+/// The path `metadata`.
 const METADATA: Path<'static> = Path::new("metadata");
 
-/// `spec` as a path.
+/// The path `spec`.
 const SPEC: Path<'static> = Path::new("spec");
 
 /// Sets a field that is missing or null.
@@ -23,14 +23,14 @@ fn value_default(map: &mut Map, field: &str, value: impl Into<Value>) {
     }
 }
 
-/// Sets a text that is missing or empty.
+/// Sets a string field that is missing or empty.
 fn text_default(map: &mut Map, field: &str, value: &str) {
     if meta::is_empty(map.get(field)) {
         map.insert(field.to_owned(), value.into());
     }
 }
 
-/// The template's defaults; a missing template becomes an empty one.
+/// Sets the template's defaults; a missing template becomes an empty one.
 fn template_default(spec: &mut Map) {
     if spec.get("template").is_none_or(Value::is_null) {
         spec.insert("template", Value::Object(Map::new()));
@@ -40,10 +40,10 @@ fn template_default(spec: &mut Map) {
     }
 }
 
-/// Counters that are pointers upstream: a zero that somebody wrote is kept.
+/// Counters that are pointers upstream, so an explicit zero is kept.
 const POINTERS: [&str; 2] = ["collisionCount", "terminatingReplicas"];
 
-/// Shows `shown` counters even when 0 and drops all other numbers that are 0, as upstream's types do.
+/// Sets the counters of `shown` to 0 if they are missing, and removes all other numbers that are 0 (`omitempty`).
 fn status_default(object: &mut Value, shown: &[&str]) {
     let Some(status) = meta::object_at(object, "status") else { return };
     status.retain(|field, value| {
@@ -60,7 +60,7 @@ fn status_default(object: &mut Value, shown: &[&str]) {
     }
 }
 
-/// An empty status and the first generation, for creations.
+/// Prepares a new object: empties the status and sets the first generation.
 fn start(object: &mut Value, shown: &[&str]) {
     if let Some(map) = object.as_object_mut() {
         map.insert("status", Value::Object(Map::new()));
@@ -69,7 +69,7 @@ fn start(object: &mut Value, shown: &[&str]) {
     meta::set_generation(object, 1);
 }
 
-/// The old status, and one generation more when the spec changed.
+/// Prepares an update: keeps the old status and increments the generation if the spec changed.
 fn carry_on(new: &mut Value, old: &Value) {
     meta::keep_field(new, old, "status");
     if !meta::same_spec(new, old) {
@@ -89,7 +89,7 @@ fn non_negative(value: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorL
     meta::non_negative(value.get(field), &path.child(field), errors);
 }
 
-/// The selector must be there, well formed and not empty; `what` names the kind in the message.
+/// Requires a valid and non-empty selector; `what` is the kind in the message.
 fn required_selector(spec: &Value, what: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(given) = meta::given(spec, "selector") else {
         errors.required(&path.child("selector"), "");
@@ -106,7 +106,7 @@ fn empty_selector(given: &Value, what: &str, path: &Path<'_>, errors: &mut Error
     }
 }
 
-/// The template's labels must be selected. Gives false when the selector cannot be understood.
+/// Requires the selector to match the template's labels. Returns false if the selector is invalid.
 fn template_is_selected(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let template = spec.get("template").unwrap_or(&Value::Null);
     let labels = template.get("metadata").and_then(|m| m.get("labels"));
@@ -129,7 +129,7 @@ fn labels_json(labels: Option<&Value>) -> BadValue {
     }
 }
 
-/// The rules for templates of kinds that keep their pods running.
+/// Validates templates of kinds that keep their pods running.
 fn template_restarts(spec: &Value, what: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let template = spec.get("template").and_then(|t| t.get("spec")).unwrap_or(&Value::Null);
     let path = path.child("template");
@@ -144,7 +144,7 @@ fn template_restarts(spec: &Value, what: &str, path: &Path<'_>, errors: &mut Err
     }
 }
 
-/// Counters of a status: none negative, none of `parts` above `replicas`, available at most ready.
+/// Validates status counters: not negative, `parts` at most `replicas`, available at most ready.
 fn counters(status: &Value, fields: &[&str], parts: &[&str], ready: &str, errors: &mut ErrorList) {
     let path = Path::new("status");
     for field in fields {
@@ -176,7 +176,7 @@ fn status_of(object: &Value) -> &Value {
     object.get("status").unwrap_or(&Value::Null)
 }
 
-/// The selector must not change.
+/// Requires the selector to be unchanged.
 fn immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (now, before) = (spec(new).get("selector"), spec(old).get("selector"));
     if !meta::equal(now, before) {
@@ -184,14 +184,15 @@ fn immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// The warnings about the template, and (for kinds that name pods' hosts after themselves) about the name.
+/// Returns the warnings about the template and, with `about_name`, about a name that becomes a part of pod host
+/// names.
 fn warnings(object: &Value, about_name: bool) -> Vec<String> {
     let mut warnings = Vec::from_iter(pod::warnings::about_name(object).filter(|_| about_name));
     warnings.extend(pod::warnings::about(spec(object).get("template").unwrap_or(&Value::Null), "spec.template"));
     warnings
 }
 
-/// The warnings about the template of an update, if it raised the generation.
+/// Returns the warnings about the template of an update that increments the generation.
 fn update_warnings(new: &Value, old: &Value) -> Vec<String> {
     if meta::generation(new) == meta::generation(old) { Vec::new() } else { warnings(new, false) }
 }

@@ -1,11 +1,13 @@
 //! `apps/v1` ReplicaSet.
+//!
+//! See `pkg/registry/apps/replicaset/strategy.go` and `pkg/apis/apps/validation/validation.go`.
 
 use super::{METADATA, SPEC, meta, non_negative, spec, value_default};
 use crate::json::Value;
 use crate::kinds::field::{BadValue, ErrorList};
 use crate::kinds::{Context, NameRule, Strategy};
 
-/// Rules of replica sets.
+/// The strategy of replica sets.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplicaSet;
 
@@ -54,7 +56,7 @@ impl Strategy for ReplicaSet {
     }
 }
 
-/// Counters of replica sets and replication controllers.
+/// Validates the status counters of replica sets and replication controllers.
 pub(super) fn validate_status(status: &Value, errors: &mut ErrorList) {
     let fields = [
         "replicas",
@@ -75,14 +77,14 @@ fn validate_spec(spec: &Value, errors: &mut ErrorList) {
     validate_template(spec, errors);
 }
 
-/// The template of replica sets and deployments.
+/// Validates the template of replica sets and deployments.
 pub(super) fn validate_template(spec: &Value, errors: &mut ErrorList) {
     if super::selector::matches(spec.get("selector"), None).is_none() {
         let shown = BadValue::Raw(meta::selector_json(spec.get("selector")));
         errors.invalid(&SPEC.child("selector"), shown, "invalid label selector");
         return;
     }
-    // A missing selector is no empty one upstream: it selects nothing, so the labels cannot match.
+    // A missing selector matches nothing upstream, so the labels cannot match.
     super::template_is_selected(spec, &SPEC, errors);
     super::deployment::validate_pod_template(spec, errors);
     super::template_restarts(spec, "ReplicaSet", &SPEC, errors);

@@ -1,11 +1,14 @@
 //! Core `v1` `ReplicationController`.
+//!
+//! See `pkg/registry/core/replicationcontroller/strategy.go` and `ValidateReplicationController` in
+//! `pkg/apis/core/validation/validation.go`.
 
 use super::{METADATA, SPEC, meta, non_negative, spec, value_default};
 use crate::json::Value;
 use crate::kinds::field::ErrorList;
 use crate::kinds::{Context, NameRule, Strategy};
 
-/// Rules of replication controllers.
+/// The strategy of replication controllers.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplicationController;
 
@@ -47,7 +50,7 @@ impl Strategy for ReplicationController {
 
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
         meta::keep_all_but_status(new, old);
-        // Labels that are left out are those of the template, which is the old one.
+        // Missing labels default to those of the template, which is the old one.
         self.default(new);
     }
 
@@ -68,7 +71,7 @@ impl Strategy for ReplicationController {
     }
 
     fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
-        // As upstream, which takes the old template for the new one.
+        // Upstream swaps the old and the new object too.
         super::update_warnings(old, new)
     }
 
@@ -90,7 +93,7 @@ fn validate_spec(spec: &Value, errors: &mut ErrorList) {
     };
     if let Some(wanted) = wanted {
         let labels = template.pointer("/metadata/labels");
-        // The bare map is compared as it is, whether or not its values could be labels.
+        // The selector is a plain map: its entries are compared without validation.
         let mut pairs = wanted.as_object().into_iter().flatten();
         if pairs.any(|(key, value)| labels.and_then(|l| l.get(key)) != Some(value)) {
             let path = SPEC.child("template");

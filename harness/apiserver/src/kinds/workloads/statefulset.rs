@@ -1,4 +1,6 @@
 //! `apps/v1` StatefulSet.
+//!
+//! See `pkg/registry/apps/statefulset/strategy.go` and `pkg/apis/apps/validation/validation.go`.
 
 use super::{METADATA, SPEC, meta, non_negative, spec, text_default, value_default};
 use crate::json::{Map, Value, json};
@@ -6,13 +8,13 @@ use crate::kinds::field::{BadValue, ErrorList, Path};
 use crate::kinds::selector::array;
 use crate::kinds::{Context, NameRule, Strategy, claims, int_or_percent, names, pod, selector};
 
-/// Rules of stateful sets.
+/// The strategy of stateful sets.
 #[derive(Debug, Clone, Copy)]
 pub struct StatefulSet;
 
 const SHOWN: &[&str] = &["replicas", "availableReplicas"];
 
-/// What may change in the spec after creation.
+/// The mutable fields of the spec.
 const MUTABLE: &[&str] = &[
     "replicas",
     "template",
@@ -122,7 +124,7 @@ fn update_strategy(spec: &mut Map) {
     }
 }
 
-/// `maxUnavailable` is behind a feature gate that is off by default: who wrote it owns it, but it is not kept.
+/// Drops `maxUnavailable`, which is behind a feature gate that is off by default; its writer owns it nevertheless.
 fn drop_gated(object: &mut Value) {
     if let Some(rolling) = object.pointer_mut("/spec/updateStrategy/rollingUpdate").and_then(Value::as_object_mut) {
         rolling.remove("maxUnavailable");
@@ -180,7 +182,7 @@ fn validate_spec(spec: &Value, create: bool, errors: &mut ErrorList) {
     super::template_restarts(spec, "StatefulSet", &SPEC, errors);
 }
 
-/// What every claim must ask for.
+/// Validates the specs of claim templates.
 fn claim_specs(spec: &Value, errors: &mut ErrorList) {
     let all = SPEC.child("volumeClaimTemplates");
     for (i, claim) in array(spec, "volumeClaimTemplates").iter().enumerate() {
@@ -209,7 +211,7 @@ fn validate_template(spec: &Value, errors: &mut ErrorList) {
         template_metadata(template, &path, errors);
         return;
     }
-    // The controller overwrites these and adds a volume per claim; mounts of those are valid.
+    // The controller overwrites these fields and adds a volume per claim template, so mounts of those are valid.
     let mut template = template.clone();
     if let Some(spec) = meta::object_at(&mut template, "spec") {
         spec.remove("hostname");
@@ -226,7 +228,7 @@ fn validate_template(spec: &Value, errors: &mut ErrorList) {
     template_metadata(&template, &path, errors);
 }
 
-/// Upstream looks at the template's labels and annotations a second time for stateful sets.
+/// Validates the template's labels and annotations again, as upstream does for stateful sets.
 fn template_metadata(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(labels) = template.pointer("/metadata/labels").and_then(Value::as_object) {
         meta::validate_labels(labels, &path.child("labels"), errors);

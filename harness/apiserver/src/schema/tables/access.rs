@@ -1,4 +1,4 @@
-//! Field tables of the access packages.
+//! The type tables of authentication, authorization, certificates, flowcontrol and RBAC.
 //!
 //! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`. [`super`] has the notation.
 

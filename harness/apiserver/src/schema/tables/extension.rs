@@ -1,4 +1,4 @@
-//! Field tables of the extension packages.
+//! The type tables of the packages that extend the API: admission registration, custom resources and API services.
 //!
 //! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`. [`super`] has the notation.
 

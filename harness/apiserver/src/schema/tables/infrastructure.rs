@@ -1,4 +1,4 @@
-//! Field tables of the infrastructure packages.
+//! The type tables of coordination, discovery, events, networking, node, resource and storage.
 //!
 //! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`. [`super`] has the notation.
 

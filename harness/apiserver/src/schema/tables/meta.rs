@@ -1,4 +1,4 @@
-//! Field tables of `io.k8s.apimachinery.pkg.apis.meta.v1`.
+//! The type table of `io.k8s.apimachinery.pkg.apis.meta.v1`.
 //!
 //! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`. [`super`] has the notation.
 

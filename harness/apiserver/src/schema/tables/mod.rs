@@ -1,16 +1,18 @@
-//! What every built-in type looks like on the wire: one compact line per type.
+//! The fields of all built-in types, one compact line per type. They are those of `staging/src/k8s.io/api`, with the
+//! markers of its structs (`+listType`, `patchMergeKey`, …).
 //!
-//! The notation, made for grepping (`^PodSpec:`), is read by [`super::registry`]:
+//! The notation is made for grepping (`^PodSpec:`); [`super::registry`] parses it:
 //!
 //! ```text
 //! Name: [=atomic] field type[marks]; field type[marks]; …      a struct; continuation lines begin with a space
 //! = type: Name Name …                                          named types over another type
 //!
 //! type     string bool int int32 int64 uint8 float64 · bytes (base64) · quantity · intorstr · time microtime duration
-//!          raw (any JSON) · Name · package.Name · *T (may be absent as opposed to zero) · []T (list) · {}T (map by string)
+//!          raw (any JSON) · Name · package.Name · []T (list) · {}T (map by string)
+//!          *T (pointer: absent differs from zero)
 //! field    &T embeds the fields of T
 //! marks    !           always encoded, even when zero
-//!          ~           left out when the struct is zero
+//!          ~           omitted when the struct is zero (omitzero)
 //!          @key,key    list type map with these keys; strategic merge merges by the first
 //!          +retainKeys strategic merge keeps only the keys named by `$retainKeys`
 //!          =map(key,…) =set =atomic =granular    list type or map type
@@ -25,13 +27,13 @@ mod infrastructure;
 mod meta;
 mod workloads;
 
-/// A package of types: how tables refer to it, its schema name, its short Go package name and its table.
+/// A package of types: its name in other tables, its OpenAPI prefix, its Go package name and its table.
 pub(super) struct Package {
-    /// Name by which other packages' tables refer to it.
+    /// The name by which the tables of other packages refer to it.
     pub(super) short: &'static str,
-    /// Prefix of its types' schema names.
+    /// The prefix of its types' OpenAPI names.
     pub(super) prefix: &'static str,
-    /// Last segment of the package's path, as decode errors print it.
+    /// The Go package name, which decode errors print.
     pub(super) go: &'static str,
     /// The table.
     pub(super) text: &'static str,
@@ -41,7 +43,7 @@ const fn package(short: &'static str, prefix: &'static str, go: &'static str, te
     Package { short, prefix, go, text }
 }
 
-/// Every package of built-in types.
+/// All packages of built-in types.
 pub(super) const PACKAGES: &[Package] = &[
     package("meta", "io.k8s.apimachinery.pkg.apis.meta.v1", "v1", meta::META),
     package("core", "io.k8s.api.core.v1", "v1", core_v1::CORE),

@@ -1,4 +1,4 @@
-//! Field tables of the workloads packages.
+//! The type tables of apps, autoscaling, batch, policy and scheduling.
 //!
 //! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`. [`super`] has the notation.
 

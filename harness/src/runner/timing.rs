@@ -1,56 +1,56 @@
-//! How a fixture's time passes: in virtual time to the millisecond, on the wall clock as well as a busy machine can.
+//! The time of a fixture: exact in virtual time, as exact as a busy machine allows on the wall clock.
 //!
-//! On the wall clock nothing says exactly when the world has come to rest. What stands in for it: [`calm`], a short while
-//! without an entry in the transcript; steps that wait for what they expect, within the fixture's tolerance; and
-//! trailing windows, in which nothing more is to happen, that are cut short.
+//! On the wall clock it is not observable when everything is idle. Instead, [`calm`] waits for a short time without an
+//! entry in the transcript; steps wait for the expected state, within the fixture's tolerance; and trailing windows, in
+//! which nothing more should happen, are cut short.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::drive::Place;
+use super::drive::RunContext;
 use crate::fixture::{Controller, Fixture, Step};
 use crate::time::Clock;
 use crate::transcript::{Entry, Request, Transcript};
 
-/// Time without an entry after which the world counts as calm, and the longest to wait for that.
+/// Time without an entry after which the cluster counts as quiet, and the maximum time to wait for that.
 const CALM: Duration = Duration::from_millis(120);
 const CALM_LIMIT: Duration = Duration::from_secs(3);
-/// How long a subject that has begun to read is given to ask for everything, before it is let in: one that reads one thing
-/// after another asks for no more until it is.
+/// Time given to a subject to request everything, from its first read until its reads are answered. A subject that
+/// reads one resource after another requests no more until the first read is answered.
 pub(super) const READERS_LIMIT: Duration = Duration::from_secs(2);
-/// How many subjects start at the same time, for each core: programs that start are busy, and those that run beside them late.
+/// Number of subjects that start at the same time, per core: programs that start use the CPU and delay those that run.
 const STARTS_PER_CORE: usize = 3;
-/// How often to look whether a subject has died, and at what leaves no entry.
+/// Interval at which to check whether a subject has died, and for state that leaves no entry.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// Entries that come this close together are looked at once.
+/// Entries within this time are evaluated together.
 pub(super) const BURST: Duration = Duration::from_millis(20);
-/// What is left of trailing windows.
+/// Length to which trailing windows are cut.
 pub(super) const TAIL: Duration = Duration::from_secs(3);
 
-/// Permits to start a subject on the wall clock.
-pub(super) fn starts() -> Semaphore {
+/// Creates the semaphore that limits concurrent starts of subjects on the wall clock.
+pub(super) fn start_permits() -> Semaphore {
     Semaphore::new(STARTS_PER_CORE * std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// How time passes.
+/// The kind of time a fixture runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
-    /// It stands still until everything waits.
+pub(super) enum TimeMode {
+    /// Time advances only when all tasks wait.
     Virtual,
-    /// It passes.
+    /// Real time.
     Wall {
-        /// How late (or early) things may be.
+        /// Allowed deviation of times.
         tolerance: Duration,
-        /// How much later still reactions may come.
+        /// Additional delay allowed for reactions.
         late: Duration,
     },
 }
 
-impl Pace {
-    pub(super) fn new(fixture: &Fixture, place: &Place<'_>) -> Self {
-        if place.cluster.is_virtual() {
+impl TimeMode {
+    pub(super) fn new(fixture: &Fixture, context: &RunContext<'_>) -> Self {
+        if context.cluster.is_virtual() {
             Self::Virtual
         } else {
             Self::Wall { tolerance: fixture.tolerance, late: fixture.late }
@@ -64,7 +64,7 @@ impl Pace {
         }
     }
 
-    /// How much later than that reactions may come.
+    /// Returns the additional delay allowed for reactions.
     pub(super) const fn late(self) -> Duration {
         match self {
             Self::Virtual => Duration::ZERO,
@@ -72,7 +72,7 @@ impl Pace {
         }
     }
 
-    /// When each step is over.
+    /// Returns the end of each step.
     pub(super) fn ends(self, fixture: &Fixture) -> Vec<Duration> {
         match self {
             Self::Virtual => fixture.steps.iter().map(Step::end).collect(),
@@ -81,8 +81,8 @@ impl Pace {
     }
 }
 
-/// Waits until nothing was recorded for a while.
-pub(super) async fn calm(transcript: &Transcript, clock: &Clock) {
+/// Waits until nothing was recorded for a short time, or until a limit.
+pub(super) async fn wait_until_quiet(transcript: &Transcript, clock: &Clock) {
     let limit = clock.elapsed() + CALM_LIMIT;
     loop {
         let news = transcript.news();
@@ -93,18 +93,18 @@ pub(super) async fn calm(transcript: &Transcript, clock: &Clock) {
     }
 }
 
-/// Whether an informer asks so when it begins.
+/// Returns true for the requests with which an informer starts.
 fn is_informer(request: &Request) -> bool {
     request.name.is_none() && matches!(request.verb.as_str(), "list" | "watch")
 }
 
-/// Whether anybody reads.
-pub(super) fn reads(entries: &[Entry]) -> bool {
+/// Returns true if any informer has started to read.
+pub(super) fn has_reads(entries: &[Entry]) -> bool {
     crate::expect::requests(entries).any(|(_, exchange)| is_informer(&exchange.request))
 }
 
-/// The resources that the fixture's controllers must know: when each was first asked for in `entries`.
-fn asked_for(fixture: &Fixture, entries: &[Entry]) -> BTreeMap<&'static str, Option<Duration>> {
+/// Returns the resources that the fixture's controllers need, with the time of the first informer request for each.
+fn first_requests(fixture: &Fixture, entries: &[Entry]) -> BTreeMap<&'static str, Option<Duration>> {
     let wanted = fixture.controllers.iter().flat_map(|controller| watched(*controller));
     let mut asked: BTreeMap<&str, Option<Duration>> = wanted.map(|resource| (*resource, None)).collect();
     for (entry, exchange) in crate::expect::requests(entries) {
@@ -117,18 +117,18 @@ fn asked_for(fixture: &Fixture, entries: &[Entry]) -> BTreeMap<&'static str, Opt
     asked
 }
 
-/// The resources that the fixture's controllers must know and that nobody has asked for in `entries`.
-pub(super) fn not_asked_for(fixture: &Fixture, entries: &[Entry]) -> Vec<&'static str> {
-    let asked = asked_for(fixture, entries).into_iter();
+/// Returns the resources that the fixture's controllers need and that no informer has requested in `entries`.
+pub(super) fn missing_requests(fixture: &Fixture, entries: &[Entry]) -> Vec<&'static str> {
+    let asked = first_requests(fixture, entries).into_iter();
     asked.filter(|(_, at)| at.is_none()).map(|(resource, _)| resource).collect()
 }
 
-/// When the last of the resources that the fixture's controllers must know was first asked for.
-pub(super) fn all_asked_for(fixture: &Fixture, entries: &[Entry]) -> Option<Duration> {
-    asked_for(fixture, entries).into_values().flatten().max()
+/// Returns the time at which the last needed resource was first requested.
+pub(super) fn last_first_request(fixture: &Fixture, entries: &[Entry]) -> Option<Duration> {
+    first_requests(fixture, entries).into_values().flatten().max()
 }
 
-/// What a controller cannot do without, however it is made.
+/// Returns the resources that every implementation of a controller must watch.
 const fn watched(controller: Controller) -> &'static [&'static str] {
     match controller {
         Controller::Disruption => &["poddisruptionbudgets", "pods"],

@@ -1,4 +1,4 @@
-//! The role that ships with the controllers grants what they ask for in the whole suite, and nothing else.
+//! The rights that the role in `controllers/deploy/rbac.yaml` grants, and those that a run asks for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,32 +7,33 @@ use std::sync::Arc;
 use plumbline::cluster::{Embedded, Role};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
-use plumbline::runner::suite::{self, Arena, Options};
+use plumbline::runner::suite::{self, RunOptions, TestBed};
 use plumbline::transcript::{Attributed as _, Entry, Happening};
 use serde_json::Value;
 
 /// A resource of a group with its subresource, and a verb.
-type Right = (String, String, String);
+pub(crate) type Right = (String, String, String);
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("")
+/// The manifest with the roles of the controllers.
+pub(crate) fn role_file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("controllers").join("deploy/rbac.yaml")
 }
 
 /// The rules of the role called `name` in `deploy/rbac.yaml`.
-fn rules(kind: &str, name: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(root().join("controllers/deploy/rbac.yaml")).expect("rbac.yaml");
+pub(crate) fn rules(kind: &str, name: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(role_file()).expect("rbac.yaml");
     let documents = text.split("\n---\n").map(|document| serde_saphyr::from_str::<Value>(document).expect("YAML"));
     let role = documents.into_iter().find(|role| role["kind"] == kind && role["metadata"]["name"] == name);
     role.unwrap_or_else(|| panic!("no {kind} {name}"))["rules"].as_array().expect("rules").clone()
 }
 
-fn words(rule: &Value, field: &str) -> Vec<String> {
+pub(crate) fn words(rule: &Value, field: &str) -> Vec<String> {
     let words = rule[field].as_array().unwrap_or_else(|| panic!("{field} of {rule}"));
     words.iter().map(|word| word.as_str().expect("a string").to_owned()).collect()
 }
 
-/// Every right that the rules spell out, wildcards as they are.
-fn granted(rules: &[Value]) -> BTreeSet<Right> {
+/// Every right that the rules spell out; wildcards stay as they are.
+pub(crate) fn granted(rules: &[Value]) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for rule in rules {
         for group in words(rule, "apiGroups") {
@@ -47,8 +48,8 @@ fn granted(rules: &[Value]) -> BTreeSet<Right> {
     rights
 }
 
-/// Whether `right` as it is written in a role covers what was asked for.
-fn covers(right: &Right, asked: &Right) -> bool {
+/// Returns true if `right`, as written in a role, covers the right that a request needs.
+pub(crate) fn covers(right: &Right, asked: &Right) -> bool {
     let (group, resource, verb) = right;
     let subresource = |of: &str| of.split_once('/').map(|(_, subresource)| subresource.to_owned());
     let same = resource == &asked.1
@@ -56,8 +57,8 @@ fn covers(right: &Right, asked: &Right) -> bool {
     (group == "*" || group == &asked.0) && same && verb == &asked.2
 }
 
-/// What a request of the controllers needs, if it is about a resource.
-fn asked(entry: &Entry) -> Option<Right> {
+/// The right that a request of the controllers needs; `None` for other clients and for discovery.
+pub(crate) fn required(entry: &Entry) -> Option<Right> {
     let Happening::Request(exchange) = &entry.what else { return None };
     let request = &exchange.request;
     if !entry.actor().is_subject() {
@@ -70,48 +71,35 @@ fn asked(entry: &Entry) -> Option<Right> {
     Some((request.group.clone(), request.resource_path(), request.verb.clone()))
 }
 
-fn role() -> Role {
-    Role::read(&root().join("controllers/deploy/rbac.yaml")).expect("a role")
-}
-
-/// Our controllers on servers that enforce `role`.
-fn confined(role: Role) -> Arena {
-    Arena { cluster: Arc::new(Embedded { role: Some(role) }), ..Arena::embedded() }
-}
-
-#[test]
-fn the_role_is_what_the_suite_needs() {
-    let fixtures = parse::load(&root().join("fixtures")).expect("good fixtures");
-    let mut needed: BTreeMap<Right, String> = BTreeMap::new();
-    let options = Options { jobs: 2, ..Options::one_by_one() };
-    // The server enforces the role: what it does not grant is refused, and the fixture fails.
-    suite::run_all(&fixtures, &confined(role()), options, |_, judged| {
-        assert!(matches!(judged.report.outcome, Outcome::Pass | Outcome::Skip), "{:?}", judged.report.id);
-        for right in judged.entries.iter().filter_map(asked) {
-            needed.entry(right).or_insert_with(|| judged.report.id.clone());
-        }
-        true
-    });
-    assert!(needed.len() > 15, "the search is broken: {needed:?}");
+/// Compares the rights that a run of the whole suite needed, each with the first fixture that did, with the role.
+///
+/// Returns a message for each right that is missing or unused.
+pub(crate) fn compare(needed: &BTreeMap<Right, String>) -> Vec<String> {
     let granted = granted(&rules("ClusterRole", "plumbline-controllers"));
-    let missing: Vec<_> =
-        needed.iter().filter(|(asked, _)| !granted.iter().any(|right| covers(right, asked))).collect();
-    assert!(missing.is_empty(), "asked for, by the first fixture that does, but not granted: {missing:#?}");
-    let unused: Vec<_> = granted.iter().filter(|right| !needed.keys().any(|asked| covers(right, asked))).collect();
-    assert!(unused.is_empty(), "granted, but no fixture needs it: {unused:#?}");
+    let missing = needed.iter().filter(|(right, _)| !granted.iter().any(|grant| covers(grant, right)));
+    let missing = missing.map(|(right, fixture)| format!("{fixture} needs {right:?}, which the role does not grant"));
+    let unused = granted.iter().filter(|grant| !needed.keys().any(|right| covers(grant, right)));
+    let unused = unused.map(|grant| format!("the role grants {grant:?}, which no fixture needs"));
+    missing.chain(unused).collect()
 }
 
-/// Upstream's #113580: without `pods/status` no orphan is marked, and none is deleted.
-#[test]
-fn a_smaller_role_is_noticed() {
-    let text = std::fs::read_to_string(root().join("controllers/deploy/rbac.yaml")).expect("rbac.yaml");
+/// The embedded server, which refuses the subject every right that the role in `file` does not grant.
+pub(crate) fn confined(file: &Path) -> TestBed {
+    let role = Role::read(file).expect("a role");
+    TestBed { cluster: Arc::new(Embedded { role: Some(role) }), ..TestBed::embedded() }
+}
+
+/// Without `pods/status` no orphan is marked, and none is deleted (kubernetes/kubernetes#113580).
+pub(crate) fn a_smaller_role_is_noticed() {
+    let text = std::fs::read_to_string(role_file()).expect("rbac.yaml");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("rbac.yaml");
     std::fs::write(&file, text.replace("[pods/status]", "[pods/status-not]")).expect("written");
-    let mut fixtures = parse::load(&root().join("fixtures")).expect("good fixtures");
+    let mut fixtures =
+        parse::load(&Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures")).expect("good fixtures");
     fixtures.retain(|fixture| fixture.id == "podgc/orphaned-quarantine-40s");
     let mut outcomes = Vec::new();
-    suite::run_all(&fixtures, &confined(Role::read(&file).expect("a role")), Options::one_by_one(), |_, judged| {
+    suite::run_all(&fixtures, &confined(&file), RunOptions::one_by_one(), |_, judged| {
         let refused = judged.entries.iter().filter_map(|entry| match &entry.what {
             Happening::Request(exchange) if exchange.request.resource_path() == "pods/status" => {
                 exchange.reply.as_ref()
@@ -124,9 +112,8 @@ fn a_smaller_role_is_noticed() {
     assert_eq!(outcomes, [(Outcome::Fail, BTreeSet::from([403]))]);
 }
 
-/// No fixture elects a leader: `failover.rs` does. What that takes is written down here.
-#[test]
-fn the_lease_is_the_only_thing_beside_the_suite() {
+/// No fixture elects a leader (`failover.rs` does), so the rights on leases are listed here.
+pub(crate) fn leases_have_a_role_of_their_own() {
     let rules = rules("Role", "plumbline-controllers-leader-election");
     let right = |verb: &str| ("coordination.k8s.io".to_owned(), "leases".to_owned(), verb.to_owned());
     assert_eq!(granted(&rules), ["create", "get", "update"].map(right).into());
