@@ -11,17 +11,17 @@ use futures::future::join_all;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::api::int_or_percent::Rounding;
+use crate::context::{Env, Run};
+use crate::runtime::client::Encoding;
 use crate::runtime::client::{ClientFactory, Limits, names};
 use crate::runtime::clock::Clock;
-use crate::runtime::env::{Env, Run};
+use crate::runtime::diagnostics::Observer;
 use crate::runtime::informer::InformerStatus;
 use crate::runtime::leader::{Election, Elector, Lost};
 use crate::runtime::leadership::Leadership;
-use crate::runtime::listwatch::Encoding;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::observer::Observer;
 use crate::runtime::workers::panic_text;
-use crate::views::int_or_percent::Rounding;
 use crate::{disruption, podgc, taint_eviction, ttl};
 
 /// How long controllers may take to finish what they are doing when they are stopped.

@@ -12,11 +12,11 @@ use clap::{ArgAction, Parser, ValueEnum};
 
 use self::leader_elect::LeaderElectArgs;
 use self::serve::ServeArgs;
+use crate::api::int_or_percent::Rounding;
 use crate::app::{Config, Controller};
+use crate::runtime::client::Encoding;
 use crate::runtime::client::Limits;
 use crate::runtime::leader::TimingError;
-use crate::runtime::listwatch::Encoding;
-use crate::views::int_or_percent::Rounding;
 
 /// Kubernetes' disruption, pod garbage collector, taint-eviction and ttl controllers.
 #[derive(Debug, Parser)]

@@ -9,8 +9,8 @@ use kube::config::AuthInfo;
 use kube::{Client, Config};
 
 use super::{ConnectError, client};
-use crate::error::chain;
 use crate::runtime::clock::Clock;
+use crate::runtime::error::chain;
 use crate::runtime::files::Files;
 
 /// A client for the server of `config`, which proves who it is with what its files hold at the time.

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::views::View as _;
-use crate::views::meta::Labels;
-use crate::views::pdb::PdbView;
+use crate::api::View as _;
+use crate::api::labels::Labels;
+use crate::api::pdb::PdbView;
 
 /// All budgets, to be found by the labels of a pod.
 #[derive(Debug, Default)]

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use super::DELETION_TIMEOUT;
 use super::expected::Expected;
-use crate::views::View;
-use crate::views::condition::{Condition, set_condition, types};
-use crate::views::pdb::{PdbStatus, PdbView};
-use crate::views::pod::PodView;
+use crate::api::View;
+use crate::api::condition::{Condition, set_condition, types};
+use crate::api::pdb::{PdbStatus, PdbView};
+use crate::api::pod::PodView;
 
 /// Reasons of the condition `DisruptionAllowed`.
 pub mod reasons {

@@ -1,7 +1,7 @@
 //! How many pods a budget counts on, and how many of them must be healthy. PURE.
 
-use crate::views::int_or_percent::{IntOrPercent, Rounding, ScaleError};
-use crate::views::pdb::PdbSpec;
+use crate::api::int_or_percent::{IntOrPercent, Rounding, ScaleError};
+use crate::api::pdb::PdbSpec;
 
 /// What a budget's spec and the scale of its pods' owners come to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

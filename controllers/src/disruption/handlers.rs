@@ -5,16 +5,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::budgets::Budgets;
 use super::controller::{Queues, about_pod, delay};
 use super::stale::{Staleness, staleness};
-use crate::runtime::cache::{self, Change, Lister};
+use crate::api::cache_object;
+use crate::api::go;
+use crate::api::pdb::PdbView;
+use crate::api::pod::PodView;
+use crate::api::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
+use crate::api::{BY_CONTROLLER, View};
+use crate::context::Env;
+use crate::runtime::cache::{Change, Lister};
 use crate::runtime::clock::Clock;
-use crate::runtime::env::Env;
 use crate::runtime::informer::Informer;
 use crate::runtime::recorder::{EventType, Recorder};
-use crate::views::go;
-use crate::views::pdb::PdbView;
-use crate::views::pod::PodView;
-use crate::views::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
-use crate::views::{BY_CONTROLLER, View};
 
 /// What adds all handlers of the controller, once its work begins.
 pub(super) fn adder(env: &Env, queues: &Queues, recorder: &Recorder) -> impl FnOnce() + Send + use<> {
@@ -119,7 +120,7 @@ impl Handlers {
     /// them changes what its pods' budgets expect. Not of one that goes: its pods go with it, and each says so.
     fn watch_scale<V>(self: &Arc<Self>, owners: &Informer<V>, changed: fn(&Self, &str))
     where
-        V: cache::CacheObject + Workload,
+        V: cache_object::CacheObject + Workload,
     {
         let handlers = Arc::clone(self);
         // What is there at the start is counted by every budget's first sync.

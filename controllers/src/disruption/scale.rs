@@ -10,17 +10,19 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 
-use crate::apply::Reader;
-use crate::error::ApiError;
-use crate::runtime::cache::{CacheObject, Lister, ObjectKey};
-use crate::runtime::env::Env;
-use crate::runtime::intern::Text;
-use crate::views::View;
-use crate::views::go;
-use crate::views::meta::Owner;
-use crate::views::pod::PodView;
-use crate::views::scale::ScaleView;
-use crate::views::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
+use crate::api::View;
+use crate::api::cache_object::CacheObject;
+use crate::api::go;
+use crate::api::intern::Text;
+use crate::api::object_key::ObjectKey;
+use crate::api::owner::Owner;
+use crate::api::pod::PodView;
+use crate::api::scale::ScaleView;
+use crate::api::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
+use crate::context::Env;
+use crate::runtime::cache::Lister;
+use crate::runtime::error::ApiError;
+use crate::write::Reader;
 
 /// Groups and versions of the scales that `Scale` may be served as; the first is today's.
 const SCALE_VERSIONS: [(&str, &str); 4] =

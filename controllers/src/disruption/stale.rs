@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::STALE_POD_DISRUPTION_TIMEOUT;
-use crate::views::View;
-use crate::views::condition::{PodCondition, types};
-use crate::views::pod::PodView;
+use crate::api::View;
+use crate::api::condition::{PodCondition, types};
+use crate::api::pod::PodView;
 
 /// Set by the kubelet, which may end a pod long after announcing it: never stale (D-064).
 const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";

@@ -12,19 +12,20 @@ use tokio_util::sync::CancellationToken;
 use super::decide::{self, Reason};
 use super::quarantine::Quarantine;
 use super::{DELETE_PARALLELISM, GC_CHECK_PERIOD};
-use crate::actions::{Action, status_patch};
-use crate::apply::{Reader, Writer};
-use crate::error::ApiError;
-use crate::runtime::cache::{Lister, ObjectKey};
+use crate::api::View as _;
+use crate::api::condition::update_pod_condition;
+use crate::api::intern::Text;
+use crate::api::node::NodeView;
+use crate::api::object_key::ObjectKey;
+use crate::api::pod::{PodView, phases};
+use crate::context::{Env, Run};
+use crate::runtime::cache::Lister;
 use crate::runtime::client::names;
 use crate::runtime::clock::Clock;
-use crate::runtime::env::{Env, Run};
-use crate::runtime::intern::Text;
+use crate::runtime::error::ApiError;
 use crate::runtime::metrics::Metrics;
-use crate::views::View as _;
-use crate::views::condition::update_pod_condition;
-use crate::views::node::NodeView;
-use crate::views::pod::{PodView, phases};
+use crate::write::actions::{Action, status_patch};
+use crate::write::{Reader, Writer};
 
 /// Registers the controller's caches and returns its work.
 ///

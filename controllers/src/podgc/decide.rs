@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::views::View;
-use crate::views::condition::{PodCondition, types};
-use crate::views::node::NodeView;
-use crate::views::pod::{PodView, phases};
+use crate::api::View;
+use crate::api::condition::{PodCondition, types};
+use crate::api::node::NodeView;
+use crate::api::pod::{PodView, phases};
 
 /// The passes of a cycle, in their order; [`Reason::as_str`] is the metrics label.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

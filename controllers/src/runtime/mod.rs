@@ -19,22 +19,20 @@
 //! | [`mod@env`] | what a controller is given to start with |
 //!
 //! Absences that matter: no wall clock outside [`clock`], no detached task, no writes (they go through
-//! [`crate::apply`]; events and the lease are the exceptions), no unordered map.
+//! [`crate::write`]; events and the lease are the exceptions), no unordered map.
 
+pub mod backoff;
 pub mod cache;
 pub mod client;
 pub mod clock;
-pub mod env;
+pub mod diagnostics;
+pub mod error;
 pub mod files;
 pub mod informer;
-pub mod intern;
 pub mod leader;
 pub mod leadership;
-pub mod lister;
 pub mod listwatch;
 pub mod metrics;
-pub mod observer;
-pub mod proto;
 pub mod queue;
 pub mod recorder;
 pub mod serve;

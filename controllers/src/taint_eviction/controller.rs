@@ -17,14 +17,15 @@ use super::decide::{decide, no_execute, shard};
 use super::evict::{EVICTION_WORKERS, Evictor};
 use super::schedule::{Known, PodRef};
 use super::{NODE_UPDATE_CHANNEL_SIZE, POD_UPDATE_CHANNEL_SIZE, UPDATE_WORKER_SIZE};
-use crate::runtime::cache::{Change, Lister, ObjectKey};
-use crate::runtime::env::{Env, Run};
+use crate::api::View as _;
+use crate::api::node::NodeView;
+use crate::api::object_key::ObjectKey;
+use crate::api::pod::{BY_NODE, PodView};
+use crate::api::taint::{NO_EXECUTE, Taint};
+use crate::context::{Env, Run};
+use crate::runtime::cache::{Change, Lister};
 use crate::runtime::queue::WorkQueue;
 use crate::runtime::workers;
-use crate::views::View as _;
-use crate::views::node::NodeView;
-use crate::views::pod::{BY_NODE, PodView};
-use crate::views::taint::{NO_EXECUTE, Taint};
 
 /// A pod to look at again, and the node it was on when that was noticed: the node decides the shard.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::views::condition::{PodCondition, types};
-use crate::views::taint::{NO_EXECUTE, Taint, Toleration};
+use crate::api::condition::{PodCondition, types};
+use crate::api::taint::{NO_EXECUTE, Taint, Toleration};
 
 /// What the taints of its node mean for a pod.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

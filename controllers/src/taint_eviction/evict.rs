@@ -10,21 +10,22 @@ use tokio_util::sync::CancellationToken;
 use super::decide::{EvictionPlan, condition, decide};
 use super::schedule::{Due, Known, PodRef, Schedule, Step};
 use super::{DELETE_RETRIES, DELETE_RETRY_PAUSE};
-use crate::actions::{Action, status_patch};
-use crate::apply::{Reader, Writer};
-use crate::error::ApiError;
-use crate::runtime::cache::{Lister, ObjectKey};
+use crate::api::View as _;
+use crate::api::condition::update_pod_condition;
+use crate::api::node::NodeView;
+use crate::api::object_key::ObjectKey;
+use crate::api::pod::PodView;
+use crate::context::Env;
+use crate::runtime::cache::Lister;
 use crate::runtime::client::names;
 use crate::runtime::clock::Clock;
-use crate::runtime::env::Env;
+use crate::runtime::error::ApiError;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::WorkQueue;
 use crate::runtime::recorder::{EventType, ObjectReference, Recorder};
 use crate::runtime::workers::Outcome;
-use crate::views::View as _;
-use crate::views::condition::update_pod_condition;
-use crate::views::node::NodeView;
-use crate::views::pod::PodView;
+use crate::write::actions::{Action, status_patch};
+use crate::write::{Reader, Writer};
 
 /// Evictions that run at once; upstream starts one goroutine for each, held back by its client's rate
 /// limit. So many, because slow admission may hold each of them for minutes, and the others must not wait.
@@ -293,7 +294,7 @@ mod tests {
     use super::*;
     use crate::runtime::client::Limits;
     use crate::runtime::leadership::Leadership;
-    use crate::runtime::observer::WatchedQueue as _;
+    use crate::runtime::queue::WatchedQueue as _;
     use crate::runtime::testing::{Answer, Log, Seen, serve};
     use crate::runtime::workers;
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::decide::EvictionPlan;
-use crate::runtime::cache::ObjectKey;
+use crate::api::object_key::ObjectKey;
 
 /// One pod: its UID decides, its key is for finding and naming it.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -4,15 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::boundaries::ClusterSize;
 use super::current;
-use crate::actions::Action;
-use crate::apply::Writer;
-use crate::runtime::cache::{Change, Lister, ObjectKey};
+use crate::api::View as _;
+use crate::api::node::NodeView;
+use crate::api::object_key::ObjectKey;
+use crate::context::{Env, Run};
+use crate::runtime::cache::{Change, Lister};
 use crate::runtime::client::names;
-use crate::runtime::env::{Env, Run};
 use crate::runtime::queue::WorkQueue;
 use crate::runtime::workers::{self, Outcome};
-use crate::views::View as _;
-use crate::views::node::NodeView;
+use crate::write::Writer;
+use crate::write::actions::Action;
 
 /// Syncs that run at once.
 const WORKERS: usize = 5;

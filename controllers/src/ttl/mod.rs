@@ -15,7 +15,7 @@
 //! All nodes of the first list are counted before the first one is patched, so no passing value is ever
 //! written at start-up (T-015): workers start when the handler has been told of the whole list.
 
-use crate::views::go;
+use crate::api::go;
 
 pub mod boundaries;
 pub mod controller;

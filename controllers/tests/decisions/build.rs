@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use plumbline_controllers::views::node::NodeView;
-use plumbline_controllers::views::pdb::PdbView;
-use plumbline_controllers::views::pod::PodView;
+use plumbline_controllers::api::node::NodeView;
+use plumbline_controllers::api::pdb::PdbView;
+use plumbline_controllers::api::pod::PodView;
 use serde_json::{Value, json};
 
 /// The instant all tables count from.
@@ -48,7 +48,7 @@ pub(crate) fn node(name: &str, patch: Value) -> Arc<NodeView> {
 }
 
 pub(crate) fn names(pods: &[Arc<PodView>]) -> Vec<&str> {
-    pods.iter().map(|pod| plumbline_controllers::views::View::name(&**pod)).collect()
+    pods.iter().map(|pod| plumbline_controllers::api::View::name(&**pod)).collect()
 }
 
 fn merge(target: &mut Value, patch: Value) {

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
+use plumbline_controllers::api::int_or_percent::{IntOrPercent, Rounding};
+use plumbline_controllers::api::pdb::{PdbSpec, PdbStatus};
+use plumbline_controllers::api::pod::PodView;
 use plumbline_controllers::disruption::decide::{PdbDecision, decide, fail_safe};
 use plumbline_controllers::disruption::expected::{Expected, expected, needs_scales};
 use plumbline_controllers::disruption::stale::{Staleness, reset_condition, staleness};
-use plumbline_controllers::views::int_or_percent::{IntOrPercent, Rounding};
-use plumbline_controllers::views::pdb::{PdbSpec, PdbStatus};
-use plumbline_controllers::views::pod::PodView;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::build::{at, names, node, pod};
 
 /// `name:phase[:age in hours[:reason]]`
-fn finished(text: &str) -> std::sync::Arc<plumbline_controllers::views::pod::PodView> {
+fn finished(text: &str) -> std::sync::Arc<plumbline_controllers::api::pod::PodView> {
     let mut parts = text.split(':');
     let mut next = || parts.next().unwrap_or_default();
     let (name, phase, hours, reason) = (next(), next(), next().parse::<f64>().unwrap_or(0.0), next());

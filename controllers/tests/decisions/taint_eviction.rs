@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumbline_controllers::runtime::cache::ObjectKey;
+use plumbline_controllers::api::object_key::ObjectKey;
+use plumbline_controllers::api::taint::{Taint, Toleration};
 use plumbline_controllers::taint_eviction::decide::{EvictionPlan, decide, no_execute, shard};
 use plumbline_controllers::taint_eviction::schedule::{Due, Known, PodRef, Schedule, Step};
-use plumbline_controllers::views::taint::{Taint, Toleration};
 use rstest::rstest;
 use serde_json::{Value, json};
 

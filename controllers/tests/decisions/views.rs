@@ -1,12 +1,13 @@
 use jiff::Timestamp;
-use plumbline_controllers::views::View;
-use plumbline_controllers::views::condition::{PodCondition, update_pod_condition, whole_seconds};
-use plumbline_controllers::views::go;
-use plumbline_controllers::views::meta::Labels;
-use plumbline_controllers::views::node::NodeView;
-use plumbline_controllers::views::pdb::PdbView;
-use plumbline_controllers::views::pod::PodView;
-use plumbline_controllers::views::selector::{LabelSelector, Selector};
+use plumbline_controllers::api::View;
+use plumbline_controllers::api::condition::{PodCondition, update_pod_condition};
+use plumbline_controllers::api::go;
+use plumbline_controllers::api::labels::Labels;
+use plumbline_controllers::api::node::NodeView;
+use plumbline_controllers::api::pdb::PdbView;
+use plumbline_controllers::api::pod::PodView;
+use plumbline_controllers::api::selector::{LabelSelector, Selector};
+use plumbline_controllers::api::time::whole_seconds;
 use rstest::rstest;
 use serde_json::{Value, json};
 

@@ -10,10 +10,10 @@ use futures::future::LocalBoxFuture;
 use plumbline_controllers::app::{App, AppError};
 use plumbline_controllers::args::Args;
 use plumbline_controllers::runtime::client::ClientFactory;
+use plumbline_controllers::runtime::client::Encoding;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
-use plumbline_controllers::runtime::listwatch::Encoding;
+use plumbline_controllers::runtime::diagnostics::Observer;
 use plumbline_controllers::runtime::metrics::Metrics;
-use plumbline_controllers::runtime::observer::Observer;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

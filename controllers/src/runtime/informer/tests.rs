@@ -7,12 +7,13 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::Informer;
-use crate::runtime::cache::{Change, ObjectKey};
+use crate::api::object_key::ObjectKey;
+use crate::api::pod::{BY_NODE, PodView};
+use crate::runtime::cache::Change;
 use crate::runtime::client::{Dresser, Limits, names};
 use crate::runtime::clock::Clock;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::testing::{Answer, Log, Seen, failure, script, serve, status};
-use crate::views::pod::{BY_NODE, PodView};
 
 struct Setup {
     clock: Clock,
@@ -58,7 +59,7 @@ impl Setup {
 }
 
 fn describe(change: &Change<PodView>) -> String {
-    use crate::runtime::cache::CacheObject as _;
+    use crate::api::cache_object::CacheObject as _;
     let sign = match change {
         Change::Added(_) => '+',
         Change::Updated { .. } => '~',

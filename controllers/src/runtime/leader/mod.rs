@@ -18,11 +18,11 @@ use kube::{Api, Client};
 use self::record::Step;
 use super::client::{Dresser, Limits, names};
 use super::clock::Clock;
+use super::error::ApiError;
 use super::leadership::Leadership;
-use super::lister::Fnv1a;
 use super::metrics::Metrics;
 use super::recorder::{EventType, ObjectReference, Recorder};
-use crate::error::ApiError;
+use crate::api::hash::Fnv1a;
 
 /// Standbys wait between one and this much more than one retry period, each its own time, as client-go's.
 pub const JITTER_FACTOR: f64 = 1.2;

@@ -27,10 +27,10 @@ use kube::{Client, Resource as _};
 use serde::{Deserialize, Deserializer};
 
 use self::protobuf::Items;
-use super::cache::CacheObject;
-use super::client::Streamed;
+use super::client::{Encoding, Streamed};
 use super::clock::{Clock, Elapsed};
-use super::proto::ProtoError;
+use crate::api::cache_object::CacheObject;
+use crate::api::protobuf::ProtoError;
 
 /// Objects in a page of a JSON list, as client-go.
 pub const PAGE_SIZE: u32 = 500;
@@ -45,17 +45,6 @@ const LIST_ENDS: &str = "k8s.io/initial-events-end";
 /// What is accepted where protobuf is asked for: a server without it may answer in JSON.
 const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-
-/// How lists and watches come over the wire.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Encoding {
-    /// JSON, in pages.
-    #[default]
-    Json,
-    /// Protobuf, streamed, for the kinds that have a decoder and from servers that have it: a quarter of the bytes, and
-    /// less work for both sides.
-    Protobuf,
-}
 
 /// What a [`ListWatch`] has to tell.
 #[derive(Debug)]
@@ -274,7 +263,7 @@ impl<V: CacheObject> ListWatch<V> {
     }
 
     fn without_watch_list(&mut self, cause: &Cause) {
-        tracing::debug!(error = crate::error::chain(cause), "no WatchList from this server, listing instead");
+        tracing::debug!(error = super::error::chain(cause), "no WatchList from this server, listing instead");
         self.watch_lists = false;
         self.state = State::Unlisted;
     }
@@ -399,7 +388,7 @@ impl<V: CacheObject> ListWatch<V> {
         if std::mem::replace(&mut self.expired, true) {
             return Err(failure);
         }
-        tracing::info!(resource = %V::Resource::plural(&()), error = crate::error::chain(&failure), "listing again");
+        tracing::info!(resource = %V::Resource::plural(&()), error = super::error::chain(&failure), "listing again");
         Ok(())
     }
 

@@ -18,7 +18,6 @@ use self::delaying::Waiting;
 use self::rate_limit::RateLimiter;
 use super::clock::Clock;
 use super::metrics::QueueMetrics;
-use super::observer::WatchedQueue;
 
 /// A queue of keys to be worked on. Cheap to clone; clones share the queue.
 #[derive(Debug)]
@@ -73,6 +72,12 @@ pub struct QueueStatus {
     pub longest_running: Duration,
     /// How long no key was handed out although some were ready.
     pub idle: Duration,
+}
+
+/// A work queue of any kind of keys, as the program watches over it.
+pub trait WatchedQueue: Send + Sync {
+    /// How it is doing.
+    fn status(&self) -> QueueStatus;
 }
 
 impl<K: Ord + Clone + Send + Sync> WatchedQueue for WorkQueue<K> {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::WorkQueue;
 use crate::runtime::clock::Clock;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::observer::WatchedQueue as _;
+use crate::runtime::queue::WatchedQueue as _;
 
 fn queue<K: Ord + Clone>() -> WorkQueue<K> {
     let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());

@@ -7,8 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Event, event_name};
+use crate::runtime::backoff::TokenBucket;
 use crate::runtime::clock::Clock;
-use crate::runtime::queue::rate_limit::TokenBucket;
 
 /// Entries that each of the three memories keeps; the least recently used goes first.
 pub(super) const MEMORY_LIMIT: usize = 4096;

@@ -21,11 +21,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::cache::CacheObject;
 use super::clock::Clock;
-use super::lister::Fnv1a;
+use super::error::ApiError;
 use super::metrics::Metrics;
-use crate::error::ApiError;
+use crate::api::cache_object::CacheObject;
+use crate::api::hash::Fnv1a;
+use crate::api::time::whole_seconds;
 
 /// Events that may wait to be written; further ones are dropped.
 pub const QUEUE_LIMIT: usize = 1000;
@@ -162,7 +163,7 @@ fn ignored<'de, D: serde::Deserializer<'de>>(from: D) -> Result<(), D::Error> {
 
 /// `metav1.Time` on the wire: whole seconds, cut off.
 fn wire_time(at: Timestamp) -> String {
-    crate::views::condition::whole_seconds(at).to_string()
+    whole_seconds(at).to_string()
 }
 
 /// Records events in the name of one component. Cheap to clone.

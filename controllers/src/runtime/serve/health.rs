@@ -2,21 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// One check and how it went.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    /// Its name in the verbose form, in `exclude` and in the path.
-    pub name: &'static str,
-    /// What is wrong, in one sentence.
-    pub result: Result<(), String>,
-}
-
-impl Check {
-    /// A check that passed unless there is `problem`.
-    pub fn new(name: &'static str, problem: Option<String>) -> Self {
-        Self { name, result: problem.map_or(Ok(()), Err) }
-    }
-}
+use crate::runtime::diagnostics::Check;
 
 /// An answer: status code and text.
 #[derive(Clone, Debug, PartialEq, Eq)]

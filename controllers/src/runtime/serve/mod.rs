@@ -22,11 +22,11 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use self::health::{Check, Health};
+use self::health::Health;
 use self::tls::{Certificate, Source, TlsError};
 use super::clock::Clock;
+use super::diagnostics::{Check, Observer};
 use super::metrics::text;
-use super::observer::Observer;
 
 /// Connections at once; more wait.
 pub const CONNECTIONS: usize = 100;

@@ -11,17 +11,17 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
-use crate::runtime::cache::ObjectKey;
+use crate::api::View as _;
+use crate::api::condition::types;
+use crate::api::node::NodeView;
+use crate::api::object_key::ObjectKey;
+use crate::api::pod::PodView;
+use crate::api::protobuf::tests::Message;
+use crate::api::workload::{ReplicaSetView, Workload as _};
+use crate::runtime::client::Encoding;
 use crate::runtime::client::{Dresser, Limits, names};
 use crate::runtime::informer::Informer;
-use crate::runtime::listwatch::Encoding;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::proto::tests::Message;
-use crate::views::View as _;
-use crate::views::condition::types;
-use crate::views::node::NodeView;
-use crate::views::pod::PodView;
-use crate::views::workload::{ReplicaSetView, Workload as _};
 
 fn time(seconds: i64) -> Message {
     Message::default().number(1, seconds)

@@ -1,0 +1,116 @@
+//! Nodes.
+
+use k8s_openapi::api::core::v1::Node;
+use serde::Deserialize;
+
+use super::cache_object::Decode;
+use super::condition::types;
+use super::intern::{Hasher, Pool, Pooled, Shared, Text};
+use super::meta::{self, Meta, TtlAnnotation, view};
+use super::protobuf::ProtoError;
+use super::taint::{self, OUT_OF_SERVICE, Taint};
+
+/// A node, as far as the four controllers read it.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct NodeView {
+    /// Identity and the ttl annotation; labels, owners, finalizers and managed fields are dropped.
+    pub metadata: Meta<TtlAnnotation>,
+    /// What keeps pods away.
+    #[serde(default)]
+    pub spec: NodeSpecView,
+    /// How it is.
+    #[serde(default)]
+    pub status: NodeStatusView,
+}
+
+/// `v1.NodeSpec`
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(default)]
+pub struct NodeSpecView {
+    /// All taints, whatever their effect.
+    pub taints: Shared<Taint>,
+}
+
+/// `v1.NodeStatus`
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(default)]
+pub struct NodeStatusView {
+    /// Heartbeats are dropped, so that a heartbeat does not grow the cache.
+    pub conditions: Shared<NodeConditionView>,
+}
+
+/// `v1.NodeCondition`
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(default)]
+pub struct NodeConditionView {
+    /// `True`, `False` or `Unknown`.
+    pub status: Text,
+    /// Which condition.
+    #[serde(rename = "type")]
+    pub kind: Text,
+}
+
+impl Pooled for NodeConditionView {
+    fn pool() -> &'static Pool<[Self]> {
+        static POOL: Pool<[NodeConditionView]> = Pool::new();
+        &POOL
+    }
+
+    fn digest(&self, hasher: Hasher) -> Hasher {
+        hasher.text(&self.kind).text(&self.status)
+    }
+}
+
+view!(NodeView as Node;
+    const PROTOBUF: Option<Decode<Self>> = Some(NodeView::protobuf);
+);
+
+impl NodeView {
+    /// Whether the Ready condition is True. A node without one is not ready (G-055).
+    pub fn is_ready(&self) -> bool {
+        let ready = self.status.conditions.iter().find(|condition| condition.kind == types::READY);
+        ready.is_some_and(|ready| ready.status == types::TRUE)
+    }
+
+    /// Whether the out-of-service taint is there, with any value and effect (G-051).
+    pub fn is_out_of_service(&self) -> bool {
+        self.spec.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
+    }
+
+    /// The annotation of the ttl controller ([`super::meta::TTL_ANNOTATION`]).
+    pub fn ttl_annotation(&self) -> Option<&str> {
+        self.metadata.kept.ttl.as_deref()
+    }
+
+    /// From a protobuf `v1.Node`.
+    ///
+    /// # Errors
+    /// For bytes that are none.
+    pub fn protobuf(node: &[u8]) -> Result<Self, ProtoError> {
+        let parts = meta::parts(node)?;
+        let (mut taints, mut conditions) = (Vec::new(), Vec::new());
+        for field in parts.spec() {
+            if let (5, value) = field? {
+                taints.push(taint::taint(value.message()?)?);
+            }
+        }
+        for field in parts.status() {
+            if let (4, value) = field? {
+                let mut condition = NodeConditionView::default();
+                for field in value.message()? {
+                    match field? {
+                        (1, value) => condition.kind = value.text()?.into(),
+                        (2, value) => condition.status = value.text()?.into(),
+                        _ => {}
+                    }
+                }
+                conditions.push(condition);
+            }
+        }
+        Ok(Self {
+            metadata: parts.metadata()?,
+            spec: NodeSpecView { taints: Shared::new(taints) },
+            status: NodeStatusView { conditions: Shared::new(conditions) },
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! The owner that manages an object.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::intern::{Hasher, Pool, Text};
+use super::protobuf::{ProtoError, Value};
+
+/// The owner that manages an object: the first reference with `controller: true`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Owner {
+    /// Group and version of its kind.
+    pub api_version: Text,
+    /// Its kind.
+    pub kind: Text,
+    /// Its name.
+    pub name: Text,
+    /// Its UID.
+    pub uid: Text,
+}
+
+static OWNERS: Pool<Owner> = Pool::new();
+
+impl Owner {
+    fn shared(self) -> Arc<Self> {
+        let Self { api_version, kind, name, uid } = &self;
+        let hash = Hasher::default().text(api_version).text(kind).text(name).text(uid).finish();
+        OWNERS.share(hash, |held| *held == self, || Arc::new(self.clone()))
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Reference {
+    api_version: Text,
+    kind: Text,
+    name: Text,
+    uid: Text,
+    controller: Option<bool>,
+}
+
+pub(super) fn owner_of(references: Vec<Reference>) -> Option<Arc<Owner>> {
+    let owner = references.into_iter().find(|reference| reference.controller == Some(true))?;
+    let Reference { api_version, kind, name, uid, .. } = owner;
+    Some(Owner { api_version, kind, name, uid }.shared())
+}
+
+/// Takes `reference` for the owner if it is the first that manages.
+pub(super) fn take_owner(owner: &mut Option<Arc<Owner>>, reference: Value<'_>) -> Result<(), ProtoError> {
+    let (mut found, mut manages) = (Owner::default(), false);
+    if owner.is_some() {
+        return Ok(());
+    }
+    for field in reference.message()? {
+        match field? {
+            (1, value) => found.kind = value.text()?.into(),
+            (3, value) => found.name = value.text()?.into(),
+            (4, value) => found.uid = value.text()?.into(),
+            (5, value) => found.api_version = value.text()?.into(),
+            (6, value) => manages = value.flag()?,
+            _ => {}
+        }
+    }
+    if manages {
+        *owner = Some(found.shared());
+    }
+    Ok(())
+}

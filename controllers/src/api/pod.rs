@@ -1,0 +1,177 @@
+//! Pods.
+
+use k8s_openapi::api::core::v1::Pod;
+use serde::{Deserialize, Serialize};
+
+use super::cache_object::Decode;
+use super::condition::{Conditions, PodCondition, is_zero, types};
+use super::intern::{Shared, Text};
+use super::labels::Labels;
+use super::meta::{self, BY_CONTROLLER, LabelsAndOwner, Meta, view};
+use super::owner::Owner;
+use super::protobuf::{Fields, ProtoError};
+use super::taint::{self, Toleration};
+
+/// Phases of a pod.
+pub mod phases {
+    /// Not all containers run yet.
+    pub const PENDING: &str = "Pending";
+    /// At least one container runs or will run again.
+    pub const RUNNING: &str = "Running";
+    /// All containers ended well.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// All containers ended, one of them badly.
+    pub const FAILED: &str = "Failed";
+    /// The node does not say.
+    pub const UNKNOWN: &str = "Unknown";
+}
+
+/// A pod, as far as the four controllers read it: some 400 bytes, all that pods have in common shared.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct PodView {
+    /// Identity, labels and owner; annotations, finalizers and managed fields are dropped.
+    pub metadata: Meta<LabelsAndOwner>,
+    /// Where it runs and what it tolerates.
+    #[serde(default)]
+    pub spec: PodSpecView,
+    /// How it is.
+    #[serde(default)]
+    pub status: PodStatusView,
+}
+
+/// `v1.PodSpec`
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpecView {
+    /// The node; empty until bound.
+    pub node_name: Text,
+    /// In the order that decides (N-003).
+    pub tolerations: Shared<Toleration>,
+}
+
+/// `v1.PodStatus`
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatusView {
+    /// One of [`phases`], or empty.
+    pub phase: Text,
+    /// Why the pod is in this phase; `Evicted` matters.
+    pub reason: Text,
+    /// All conditions, in order: a patch must name them all.
+    pub conditions: Conditions,
+    /// `metadata.generation` the status was computed for; 0 is absent.
+    pub observed_generation: i64,
+}
+
+/// A pod's status to change; serialized, two of them make a patch.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatus {
+    /// One of [`phases`], or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub phase: String,
+    /// Why the pod is in this phase.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// All conditions, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<PodCondition>,
+    /// `metadata.generation` the status was computed for; 0 is absent.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub observed_generation: i64,
+}
+
+impl PodStatusView {
+    /// The same status, to be changed.
+    pub fn to_status(&self) -> PodStatus {
+        PodStatus {
+            phase: self.phase.to_string(),
+            reason: self.reason.to_string(),
+            conditions: self.conditions.iter().collect(),
+            observed_generation: self.observed_generation,
+        }
+    }
+}
+
+/// Index of pods by the node they are bound to.
+pub const BY_NODE: &str = "spec.nodeName";
+
+view!(PodView as Pod,
+    BY_NODE by |pod| (!pod.spec.node_name.is_empty()).then_some(&pod.spec.node_name),
+    BY_CONTROLLER by |pod| pod.controller_ref().map(|owner| &owner.uid);
+    const PROTOBUF: Option<Decode<Self>> = Some(PodView::protobuf);
+    fn selectable(&self) -> Option<&Labels> {
+        Some(&self.metadata.kept.labels)
+    }
+);
+
+impl PodView {
+    /// The condition of `kind`; of several the first.
+    pub fn condition(&self, kind: &str) -> Option<PodCondition> {
+        self.status.conditions.find(kind)
+    }
+
+    /// Whether the Ready condition is True; the phase is not asked (D-101).
+    pub fn is_ready(&self) -> bool {
+        self.status.conditions.status_of(types::READY) == Some(types::TRUE)
+    }
+
+    /// Whether deletion has been asked for.
+    pub fn is_terminating(&self) -> bool {
+        self.metadata.terminating
+    }
+
+    /// Whether it can never run again.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.status.phase.as_str(), phases::SUCCEEDED | phases::FAILED)
+    }
+
+    /// Whether the kubelet evicted it under node pressure.
+    pub fn is_evicted(&self) -> bool {
+        self.status.phase == phases::FAILED && self.status.reason == "Evicted"
+    }
+
+    /// `metadata.labels`
+    pub fn labels(&self) -> &Labels {
+        &self.metadata.kept.labels
+    }
+
+    /// The owner that manages it.
+    pub fn controller_ref(&self) -> Option<&Owner> {
+        self.metadata.kept.owner.as_deref()
+    }
+
+    /// From a protobuf `v1.Pod`.
+    ///
+    /// # Errors
+    /// For bytes that are none.
+    pub fn protobuf(pod: &[u8]) -> Result<Self, ProtoError> {
+        let parts = meta::parts(pod)?;
+        Ok(Self { metadata: parts.metadata()?, spec: spec(parts.spec())?, status: status(parts.status())? })
+    }
+}
+
+fn spec(message: Fields<'_>) -> Result<PodSpecView, ProtoError> {
+    let (mut node_name, mut tolerations) = (Text::default(), Vec::new());
+    for field in message {
+        match field? {
+            (10, value) => node_name = value.text()?.into(),
+            (22, value) => tolerations.push(taint::toleration(value.message()?)?),
+            _ => {}
+        }
+    }
+    Ok(PodSpecView { node_name, tolerations: Shared::new(tolerations) })
+}
+
+fn status(message: Fields<'_>) -> Result<PodStatusView, ProtoError> {
+    let mut status = PodStatusView { conditions: Conditions::protobuf(message, 2)?, ..PodStatusView::default() };
+    for field in message {
+        match field? {
+            (1, value) => status.phase = value.text()?.into(),
+            (4, value) => status.reason = value.text()?.into(),
+            (17, value) => status.observed_generation = value.integer()?,
+            _ => {}
+        }
+    }
+    Ok(status)
+}

@@ -1,0 +1,87 @@
+//! Times in JSON, `metav1.Time`.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+
+use super::protobuf::clamped;
+
+/// A point in time, or none, to the microsecond: half the size of an `Option<Timestamp>`.
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Moment(i64);
+
+impl Moment {
+    /// No time.
+    pub const NONE: Self = Self(i64::MIN);
+
+    /// The time, if there is one.
+    pub fn get(self) -> Option<Timestamp> {
+        (self != Self::NONE).then(|| Timestamp::from_microsecond(self.0).unwrap_or(Timestamp::MIN))
+    }
+}
+
+impl From<Option<Timestamp>> for Moment {
+    fn from(time: Option<Timestamp>) -> Self {
+        time.map_or(Self::NONE, |time| Self(time.as_microsecond()))
+    }
+}
+
+impl Default for Moment {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.get(), f)
+    }
+}
+
+/// `time` as `metav1.Time` goes over the wire: cut to the second before it.
+pub fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(time)
+}
+
+/// A time that can always be read. jiff's range ends a day before Go's, and one time that is out of it must not make the
+/// object, and with it the list of all objects, unreadable: it becomes the last time there is.
+struct Lenient(Timestamp);
+
+impl<'de> Deserialize<'de> for Lenient {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Lenient;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a time in RFC 3339")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Lenient, E> {
+                Ok(Lenient(text.parse().unwrap_or_else(|_| clamped(i64::MAX))))
+            }
+        }
+        from.deserialize_str(Text)
+    }
+}
+
+/// A time, or `null` for none.
+pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    Ok(Option::<Lenient>::deserialize(from)?.map(|Lenient(time)| time))
+}
+
+/// Times by name. `null`, which is how Go writes its zero time, is the first there is.
+pub(super) mod by_name {
+    use std::collections::BTreeMap;
+
+    use super::{Deserialize as _, Deserializer, Lenient, Timestamp};
+
+    pub(in crate::api) fn deserialize<'de, D>(from: D) -> Result<BTreeMap<String, Timestamp>, D::Error>
+    where
+        D: Deserializer<'de>,
+    {
+        let times = BTreeMap::<String, Option<Lenient>>::deserialize(from)?;
+        Ok(times.into_iter().map(|(name, time)| (name, time.map_or(Timestamp::MIN, |Lenient(time)| time))).collect())
+    }
+}

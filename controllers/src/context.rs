@@ -1,0 +1,177 @@
+//! What a controller is given to start with.
+//!
+//! A controller is a function `start(&Env, Options) -> Run`: it takes its informers and makes its queues *now*, and returns
+//! the future that does the work *later*, once all caches are synced and this replica leads, and begins by adding its
+//! handlers to the informers. Everything it asks for here is shared: two controllers that ask for the informer of pods get the same one, and only informers somebody asked
+//! for are started.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::BoxFuture;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::cache_object::CacheObject;
+use crate::runtime::client::{ClientFactory, Dresser, Encoding, Limits, names};
+use crate::runtime::clock::Clock;
+use crate::runtime::diagnostics::Kept;
+use crate::runtime::informer::{Informer, SharedInformer};
+use crate::runtime::leadership::Leadership;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::queue::{WatchedQueue, WorkQueue};
+use crate::runtime::recorder::Recorder;
+use crate::write::{Reader, Writer};
+
+/// The work of a controller: polled after all caches are synced, ends after `env.stop` is cancelled.
+pub type Run = BoxFuture<'static, ()>;
+
+/// The surroundings of the controllers.
+pub struct Env {
+    /// The time they live in.
+    pub clock: Clock,
+    /// Where they count.
+    pub metrics: Metrics,
+    /// Cancelled when they shall end.
+    pub stop: CancellationToken,
+    factory: ClientFactory,
+    limits: Limits,
+    leadership: Leadership,
+    /// Each informer has its own client, to see its own contact with the server; they share the request rate.
+    informer_dresser: Dresser,
+    clients: Mutex<BTreeMap<String, Client>>,
+    informers: Mutex<Vec<Slot>>,
+    queues: Mutex<Vec<Arc<dyn WatchedQueue>>>,
+    kept: Mutex<Vec<Kept>>,
+    background: Mutex<Vec<Background>>,
+}
+
+/// Work next to the controllers, e.g. the writer of events. Ends by itself once its handles are dropped.
+pub(crate) struct Background {
+    pub(crate) name: String,
+    pub(crate) run: BoxFuture<'static, ()>,
+}
+
+struct Slot {
+    view: TypeId,
+    typed: Arc<dyn Any + Send + Sync>,
+    shared: Arc<dyn SharedInformer>,
+}
+
+impl Env {
+    /// Surroundings without any informer yet.
+    pub fn new(
+        clock: Clock,
+        metrics: Metrics,
+        factory: ClientFactory,
+        limits: Limits,
+        leadership: Leadership,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            informer_dresser: Dresser::new(names::INFORMERS, clock.clone(), limits).measured_by(metrics.requests()),
+            clock,
+            metrics,
+            stop,
+            factory,
+            limits,
+            leadership,
+            clients: Mutex::default(),
+            informers: Mutex::default(),
+            queues: Mutex::default(),
+            kept: Mutex::default(),
+            background: Mutex::default(),
+        }
+    }
+
+    /// The same, with informers that ask for their lists and watches in `encoding`.
+    #[must_use]
+    pub fn listing_in(mut self, encoding: Encoding) -> Self {
+        self.informer_dresser = self.informer_dresser.speaking(encoding);
+        self
+    }
+
+    /// The shared informer of the kind that `V` views. One view type per kind: each type has its own list and watch.
+    pub fn informer<V: CacheObject>(&self) -> Arc<Informer<V>> {
+        let mut slots = lock(&self.informers);
+        let held = slots.iter().find(|slot| slot.view == TypeId::of::<V>());
+        if let Some(informer) = held.and_then(|slot| Arc::clone(&slot.typed).downcast().ok()) {
+            return informer;
+        }
+        let informer = Arc::new(Informer::<V>::new(self.clock.clone(), &self.metrics));
+        slots.push(Slot { view: TypeId::of::<V>(), typed: informer.clone(), shared: informer.clone() });
+        informer
+    }
+
+    /// An empty work queue; `name` is its name in metrics.
+    pub fn queue<K: Ord + Clone + Send + Sync + 'static>(&self, name: &str) -> WorkQueue<K> {
+        let queue = WorkQueue::new(self.clock.clone(), self.metrics.queue(name));
+        lock(&self.queues).push(Arc::new(queue.clone()));
+        queue
+    }
+
+    /// Lets the program be asked how much of something is kept for later: `count` says so, and must keep nothing alive.
+    pub fn keeps(&self, name: &'static str, count: impl Fn() -> usize + Send + Sync + 'static) {
+        lock(&self.kept).push(Kept { name, count: Arc::new(count) });
+    }
+
+    /// The door for writes of the client called `client` (see [`names`]).
+    pub fn writer(&self, client: &str) -> Writer {
+        Writer::new(self.client(client))
+    }
+
+    /// Live reads by the client called `client`.
+    pub fn reader(&self, client: &str) -> Reader {
+        Reader::new(self.client(client), self.clock.clone())
+    }
+
+    /// Events written by the client called `client` in the name of `component` (`source.component`).
+    pub fn recorder(&self, client: &str, component: &str) -> Recorder {
+        let (recorder, run) = Recorder::new(component, self.client(client), self.clock.clone(), self.metrics.clone());
+        lock(&self.background).push(Background { name: format!("events of {component}"), run });
+        recorder
+    }
+
+    pub(crate) fn informers(&self) -> Vec<Arc<dyn SharedInformer>> {
+        lock(&self.informers).iter().map(|slot| Arc::clone(&slot.shared)).collect()
+    }
+
+    pub(crate) fn queues(&self) -> Vec<Arc<dyn WatchedQueue>> {
+        lock(&self.queues).clone()
+    }
+
+    pub(crate) fn kept(&self) -> Vec<Kept> {
+        lock(&self.kept).clone()
+    }
+
+    pub(crate) fn take_background(&self) -> Vec<Background> {
+        std::mem::take(&mut lock(&self.background))
+    }
+
+    pub(crate) fn plain_client(&self, name: &str) -> Client {
+        (self.factory)(name)
+    }
+
+    pub(crate) fn leadership(&self) -> &Leadership {
+        &self.leadership
+    }
+
+    pub(crate) fn informer_client(&self) -> (Dresser, Client) {
+        (self.informer_dresser.clone(), (self.factory)(names::INFORMERS))
+    }
+
+    /// One client per name: its readers, writers and recorders share connections and request rate.
+    fn client(&self, name: &str) -> Client {
+        let dresser = || {
+            let dresser = Dresser::new(name, self.clock.clone(), self.limits);
+            dresser.measured_by(self.metrics.requests()).writing_only_as(self.leadership.clone())
+        };
+        let dress = || dresser().dress((self.factory)(name));
+        lock(&self.clients).entry(name.to_owned()).or_insert_with(dress).clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,286 @@
+//! What a store holds. Every index entry is one pointer to the object, whose key is in the object.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::api::cache_object::CacheObject;
+use crate::api::hash::Fnv1a;
+use crate::api::labels::Labels;
+use crate::api::selector::Selector;
+
+/// Objects in the order of their keys, and the ways to find them.
+#[derive(Debug)]
+pub(super) struct Held<V> {
+    objects: BTreeSet<Entry<V>>,
+    /// In the order of [`CacheObject::INDEXES`].
+    indexes: Vec<BTreeMap<Arc<str>, BTreeSet<Entry<V>>>>,
+    by_labels: BTreeMap<Arc<str>, Groups<V>>,
+    /// The sum of the objects' digests, which no order changes.
+    checksum: u64,
+}
+
+/// The objects of one namespace by their labels. Those of one workload mostly have the same.
+#[derive(Debug)]
+struct Groups<V> {
+    members: BTreeMap<Labels, BTreeSet<Entry<V>>>,
+    /// Labels by one of them: key, then value.
+    by_label: BTreeMap<Arc<str>, BTreeMap<Arc<str>, BTreeSet<Labels>>>,
+}
+
+/// An object, ordered by its key.
+#[derive(Debug)]
+struct Entry<V>(Arc<V>);
+
+/// What has a place in the order: entries, and keys that are looked for.
+trait Placed {
+    fn at(&self) -> (&str, &str);
+}
+
+impl<V: CacheObject> Placed for Entry<V> {
+    fn at(&self) -> (&str, &str) {
+        self.0.place()
+    }
+}
+
+impl Placed for (&str, &str) {
+    fn at(&self) -> (&str, &str) {
+        (self.0, self.1)
+    }
+}
+
+impl<'a, V: CacheObject> Borrow<dyn Placed + 'a> for Entry<V> {
+    fn borrow(&self) -> &(dyn Placed + 'a) {
+        self
+    }
+}
+
+impl Ord for dyn Placed + '_ {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.at().cmp(&other.at())
+    }
+}
+
+impl PartialOrd for dyn Placed + '_ {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for dyn Placed + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.at() == other.at()
+    }
+}
+
+impl Eq for dyn Placed + '_ {}
+
+impl<V: CacheObject> Ord for Entry<V> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.at().cmp(&other.at())
+    }
+}
+
+impl<V: CacheObject> PartialOrd for Entry<V> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<V: CacheObject> PartialEq for Entry<V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.at() == other.at()
+    }
+}
+
+impl<V: CacheObject> Eq for Entry<V> {}
+
+impl<V> Default for Groups<V> {
+    fn default() -> Self {
+        Self { members: BTreeMap::new(), by_label: BTreeMap::new() }
+    }
+}
+
+impl<V: CacheObject> Default for Held<V> {
+    fn default() -> Self {
+        let indexes = V::INDEXES.iter().map(|_| BTreeMap::new()).collect();
+        Self { objects: BTreeSet::new(), indexes, by_labels: BTreeMap::new(), checksum: 0 }
+    }
+}
+
+impl<V: CacheObject> Held<V> {
+    /// Of objects in the order of their keys, each key once.
+    pub(super) fn sorted(objects: Vec<Arc<V>>) -> Self {
+        let mut held = Self::default();
+        for object in &objects {
+            held.index(object, None);
+        }
+        held.objects = objects.into_iter().map(Entry).collect();
+        held
+    }
+
+    pub(super) fn into_objects(self) -> impl Iterator<Item = Arc<V>> {
+        self.objects.into_iter().map(|entry| entry.0)
+    }
+
+    pub(super) fn get(&self, place: (&str, &str)) -> Option<&Arc<V>> {
+        self.objects.get(&place as &dyn Placed).map(|entry| &entry.0)
+    }
+
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<V>> {
+        self.objects.iter().map(|entry| &entry.0)
+    }
+
+    pub(super) fn namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<V>> {
+        let from: &dyn Placed = &(namespace, "");
+        let from = self.objects.range::<dyn Placed, _>((Bound::Included(from), Bound::Unbounded));
+        from.map(|entry| &entry.0).take_while(move |object| object.place().0 == namespace)
+    }
+
+    pub(super) fn by_index(&self, index: &str, value: &str) -> Vec<Arc<V>> {
+        let at = V::INDEXES.iter().position(|name| *name == index);
+        let found = at.and_then(|at| self.indexes[at].get(value));
+        found.into_iter().flatten().map(|entry| Arc::clone(&entry.0)).collect()
+    }
+
+    /// The selected objects of a namespace, in the order of their keys.
+    pub(super) fn select(&self, namespace: &str, selector: &Selector) -> Vec<Arc<V>> {
+        let Some(groups) = self.by_labels.get(namespace) else { return Vec::new() };
+        let mut selected = Vec::new();
+        let mut parts = 0;
+        let mut take = |members: &BTreeSet<Entry<V>>| {
+            selected.extend(members.iter().map(|entry| Arc::clone(&entry.0)));
+            parts += 1;
+        };
+        match selector.pins() {
+            _ if selector.is_nothing() => {}
+            None => groups.members.iter().filter(|(labels, _)| selector.matches(labels)).for_each(|(_, all)| take(all)),
+            Some((key, values)) => {
+                let by_value = groups.by_label.get(key);
+                let distinct: BTreeSet<&str> = values.iter().map(String::as_str).collect();
+                let pinned = distinct.into_iter().filter_map(|value| by_value?.get(value)).flatten();
+                let members = pinned.filter(|labels| selector.matches(labels));
+                members.filter_map(|labels| groups.members.get(labels)).for_each(&mut take);
+            }
+        }
+        if parts > 1 {
+            selected.sort_by(|a, b| a.place().cmp(&b.place()));
+        }
+        selected
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(super) fn checksum(&self) -> u64 {
+        self.checksum
+    }
+
+    pub(super) fn insert(&mut self, object: Arc<V>) -> Option<Arc<V>> {
+        let old = self.objects.replace(Entry(Arc::clone(&object))).map(|entry| entry.0);
+        if let Some(old) = &old {
+            self.unindex(old, Some(&object));
+        }
+        self.index(&object, old.as_deref());
+        old
+    }
+
+    pub(super) fn remove(&mut self, place: (&str, &str)) -> Option<Arc<V>> {
+        let old = self.objects.take(&place as &dyn Placed)?.0;
+        self.unindex(&old, None);
+        Some(old)
+    }
+
+    /// Enters `object` everywhere; where `old` stood under the same value it takes its place.
+    fn index(&mut self, object: &Arc<V>, old: Option<&V>) {
+        self.checksum = self.checksum.wrapping_add(digest(&**object));
+        for (name, buckets) in V::INDEXES.iter().zip(&mut self.indexes) {
+            if let Some(value) = object.index_value(name) {
+                buckets.entry(value).or_default().replace(Entry(Arc::clone(object)));
+            }
+        }
+        let Some(labels) = object.selectable() else { return };
+        let groups = match self.by_labels.get_mut(object.place().0) {
+            Some(groups) => groups,
+            None => self.by_labels.entry(object.key().namespace).or_default(),
+        };
+        if let Some(members) = groups.members.get_mut(labels) {
+            members.replace(Entry(Arc::clone(object)));
+            return;
+        }
+        debug_assert!(old.and_then(V::selectable) != Some(labels), "an object in place has its group");
+        groups.members.insert(labels.clone(), BTreeSet::from([Entry(Arc::clone(object))]));
+        for (key, value) in labels.iter() {
+            let by_value = groups.by_label.entry(key.to_arc()).or_default();
+            by_value.entry(value.to_arc()).or_default().insert(labels.clone());
+        }
+    }
+
+    /// Takes `old` out of every place where `new` does not replace it.
+    fn unindex(&mut self, old: &V, new: Option<&V>) {
+        self.checksum = self.checksum.wrapping_sub(digest(old));
+        let place = old.place();
+        for (name, buckets) in V::INDEXES.iter().zip(&mut self.indexes) {
+            let was = old.index_value(name);
+            if new.is_some_and(|new| new.index_value(name) == was) {
+                continue;
+            }
+            let Some(was) = was else { continue };
+            if buckets.get_mut(&was).is_some_and(|bucket| without(bucket, place)) {
+                buckets.remove(&was);
+            }
+        }
+        let Some(labels) = old.selectable() else { return };
+        if new.and_then(V::selectable) == Some(labels) {
+            return;
+        }
+        let Some(groups) = self.by_labels.get_mut(place.0) else { return };
+        groups.remove(labels, place);
+        if groups.members.is_empty() {
+            self.by_labels.remove(place.0);
+        }
+    }
+}
+
+impl<V: CacheObject> Groups<V> {
+    fn remove(&mut self, labels: &Labels, place: (&str, &str)) {
+        if !self.members.get_mut(labels).is_some_and(|members| without(members, place)) {
+            return;
+        }
+        self.members.remove(labels);
+        for (key, value) in labels.iter() {
+            let Some(by_value) = self.by_label.get_mut(key.as_str()) else { continue };
+            if let Some(with_label) = by_value.get_mut(value.as_str()) {
+                with_label.remove(labels);
+                if with_label.is_empty() {
+                    by_value.remove(value.as_str());
+                }
+            }
+            if by_value.is_empty() {
+                self.by_label.remove(key.as_str());
+            }
+        }
+    }
+}
+
+/// Takes the entry at `place` out of `bucket` and says whether nothing is left.
+fn without<V: CacheObject>(bucket: &mut BTreeSet<Entry<V>>, place: (&str, &str)) -> bool {
+    bucket.remove(&place as &dyn Placed);
+    bucket.is_empty()
+}
+
+fn digest<V: CacheObject>(object: &V) -> u64 {
+    let mut digest = Fnv1a::default();
+    let (namespace, name) = object.place();
+    for part in [namespace, name, object.uid(), object.resource_version()] {
+        digest.write(part.as_bytes());
+        digest.write(&[0]);
+    }
+    digest.0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! How a request is sent: throttled, limited in time, repeated, measured.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{RETRY_AFTER, USER_AGENT};
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use kube::Client;
+use kube::client::Body;
+use tower::BoxError;
+
+use super::{Contact, Dresser, Limits, MAX_RETRIES, RECONNECT_DELAY, SHORT_WATCH, Streamed};
+use crate::runtime::backoff::{BACKOFF_BASE, BACKOFF_MAX, exponential};
+use crate::runtime::leadership::NotLeader;
+
+/// The body of an answer, whole or streaming.
+pub(super) type Answer = UnsyncBoxBody<Bytes, BoxError>;
+
+pub(super) struct Transport {
+    plain: Client,
+    dresser: Dresser,
+    contact: Arc<Contact>,
+    watches: Mutex<BTreeMap<String, WatchPace>>,
+}
+
+/// Keeps a server that ends every watch at once from being asked again at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct WatchPace {
+    started: Option<Duration>,
+    short_in_a_row: u32,
+}
+
+impl Transport {
+    pub(super) fn new(plain: Client, dresser: Dresser, contact: Arc<Contact>) -> Self {
+        Self { plain, dresser, contact, watches: Mutex::default() }
+    }
+
+    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        let (mut parts, body) = request.into_parts();
+        parts.headers.entry(USER_AGENT).or_insert_with(|| self.dresser.user_agent.clone());
+        let body = body.collect_bytes().await?;
+        let watch = is_watch(parts.uri.query().unwrap_or_default());
+        let streamed = watch || parts.extensions.get::<Streamed>().is_some();
+        if watch {
+            self.pace(parts.uri.path()).await;
+        }
+        let mut attempt = 0;
+        loop {
+            self.throttle(&parts.method).await;
+            let limit = self.time_limit(&parts.method)?;
+            let begin = self.dresser.clock.monotonic();
+            let request = Request::from_parts(parts.clone(), Body::from(body.to_vec()));
+            let result = self.dresser.clock.timeout(limit, self.exchange(request, streamed));
+            let result = result.await.map_err(BoxError::from).flatten();
+            self.measure(&parts.method, body.len(), &result, begin);
+            attempt += 1;
+            let wait = if attempt > MAX_RETRIES { None } else { retry_delay(&parts.method, watch, &result) };
+            let Some(wait) = wait else { return result };
+            if let Some(metrics) = &self.dresser.metrics {
+                metrics.repeated(parts.method.as_str(), &code(&result));
+            }
+            tracing::info!(
+                method = %parts.method,
+                path = parts.uri.path(),
+                answer = describe(&result),
+                attempt,
+                wait_s = wait.as_secs(),
+                "request will be repeated"
+            );
+            self.dresser.clock.sleep(wait).await;
+        }
+    }
+
+    /// How long the request may take that is about to be sent. A write is not sent without leadership, and not waited
+    /// for beyond it.
+    fn time_limit(&self, method: &Method) -> Result<Duration, NotLeader> {
+        let limit = self.dresser.limits.request_timeout;
+        if method.is_safe() {
+            return Ok(limit);
+        }
+        self.dresser.leadership.left(&self.dresser.clock).map(|left| left.min(limit)).ok_or(NotLeader)
+    }
+
+    fn measure(&self, method: &Method, sent: usize, result: &Result<Response<Answer>, BoxError>, begin: Duration) {
+        let Some(metrics) = &self.dresser.metrics else { return };
+        let (method, time) = (method.as_str(), self.dresser.clock.monotonic().saturating_sub(begin));
+        metrics.answered(method, &code(result), time);
+        if sent > 0 {
+            metrics.sent(method, sent);
+        }
+        // Of a watch the size is not known: it has none.
+        if let Some(size) = result.as_ref().ok().and_then(|answer| answer.body().size_hint().exact()) {
+            metrics.received(method, usize::try_from(size).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// Sends once. A body that is not `streamed` is read to its end, so that the time limit covers it too.
+    async fn exchange(&self, request: Request<Body>, streamed: bool) -> Result<Response<Answer>, BoxError> {
+        let response = self.plain.send(request).await?;
+        let (clock, contact) = (self.dresser.clock.clone(), Arc::clone(&self.contact));
+        if response.status().is_success() {
+            contact.touch(clock.now());
+            if streamed {
+                let noted = move |frame| {
+                    contact.touch(clock.now());
+                    frame
+                };
+                return Ok(response.map(|body| body.map_frame(noted).map_err(BoxError::from).boxed_unsync()));
+            }
+        }
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await?.to_bytes();
+        let bytes =
+            if parts.status.is_success() { bytes } else { with_retry_after(bytes, retry_after(&parts.headers)) };
+        Ok(Response::from_parts(parts, Full::new(bytes).map_err(|never| match never {}).boxed_unsync()))
+    }
+
+    async fn throttle(&self, method: &Method) {
+        let Limits { qps, .. } = self.dresser.limits;
+        if qps <= 0.0 {
+            return;
+        }
+        let now = self.dresser.clock.monotonic();
+        let wait = self.dresser.bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(now);
+        if wait > Duration::from_secs(1) {
+            tracing::info!(wait_ms = wait.as_millis(), "requests wait for the client-side rate limit");
+        }
+        if let Some(metrics) = &self.dresser.metrics {
+            metrics.throttled(method.as_str(), wait);
+        }
+        self.dresser.clock.sleep(wait).await;
+    }
+
+    async fn pace(&self, path: &str) {
+        let delay = {
+            let now = self.dresser.clock.monotonic();
+            let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+            let pace = watches.entry(path.to_owned()).or_default();
+            let short = pace.started.is_some_and(|started| now.saturating_sub(started) < SHORT_WATCH);
+            pace.short_in_a_row = if short { pace.short_in_a_row + 1 } else { 0 };
+            // One short watch is an accident; from the second on it is a habit.
+            let delay = match pace.short_in_a_row {
+                0 | 1 => Duration::ZERO,
+                n => exponential(BACKOFF_BASE, BACKOFF_MAX, n - 2),
+            };
+            pace.started = Some(now + delay);
+            delay
+        };
+        if !delay.is_zero() {
+            tracing::warn!(path, delay_ms = delay.as_millis(), "watches end as soon as they begin, slowing down");
+        }
+        self.dresser.clock.sleep(delay).await;
+    }
+}
+
+pub(super) fn is_watch(query: &str) -> bool {
+    query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
+}
+
+/// How long to wait before repeating the request; `None` when its result stands.
+fn retry_delay(method: &Method, watch: bool, result: &Result<Response<Answer>, BoxError>) -> Option<Duration> {
+    match result {
+        Ok(response) => {
+            let status = response.status();
+            let asks = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+            asks.then(|| retry_after(response.headers())).flatten()
+        }
+        // The informer repeats watches itself, from where it was.
+        Err(error) => (method == Method::GET && !watch && connection_broke(error.as_ref())).then_some(RECONNECT_DELAY),
+    }
+}
+
+fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// Whether an established connection broke under the request (as against: none could be made).
+fn connection_broke(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(io) = error.downcast_ref::<std::io::Error>()
+            && matches!(io.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+        {
+            return true;
+        }
+        let text = error.to_string();
+        if text.contains("connection closed before message completed") || text.contains("unexpected EOF during chunk") {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// Puts the `Retry-After` header into the Status, where [`ApiError`](crate::runtime::error::ApiError) finds it.
+fn with_retry_after(body: Bytes, after: Option<Duration>) -> Bytes {
+    let Some(after) = after else { return body };
+    let Ok(serde_json::Value::Object(mut status)) = serde_json::from_slice(&body) else { return body };
+    let details = status.entry("details").or_insert_with(|| serde_json::json!({}));
+    if let Some(details) = details.as_object_mut() {
+        details.entry("retryAfterSeconds").or_insert_with(|| after.as_secs().into());
+    }
+    serde_json::to_vec(&status).map_or(body, Bytes::from)
+}
+
+/// As client-go's metrics have it.
+fn code(result: &Result<Response<Answer>, BoxError>) -> String {
+    result.as_ref().map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_str().to_owned())
+}
+
+fn describe(result: &Result<Response<Answer>, BoxError>) -> String {
+    match result {
+        Ok(response) => response.status().to_string(),
+        Err(error) => crate::runtime::error::chain(error.as_ref()),
+    }
+}

@@ -1,0 +1,291 @@
+//! What the running program looks like from outside: health, caches, queues. Reads only, keeps nothing alive.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::clock::Clock;
+use super::informer::{InformerStatus, SharedInformer};
+use super::leadership::Leadership;
+use super::metrics::Metrics;
+use super::queue::{QueueStatus, WatchedQueue};
+
+/// A queue that has keys and hands none out, or a key that is worked on, for this long is stuck: far more than all
+/// tries of a request take together, so that trouble with the API server never gets a replica restarted.
+pub const STUCK_AFTER: Duration = Duration::from_mins(30);
+/// How long after its lease ran out a leader that did not notice is taken for dead, as upstream.
+pub const LEASE_GRACE: Duration = Duration::from_secs(20);
+
+/// How far the program has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Caches are filled, or another replica leads.
+    Waiting,
+    /// Controllers run, since this monotonic time.
+    Running(Duration),
+    /// It was asked to stop.
+    Stopping,
+}
+
+/// What a controller keeps for later outside of queues, such as timers.
+#[derive(Clone)]
+pub struct Kept {
+    pub(crate) name: &'static str,
+    pub(crate) count: Arc<dyn Fn() -> usize + Send + Sync>,
+}
+
+/// One check and how it went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// Its name in the verbose form, in `exclude` and in the path.
+    pub name: &'static str,
+    /// What is wrong, in one sentence.
+    pub result: Result<(), String>,
+}
+
+impl Check {
+    /// A check that passed unless there is `problem`.
+    pub fn new(name: &'static str, problem: Option<String>) -> Self {
+        Self { name, result: problem.map_or(Ok(()), Err) }
+    }
+}
+
+/// Looks at one program. Cheap to clone.
+#[derive(Clone)]
+pub struct Observer {
+    clock: Clock,
+    metrics: Metrics,
+    leadership: Leadership,
+    /// How long a lease lasts, where there is an election.
+    lease_duration: Option<Duration>,
+    informers: Arc<[Weak<dyn SharedInformer>]>,
+    queues: Arc<[Arc<dyn WatchedQueue>]>,
+    kept: Arc<[Kept]>,
+    phase: Arc<Mutex<Phase>>,
+}
+
+impl Observer {
+    pub(crate) fn new(
+        clock: Clock,
+        metrics: Metrics,
+        leadership: Leadership,
+        lease_duration: Option<Duration>,
+        informers: Vec<Arc<dyn SharedInformer>>,
+        (queues, kept): (Vec<Arc<dyn WatchedQueue>>, Vec<Kept>),
+    ) -> Self {
+        let informers = informers.iter().map(Arc::downgrade).collect();
+        let phase = Arc::new(Mutex::new(Phase::Waiting));
+        Self { clock, metrics, leadership, lease_duration, informers, queues: queues.into(), kept: kept.into(), phase }
+    }
+
+    pub(crate) fn running(&self) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Running(self.clock.monotonic());
+    }
+
+    pub(crate) fn stopping(&self) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Stopping;
+    }
+
+    /// How far the program has come.
+    pub fn phase(&self) -> Phase {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it should go on: if not, a restart is the cure.
+    pub fn live(&self) -> Vec<Check> {
+        vec![
+            Check::new("ping", None),
+            Check::new("leaderElection", self.forgotten_lease()),
+            Check::new("queues", self.stuck_queue()),
+        ]
+    }
+
+    /// Whether it could work now, or stand in at once.
+    pub fn ready(&self) -> Vec<Check> {
+        let missing: Vec<String> = self
+            .informers()
+            .into_iter()
+            .filter(|informer| !informer.synced)
+            .map(|informer| informer.resource)
+            .collect();
+        let unsynced = (!missing.is_empty()).then(|| format!("caches not synced: {}", missing.join(", ")));
+        let stopping = (self.phase() == Phase::Stopping).then(|| "stopping".to_owned());
+        vec![
+            Check::new("ping", None),
+            Check::new("informer-sync", unsynced),
+            Check::new("leaderElection", self.forgotten_lease()),
+            Check::new("shutdown", stopping),
+        ]
+    }
+
+    /// A leader should have ended by itself when its lease ran out.
+    fn forgotten_lease(&self) -> Option<String> {
+        let unrenewed = self.leadership.unrenewed_for(&self.clock)?;
+        let limit = self.lease_duration? + LEASE_GRACE;
+        (unrenewed > limit).then(|| format!("leading without having renewed the lease for {} s", unrenewed.as_secs()))
+    }
+
+    fn stuck_queue(&self) -> Option<String> {
+        let Phase::Running(since) = self.phase() else { return None };
+        let running = self.clock.monotonic().saturating_sub(since);
+        self.queues.iter().map(|queue| queue.status()).find_map(|queue| {
+            let name = queue.name;
+            if queue.longest_running > STUCK_AFTER {
+                return Some(format!("a key of queue {name} is worked on for {} s", queue.longest_running.as_secs()));
+            }
+            let idle = queue.idle.min(running);
+            (queue.ready > 0 && idle > STUCK_AFTER)
+                .then(|| format!("queue {name} has {} keys and hands out none for {} s", queue.ready, idle.as_secs()))
+        })
+    }
+
+    /// The metrics, those that are only known now included, in the text format of `OpenMetrics`.
+    pub fn metrics(&self) -> String {
+        for queue in self.queues.iter().map(|queue| queue.status()) {
+            self.metrics.queue_now(&queue.name, queue.unfinished, queue.longest_running, queue.delayed);
+        }
+        for informer in self.informers() {
+            let silence = informer.last_contact.map_or(Duration::ZERO, |at| self.since(at));
+            self.metrics.informer_now(&informer.resource, informer.synced, silence);
+        }
+        for kept in self.kept.iter() {
+            self.metrics.kept_now(kept.name, (kept.count)());
+        }
+        self.metrics.process_now();
+        self.metrics.encode()
+    }
+
+    /// Caches and queues by numbers and digests; no names of objects.
+    pub fn caches(&self) -> Value {
+        let informers: Vec<Value> = self.informers().into_iter().map(|informer| self.informer(&informer)).collect();
+        let queues: Vec<Value> = self.queues.iter().map(|queue| queue_value(&queue.status())).collect();
+        let phase = match self.phase() {
+            Phase::Waiting => "waiting",
+            Phase::Running(_) => "running",
+            Phase::Stopping => "stopping",
+        };
+        let kept: Vec<Value> =
+            self.kept.iter().map(|kept| json!({ "name": kept.name, "count": (kept.count)() })).collect();
+        let leader = self.leadership.is_leader();
+        json!({ "phase": phase, "leader": leader, "informers": informers, "queues": queues, "kept": kept })
+    }
+
+    fn informer(&self, informer: &InformerStatus) -> Value {
+        json!({
+            "resource": informer.resource,
+            "synced": informer.synced,
+            "objects": informer.objects,
+            "checksum": format!("{:016x}", informer.checksum),
+            "lists": informer.lists,
+            "lastChange": informer.last_change,
+            "lastContact": informer.last_contact,
+            "secondsSinceContact": informer.last_contact.map(|at| self.since(at).as_secs()),
+            "failures": informer.failures,
+            "staleSince": informer.stale_since,
+        })
+    }
+
+    fn informers(&self) -> Vec<InformerStatus> {
+        self.informers.iter().filter_map(Weak::upgrade).map(|informer| informer.status()).collect()
+    }
+
+    fn since(&self, at: jiff::Timestamp) -> Duration {
+        Duration::try_from(self.clock.now().duration_since(at)).unwrap_or_default()
+    }
+}
+
+fn queue_value(queue: &QueueStatus) -> Value {
+    json!({
+        "name": queue.name,
+        "ready": queue.ready,
+        "delayed": queue.delayed,
+        "inWork": queue.in_work,
+        "longestRunningSeconds": queue.longest_running.as_secs_f64(),
+        "unfinishedSeconds": queue.unfinished.as_secs_f64(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::queue::WorkQueue;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    struct Setup {
+        clock: Clock,
+        leadership: Leadership,
+        queue: WorkQueue<&'static str>,
+        observer: Observer,
+    }
+
+    fn setup() -> Setup {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let (metrics, leadership) = (Metrics::new(), Leadership::candidate());
+        let queue = WorkQueue::new(clock.clone(), metrics.queue("q"));
+        let queues: Vec<Arc<dyn WatchedQueue>> = vec![Arc::new(queue.clone())];
+        let observer =
+            Observer::new(clock.clone(), metrics, leadership.clone(), Some(s(15)), Vec::new(), (queues, Vec::new()));
+        Setup { clock, leadership, queue, observer }
+    }
+
+    fn failed(checks: &[Check]) -> Vec<String> {
+        checks.iter().filter_map(|check| check.result.as_ref().err()).cloned().collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_that_hands_nothing_out_is_stuck_but_only_while_controllers_run() {
+        let Setup { clock, queue, observer, .. } = setup();
+        queue.add("a");
+        clock.sleep(STUCK_AFTER * 2).await;
+        assert_eq!(failed(&observer.live()), Vec::<String>::new(), "a standby works on nothing");
+        observer.running();
+        clock.sleep(STUCK_AFTER).await;
+        assert_eq!(failed(&observer.live()), Vec::<String>::new());
+        clock.sleep(s(1)).await;
+        assert_eq!(failed(&observer.live()), ["queue q has 1 keys and hands out none for 1801 s"]);
+        let key = queue.get().await;
+        assert_eq!(failed(&observer.live()), Vec::<String>::new());
+        queue.done(&key);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_worked_on_for_ever_is_stuck_and_seen_in_the_metrics_meanwhile() {
+        let Setup { clock, queue, observer, .. } = setup();
+        observer.running();
+        queue.add("a");
+        queue.get().await;
+        clock.sleep(s(100)).await;
+        queue.add("b");
+        queue.get().await;
+        clock.sleep(s(10)).await;
+        let metrics = observer.metrics();
+        assert!(metrics.contains("workqueue_unfinished_work_seconds{name=\"q\"} 120.0"), "{metrics}");
+        assert!(metrics.contains("workqueue_longest_running_processor_seconds{name=\"q\"} 110.0"), "{metrics}");
+        clock.sleep(STUCK_AFTER).await;
+        assert_eq!(failed(&observer.live()), ["a key of queue q is worked on for 1910 s"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_that_forgot_its_lease_is_dead() {
+        let Setup { clock, leadership, observer, .. } = setup();
+        leadership.renew((clock.monotonic(), clock.now()), s(10));
+        clock.sleep(s(35)).await;
+        assert_eq!(failed(&observer.live()), Vec::<String>::new());
+        clock.sleep(s(1)).await;
+        assert_eq!(failed(&observer.live()), ["leading without having renewed the lease for 36 s"]);
+        leadership.end();
+        assert_eq!(failed(&observer.live()), Vec::<String>::new());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_stops_is_not_ready() {
+        let Setup { observer, .. } = setup();
+        assert_eq!(failed(&observer.ready()), Vec::<String>::new());
+        observer.stopping();
+        assert_eq!(failed(&observer.ready()), ["stopping"]);
+    }
+}

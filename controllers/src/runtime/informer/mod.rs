@@ -1,0 +1,320 @@
+//! One list+watch per resource for the whole process, kept in an ordered cache.
+//!
+//! The informer sits on the events of [`super::listwatch`] and adds a deterministic back-off on our [`Clock`]. Handlers are
+//! synchronous, run after the cache has changed, in the order of registration, and only enqueue keys. A controller adds its
+//! handlers when its work begins, as upstream's do: a replica that waits for its turn has warm caches and nobody who would
+//! gather keys and events of weeks that no worker takes.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kube::{Client, Resource as _};
+use tokio::sync::watch;
+
+use super::backoff::{BACKOFF_BASE, BACKOFF_MAX, BACKOFF_RESET, exponential};
+use super::cache::{Change, Lister, Store};
+use super::client::{Contact, Dresser};
+use super::clock::Clock;
+use super::listwatch::{Event, Failure, ListWatch};
+use super::metrics::{InformerMetrics, Metrics};
+use crate::api::cache_object::CacheObject;
+
+/// Called for every change of the cache, after it happened.
+pub type Handler<V> = Box<dyn Fn(&Change<V>) + Send + Sync>;
+
+/// The shared informer of one resource.
+pub struct Informer<V> {
+    resource: String,
+    store: Arc<Store<V>>,
+    handlers: Mutex<Vec<Handler<V>>>,
+    synced: watch::Sender<bool>,
+    progress: Mutex<Progress>,
+    clock: Clock,
+    metrics: InformerMetrics,
+    contact: Arc<Contact>,
+}
+
+/// How an informer is doing: for readiness, staleness and debugging.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InformerStatus {
+    /// `group/plural`, or the bare plural of the core group.
+    pub resource: String,
+    /// Whether the initial list is in the cache.
+    pub synced: bool,
+    /// Objects in the cache.
+    pub objects: usize,
+    /// Digest of the cache, see [`Lister::checksum`].
+    pub checksum: u64,
+    /// Complete lists taken into the cache; more than one means that the watch could not be resumed.
+    pub lists: u64,
+    /// When the last object or list arrived.
+    pub last_change: Option<Timestamp>,
+    /// When the server last answered or sent something, bookmarks included.
+    pub last_contact: Option<Timestamp>,
+    /// Failures in a row; 0 while list and watch work.
+    pub failures: u32,
+    /// Since when the cache may be stale: the first failure after the last contact.
+    pub stale_since: Option<Timestamp>,
+    /// The latest failure.
+    pub last_error: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    lists: u64,
+    last_change: Option<Timestamp>,
+    failures: u32,
+    last_failure: Option<Timestamp>,
+    stale_since: Option<Timestamp>,
+    last_error: Option<String>,
+}
+
+impl<V> fmt::Debug for Informer<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer").field("resource", &self.resource).finish_non_exhaustive()
+    }
+}
+
+impl<V: CacheObject> Informer<V> {
+    /// An informer with an empty cache; [`Self::run`] fills it.
+    pub fn new(clock: Clock, metrics: &Metrics) -> Self {
+        let resource = resource_name::<V>();
+        Self {
+            store: Arc::new(Store::default()),
+            handlers: Mutex::new(Vec::new()),
+            synced: watch::Sender::new(false),
+            progress: Mutex::new(Progress::default()),
+            clock,
+            metrics: metrics.informer(&resource),
+            resource,
+            contact: Arc::default(),
+        }
+    }
+
+    /// `group/plural`, or the bare plural of the core group.
+    pub fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    /// Reads the cache.
+    pub fn lister(&self) -> Lister<V> {
+        Lister::new(Arc::clone(&self.store))
+    }
+
+    /// Adds a handler. It is told at once of all that the cache holds, as added and in key order, then of every change:
+    /// of each object once, whatever happens meanwhile.
+    pub fn on_change(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
+        let mut handlers = self.handlers();
+        self.store.list().into_iter().for_each(|object| handler(&Change::Added(object)));
+        handlers.push(Box::new(handler));
+    }
+
+    /// As [`Self::on_change`], for who looks at what the cache holds by itself: it will find there all that the handler
+    /// is not told of.
+    pub fn on_later_change(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
+        self.handlers().push(Box::new(handler));
+    }
+
+    /// Whether the initial list is in the cache and the handlers that there are have seen it.
+    pub fn has_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Waits until [`Self::has_synced`].
+    pub async fn wait_synced(&self) {
+        let mut synced = self.synced.subscribe();
+        // The sender lives in `self`: waiting cannot end with an error.
+        let _ = synced.wait_for(|synced| *synced).await;
+    }
+
+    /// How the informer is doing.
+    pub fn status(&self) -> InformerStatus {
+        let lister = self.lister();
+        let progress = self.progress();
+        let last_contact = self.contact.last();
+        // A quiet watch that works again delivers nothing but bookmarks, which only the client sees.
+        let healed = progress.failures > 0 && last_contact > progress.last_failure;
+        InformerStatus {
+            resource: self.resource.clone(),
+            synced: self.has_synced(),
+            objects: lister.len(),
+            checksum: lister.checksum(),
+            lists: progress.lists,
+            last_change: progress.last_change,
+            last_contact,
+            failures: if healed { 0 } else { progress.failures },
+            stale_since: progress.stale_since.filter(|_| !healed),
+            last_error: progress.last_error.clone(),
+        }
+    }
+
+    /// Lists and watches all objects of the resource through a client that `dresser` makes of `plain`, for ever. Drop
+    /// the future to stop.
+    pub async fn run(&self, dresser: &Dresser, plain: Client) {
+        let encoding = dresser.encoding();
+        let client = dresser.dress_observed(plain, Arc::clone(&self.contact));
+        let mut source = ListWatch::new(client, self.clock.clone(), encoding);
+        let mut listed = Vec::new();
+        let (mut last_failure, mut unreadable) = (Duration::ZERO, Unreadable::default());
+        loop {
+            match source.next().await {
+                Ok(event) => self.take(event, &mut listed),
+                Err(error) => {
+                    let now = self.clock.monotonic();
+                    if now.saturating_sub(last_failure) > BACKOFF_RESET {
+                        self.progress().failures = 0;
+                    }
+                    last_failure = now;
+                    let at_least = if error.is_unreadable_event() { unreadable.delay(now) } else { Duration::ZERO };
+                    let delay = self.failed(&error, at_least);
+                    self.clock.sleep(delay).await;
+                }
+            }
+        }
+    }
+
+    fn take(&self, event: Event<V>, listed: &mut Vec<Arc<V>>) {
+        match event {
+            Event::Restarted => listed.clear(),
+            // An unchanged object keeps its allocation: a re-list does not need the memory twice.
+            Event::Listed(views) => {
+                listed.extend(views.into_iter().map(|view| self.store.held(&view).unwrap_or_else(|| Arc::new(view))));
+            }
+            Event::Unlisted(view) => listed.retain(|held| held.place() != view.place()),
+            Event::Done => {
+                self.change(|store| store.replace(std::mem::take(listed)));
+                self.listed();
+            }
+            Event::Applied(view) => {
+                self.changed();
+                self.change(|store| store.apply(Arc::new(view)));
+            }
+            Event::Deleted(view) => {
+                self.changed();
+                self.change(|store| store.remove(&view));
+            }
+        }
+    }
+
+    /// Changes the cache and tells the handlers, both while none can be added: a new one finds a change in the cache or
+    /// is told of it, never both.
+    fn change(&self, change: impl FnOnce(&Store<V>) -> Vec<Change<V>>) {
+        let handlers = self.handlers();
+        let changes = change(&self.store);
+        self.metrics.objects(self.store.len());
+        for change in &changes {
+            for handler in handlers.iter() {
+                handler(change);
+            }
+        }
+    }
+
+    fn listed(&self) {
+        let objects = self.store.len();
+        self.changed();
+        self.metrics.listed();
+        let mut progress = self.progress();
+        progress.lists += 1;
+        if progress.lists == 1 {
+            tracing::info!(resource = self.resource, objects, "cache synced");
+        } else {
+            tracing::info!(resource = self.resource, objects, lists = progress.lists, "cache re-listed");
+        }
+        drop(progress);
+        self.synced.send_replace(true);
+    }
+
+    fn changed(&self) {
+        let mut progress = self.progress();
+        progress.last_change = Some(self.clock.now());
+        if progress.failures > 0 {
+            tracing::info!(resource = self.resource, failures = progress.failures, "watch works again");
+        }
+        progress.failures = 0;
+        progress.stale_since = None;
+    }
+
+    fn failed(&self, error: &Failure, at_least: Duration) -> Duration {
+        self.metrics.failed();
+        let mut progress = self.progress();
+        let delay = exponential(BACKOFF_BASE, BACKOFF_MAX, progress.failures).max(at_least);
+        progress.failures = progress.failures.saturating_add(1);
+        let now = self.clock.now();
+        progress.stale_since.get_or_insert(now);
+        progress.last_failure = Some(now);
+        let text = super::error::chain(error);
+        tracing::warn!(
+            resource = self.resource,
+            error = text,
+            failures = progress.failures,
+            retry_in_ms = delay.as_millis(),
+            "list or watch failed, the cache may be stale"
+        );
+        progress.last_error = Some(text);
+        delay
+    }
+
+    fn handlers(&self) -> MutexGuard<'_, Vec<Handler<V>>> {
+        self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Events that could not be read, each of which costs a list. That list works and says nothing of the next event, so only
+/// time makes the pauses short again.
+#[derive(Debug, Default)]
+struct Unreadable {
+    in_a_row: u32,
+    last: Duration,
+}
+
+impl Unreadable {
+    /// How long to wait after one at monotonic time `now`.
+    fn delay(&mut self, now: Duration) -> Duration {
+        if now.saturating_sub(self.last) > BACKOFF_RESET {
+            self.in_a_row = 0;
+        }
+        self.last = now;
+        let delay = exponential(BACKOFF_BASE, BACKOFF_MAX, self.in_a_row);
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        delay
+    }
+}
+
+/// An informer of any kind, as the program starts and watches over it.
+pub trait SharedInformer: Send + Sync {
+    /// Lists and watches for ever.
+    fn run(self: Arc<Self>, dresser: Dresser, plain: Client) -> BoxFuture<'static, ()>;
+    /// Waits for the initial list.
+    fn wait_synced(&self) -> BoxFuture<'_, ()>;
+    /// How it is doing.
+    fn status(&self) -> InformerStatus;
+}
+
+impl<V: CacheObject> SharedInformer for Informer<V> {
+    fn run(self: Arc<Self>, dresser: Dresser, plain: Client) -> BoxFuture<'static, ()> {
+        Box::pin(async move { Informer::run(&self, &dresser, plain).await })
+    }
+
+    fn wait_synced(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Informer::wait_synced(self))
+    }
+
+    fn status(&self) -> InformerStatus {
+        Informer::status(self)
+    }
+}
+
+fn resource_name<V: CacheObject>() -> String {
+    let (group, plural) = (V::Resource::group(&()), V::Resource::plural(&()));
+    if group.is_empty() { plural.into_owned() } else { format!("{group}/{plural}") }
+}
+
+#[cfg(test)]
+mod tests;

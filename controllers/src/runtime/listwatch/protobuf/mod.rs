@@ -1,0 +1,267 @@
+//! Lists and watches in protobuf, object by object as the bytes arrive: no list is ever held whole.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use futures::stream::{self, BoxStream, StreamExt as _};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use kube::core::Status;
+
+use super::{Cause, LIST_ENDS, Seen, Watch};
+use crate::api::cache_object::CacheObject;
+use crate::api::protobuf::{Fields, MAGIC, NoNumber, ProtoError, open, varint};
+use crate::runtime::clock::Clock;
+
+type Data = BoxStream<'static, Result<Bytes, kube::Error>>;
+
+fn data(body: Body) -> Data {
+    body.into_data_stream().boxed()
+}
+
+/// The items of a list that is on its way.
+pub(super) struct Items<V> {
+    data: Data,
+    silence: (Clock, Duration),
+    parser: Parser,
+    version: String,
+    _views: PhantomData<fn() -> V>,
+}
+
+impl<V: CacheObject> Items<V> {
+    /// Of the list that `body` is; a pause of more than `silence` ends it.
+    pub(super) fn new(body: Body, silence: (Clock, Duration)) -> Self {
+        Self { data: data(body), silence, parser: Parser::default(), version: String::new(), _views: PhantomData }
+    }
+
+    /// The items that the next piece of the body completes; `None` at the end of the list.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<V>>, Cause> {
+        let (clock, limit) = &self.silence;
+        let Some(piece) = clock.timeout(*limit, self.data.next()).await? else {
+            return if self.parser.is_complete() { Ok(None) } else { Err(Cause::Short) };
+        };
+        self.parser.buffer.extend_from_slice(&piece?);
+        let mut items = Vec::new();
+        let version = &mut self.version;
+        let decode = V::PROTOBUF.ok_or(ProtoError::Type)?;
+        self.parser.run(|part| {
+            match part {
+                Part::Metadata(metadata) => *version = list_version(metadata)?.into_owned(),
+                Part::Item(item) => items.push(decode(item)?),
+            }
+            Ok(())
+        })?;
+        Ok(Some(items))
+    }
+
+    /// The version of the list, once it is whole.
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// `metadata.resourceVersion` of a list.
+fn list_version(metadata: &[u8]) -> Result<Cow<'_, str>, ProtoError> {
+    let mut version = Cow::default();
+    for field in Fields::new(metadata) {
+        if let (2, value) = field? {
+            version = value.text()?;
+        }
+    }
+    Ok(version)
+}
+
+/// A part of a list.
+enum Part<'a> {
+    Metadata(&'a [u8]),
+    Item(&'a [u8]),
+}
+
+/// Cuts a list into parts while its bytes arrive. It is an envelope ([`MAGIC`], fields) whose field 2 is the list, whose
+/// field 1 is its metadata and whose fields 2 are its items.
+#[derive(Default)]
+struct Parser {
+    buffer: BytesMut,
+    opened: bool,
+    /// Bytes of the list that are still to come, once its beginning has been seen.
+    left: Option<usize>,
+}
+
+impl Parser {
+    fn is_complete(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    /// Hands every part that is whole to `take`.
+    fn run(&mut self, mut take: impl FnMut(Part<'_>) -> Result<(), ProtoError>) -> Result<(), ProtoError> {
+        if !self.opened {
+            if self.buffer.len() < MAGIC.len() {
+                return Ok(());
+            }
+            if !self.buffer.starts_with(MAGIC) {
+                return Err(ProtoError::Magic);
+            }
+            self.buffer.advance(MAGIC.len());
+            self.opened = true;
+        }
+        while self.left != Some(0) {
+            let Some((number, header, length)) = head(&self.buffer)? else { return Ok(()) };
+            if self.left.is_none() && number == 2 {
+                self.buffer.advance(header);
+                self.left = Some(length);
+                continue;
+            }
+            let whole = header.checked_add(length).ok_or(ProtoError::Torn)?;
+            let Some(field) = self.buffer.get(header..whole) else { return Ok(()) };
+            if let Some(left) = &mut self.left {
+                *left = left.checked_sub(whole).ok_or(ProtoError::Torn)?;
+                match number {
+                    1 => take(Part::Metadata(field))?,
+                    2 => take(Part::Item(field))?,
+                    _ => {}
+                }
+            }
+            self.buffer.advance(whole);
+        }
+        Ok(())
+    }
+}
+
+/// Number of the field at the front of `bytes`, which must be of bytes; the length of its head and of its content.
+fn head(bytes: &[u8]) -> Result<Option<(u32, usize, usize)>, ProtoError> {
+    let number = |bytes| match varint(bytes) {
+        Ok(found) => Ok(Some(found)),
+        Err(NoNumber::Torn) => Ok(None),
+        Err(NoNumber::TooLong) => Err(ProtoError::Field(0)),
+    };
+    let Some((tag, rest)) = number(bytes)? else { return Ok(None) };
+    let field = u32::try_from(tag >> 3).map_err(|_| ProtoError::Field(0))?;
+    if tag & 7 != 2 {
+        return Err(ProtoError::Field(field));
+    }
+    let Some((length, rest)) = number(rest)? else { return Ok(None) };
+    let length = usize::try_from(length).map_err(|_| ProtoError::Torn)?;
+    Ok(Some((field, bytes.len() - rest.len(), length)))
+}
+
+/// The events of a watch: each comes with its length in four bytes before it.
+pub(super) fn events<V: CacheObject>(body: Body) -> Watch<V> {
+    let state = (data(body), BytesMut::new(), VecDeque::new());
+    let next = |(mut data, mut buffer, mut ready): (Data, BytesMut, VecDeque<Result<Seen<V>, Cause>>)| async move {
+        loop {
+            if let Some(event) = ready.pop_front() {
+                return Some((event, (data, buffer, ready)));
+            }
+            match data.next().await? {
+                Ok(piece) => buffer.extend_from_slice(&piece),
+                Err(error) => ready.push_back(Err(error.into())),
+            }
+            while let Some(frame) = frame(&mut buffer) {
+                ready.push_back(event(&frame).map_err(Cause::from));
+            }
+        }
+    };
+    stream::unfold(state, next).boxed()
+}
+
+fn frame(buffer: &mut BytesMut) -> Option<BytesMut> {
+    let length = u32::from_be_bytes(*buffer.first_chunk()?) as usize;
+    if buffer.len() - 4 < length {
+        return None;
+    }
+    buffer.advance(4);
+    Some(buffer.split_to(length))
+}
+
+/// One `metav1.WatchEvent`.
+fn event<V: CacheObject>(frame: &[u8]) -> Result<Seen<V>, ProtoError> {
+    let (mut kind, mut object): (_, &[u8]) = (Cow::default(), &[]);
+    for field in Fields::new(frame) {
+        match field? {
+            (1, value) => kind = value.text()?,
+            (2, extension) => {
+                for field in extension.message()? {
+                    if let (1, raw) = field? {
+                        object = raw.bytes()?;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let (_, object) = open(object)?;
+    let view = || V::PROTOBUF.ok_or(ProtoError::Type)?(object);
+    let version = |view: &V| view.resource_version().to_owned();
+    Ok(match &*kind {
+        "ADDED" | "MODIFIED" => {
+            let view = view()?;
+            let version = version(&view);
+            Seen::Applied(view, version)
+        }
+        "DELETED" => {
+            let view = view()?;
+            let version = version(&view);
+            Seen::Deleted(view, version)
+        }
+        "BOOKMARK" => bookmark(object)?,
+        "ERROR" => Seen::Error(Box::new(status_message(object)?)),
+        _ => return Err(ProtoError::Type),
+    })
+}
+
+/// Of a bookmark's object only the metadata is set, field 1 of every kind.
+fn bookmark<V>(object: &[u8]) -> Result<Seen<V>, ProtoError> {
+    let (mut version, mut ends_list) = (Cow::default(), false);
+    for field in Fields::new(object) {
+        let (1, metadata) = field? else { continue };
+        for field in metadata.message()? {
+            match field? {
+                (6, value) => version = value.text()?,
+                (12, annotation) => {
+                    for field in annotation.message()? {
+                        if let (1, key) = field? {
+                            ends_list |= key.text()? == LIST_ENDS;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(Seen::Bookmark { version: version.into_owned(), ends_list })
+}
+
+/// The `metav1.Status` that the body of a refusal is, in either encoding; of anything else what HTTP says.
+pub(super) fn status(body: &[u8], code: u16) -> Status {
+    let told = match open(body) {
+        Ok((_, message)) => status_message(message).ok(),
+        Err(_) => serde_json::from_slice(body).ok(),
+    };
+    let mut status = told.unwrap_or_else(|| {
+        let message = String::from_utf8_lossy(&body[..body.len().min(200)]);
+        Status::failure(&message, "Unreadable")
+    });
+    if status.code == 0 {
+        status.code = code;
+    }
+    status
+}
+
+fn status_message(message: &[u8]) -> Result<Status, ProtoError> {
+    let (mut text, mut reason, mut code) = (Cow::default(), Cow::default(), 0);
+    for field in Fields::new(message) {
+        match field? {
+            (3, value) => text = value.text()?,
+            (4, value) => reason = value.text()?,
+            (6, value) => code = u16::try_from(value.integer()?).unwrap_or_default(),
+            _ => {}
+        }
+    }
+    Ok(Status { code, ..Status::failure(&text, &reason) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Live reads, for decisions that must not rest on a cache.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Method;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+
+use super::request::{JSON, request, root, segment};
+use crate::api::cache_object::CacheObject;
+use crate::api::object_key::ObjectKey;
+use crate::runtime::clock::Clock;
+use crate::runtime::error::ApiError;
+
+/// How long the answer of discovery is believed.
+pub const DISCOVERY_TTL: Duration = Duration::from_secs(30);
+
+/// Live reads, for decisions that must not rest on a cache. Cheap to clone.
+#[derive(Clone)]
+pub struct Reader {
+    client: Client,
+    clock: Clock,
+    discovered: Arc<Mutex<Vec<Discovered>>>,
+}
+
+#[derive(Clone)]
+struct Discovered {
+    api_version: String,
+    at: Duration,
+    resources: Arc<APIResourceList>,
+}
+
+impl Reader {
+    /// Reads through `client`.
+    pub fn new(client: Client, clock: Clock) -> Self {
+        Self { client, clock, discovered: Arc::default() }
+    }
+
+    /// GET of the object with this key, as the view `V`.
+    ///
+    /// # Errors
+    /// The class of the failure; [`ApiError::NotFound`] when the server says that it does not exist.
+    pub async fn get<V: CacheObject>(&self, key: &ObjectKey) -> Result<V, ApiError> {
+        let namespace = (!key.namespace.is_empty()).then_some(&*key.namespace);
+        let path = format!("{}/{}", V::Resource::url_path(&(), namespace), key.name);
+        request(&self.client, Method::GET, &path, JSON, None).await
+    }
+
+    /// GET of the `scale` subresource of any kind, e.g. `("apps/v1", "deployments", …)`.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; also [`ApiError::NotFound`] for a kind without scale.
+    pub async fn get_scale<T: DeserializeOwned>(
+        &self,
+        api_version: &str,
+        plural: &str,
+        key: &ObjectKey,
+    ) -> Result<T, ApiError> {
+        let name = segment(&key.name);
+        let path = format!("{}/namespaces/{}/{plural}/{name}/scale", root(api_version), key.namespace);
+        request(&self.client, Method::GET, &path, JSON, None).await
+    }
+
+    /// The resources that the server has under `api_version`, at most [`DISCOVERY_TTL`] old.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; [`ApiError::NotFound`] when it does not serve that group and version. Errors are not remembered.
+    pub async fn resources(&self, api_version: &str) -> Result<Arc<APIResourceList>, ApiError> {
+        let now = self.clock.monotonic();
+        let held = {
+            let mut discovered = self.discovered.lock().unwrap_or_else(PoisonError::into_inner);
+            discovered.retain(|entry| now.saturating_sub(entry.at) < DISCOVERY_TTL);
+            discovered.iter().find(|entry| entry.api_version == api_version).map(|entry| Arc::clone(&entry.resources))
+        };
+        if let Some(held) = held {
+            return Ok(held);
+        }
+        let resources: APIResourceList = request(&self.client, Method::GET, &root(api_version), JSON, None).await?;
+        let resources = Arc::new(resources);
+        let entry = Discovered { api_version: api_version.to_owned(), at: now, resources: Arc::clone(&resources) };
+        self.discovered.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        Ok(resources)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::runtime::testing::{Answer, failure, script, serve};
+
+    #[tokio::test(start_paused = true)]
+    async fn discovery_is_remembered_for_thirty_seconds_but_not_its_errors() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let resources = || Answer::Json(200, json!({ "groupVersion": "g/v1", "resources": [] }));
+        let gone = failure(404, "NotFound");
+        let (client, log) = serve(&clock, script(vec![gone, resources(), resources()]));
+        let reader = Reader::new(client, clock.clone());
+        assert!(reader.resources("g/v1").await.unwrap_err().is_not_found());
+        for _ in 0..3 {
+            assert_eq!(reader.resources("g/v1").await.unwrap().group_version, "g/v1");
+        }
+        assert_eq!(log.lock().unwrap().len(), 2);
+        clock.sleep(DISCOVERY_TTL).await;
+        reader.resources("g/v1").await.unwrap();
+        assert_eq!(log.lock().unwrap().last().unwrap().line, "GET /apis/g/v1");
+        assert_eq!(log.lock().unwrap().len(), 3);
+    }
+}

@@ -1,0 +1,40 @@
+//! One request: path, headers and body.
+
+use http::{Method, Request};
+use kube::Client;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::runtime::error::ApiError;
+
+pub(super) const JSON: &str = "application/json";
+
+pub(super) async fn request<T: DeserializeOwned>(
+    client: &Client,
+    method: Method,
+    path: &str,
+    content_type: &str,
+    body: Option<&Value>,
+) -> Result<T, ApiError> {
+    let bytes = body.map(serde_json::to_vec).transpose().map_err(|error| ApiError::Transport(error.to_string()))?;
+    let mut builder = Request::builder().method(method).uri(path).header(http::header::ACCEPT, JSON);
+    if bytes.is_some() {
+        builder = builder.header(http::header::CONTENT_TYPE, content_type);
+    }
+    let request = builder.body(bytes.unwrap_or_default()).map_err(kube::Error::HttpError)?;
+    Ok(client.request(request).await?)
+}
+
+pub(super) fn root(api_version: &str) -> String {
+    match api_version.split_once('/') {
+        Some((group, version)) => format!("/apis/{}/{}", segment(group), segment(version)),
+        None => format!("/api/{}", segment(api_version)),
+    }
+}
+
+/// A part of a path. What owner references say may be anything that somebody wrote there.
+pub(super) fn segment(text: &str) -> PercentEncode<'_> {
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+    utf8_percent_encode(text, KEPT)
+}

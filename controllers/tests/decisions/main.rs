@@ -1,0 +1,10 @@
+//! Tables for every PURE file. Case names carry the rule or catalogue id they stand for.
+
+#![expect(clippy::unwrap_used, reason = "a table that cannot be built fails its case")]
+
+mod build;
+mod disruption;
+mod podgc;
+mod taint_eviction;
+mod ttl;
+mod views;
