@@ -12,13 +12,13 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::int_or_percent::Rounding;
-use crate::context::{Env, Run};
+use crate::context::{ControllerContext, ControllerFuture};
 use crate::runtime::client::Encoding;
 use crate::runtime::client::{ClientFactory, Limits, names};
 use crate::runtime::clock::Clock;
-use crate::runtime::diagnostics::Observer;
+use crate::runtime::diagnostics::Diagnostics;
 use crate::runtime::informer::InformerStatus;
-use crate::runtime::leader::{Election, Elector, Lost};
+use crate::runtime::leader::{Election, LeaderElector, LeaseLost};
 use crate::runtime::leadership::Leadership;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::workers::panic_text;
@@ -35,7 +35,7 @@ pub const SYNC_LOG_PERIOD: Duration = Duration::from_secs(10);
 
 /// The controllers, by upstream's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Controller {
+pub enum ControllerName {
     /// `disruption-controller`
     Disruption,
     /// `pod-garbage-collector-controller`
@@ -46,12 +46,12 @@ pub enum Controller {
     Ttl,
 }
 
-impl Controller {
+impl ControllerName {
     /// All of them, in the order in which they start.
     pub const ALL: [Self; 4] = [Self::Disruption, Self::PodGarbageCollector, Self::TaintEviction, Self::Ttl];
 
     /// Upstream's canonical name.
-    pub const fn name(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Disruption => "disruption-controller",
             Self::PodGarbageCollector => "pod-garbage-collector-controller",
@@ -71,22 +71,22 @@ impl Controller {
     }
 
     /// The controller with this name or alias.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|controller| controller.name() == name || controller.alias() == Some(name))
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|controller| controller.as_str() == name || controller.alias() == Some(name))
     }
 
-    fn start(self, env: &Env, config: &Config) -> Run {
+    fn start(self, context: &ControllerContext, config: &Config) -> ControllerFuture {
         match self {
             Self::Disruption => {
                 let options = disruption::controller::Options {
                     concurrent_syncs: config.concurrent_disruption_syncs,
                     max_unavailable_rounding: config.max_unavailable_rounding,
                 };
-                disruption::controller::start(env, options)
+                disruption::controller::start(context, options)
             }
-            Self::PodGarbageCollector => podgc::controller::start(env, config.terminated_pod_gc_threshold),
-            Self::TaintEviction => taint_eviction::controller::start(env),
-            Self::Ttl => ttl::controller::start(env),
+            Self::PodGarbageCollector => podgc::controller::start(context, config.terminated_pod_gc_threshold),
+            Self::TaintEviction => taint_eviction::controller::start(context),
+            Self::Ttl => ttl::controller::start(context),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Controller {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The controllers to run.
-    pub controllers: BTreeSet<Controller>,
+    pub controllers: BTreeSet<ControllerName>,
     /// Terminated pods that may stay in the cluster; 0 means any number.
     pub terminated_pod_gc_threshold: usize,
     /// Budgets synced at the same time.
@@ -114,7 +114,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            controllers: Controller::ALL.into(),
+            controllers: ControllerName::ALL.into(),
             terminated_pod_gc_threshold: 12_500,
             concurrent_disruption_syncs: 5,
             max_unavailable_rounding: Rounding::Up,
@@ -130,7 +130,7 @@ impl Default for Config {
 pub enum AppError {
     /// Another replica may be leading by now. Everything was dropped at once, as in a crash.
     #[error("leader election lost: {0}")]
-    LostLease(#[from] Lost),
+    LostLease(#[from] LeaseLost),
     /// A bug: a part ended that never should.
     #[error("{part} ended by itself")]
     Ended {
@@ -149,10 +149,10 @@ pub enum AppError {
 
 /// The controllers of one [`Config`], ready to run.
 pub struct App {
-    env: Env,
-    controllers: Vec<(Controller, Run)>,
-    elector: Option<Elector>,
-    observer: Observer,
+    context: ControllerContext,
+    controllers: Vec<(ControllerName, ControllerFuture)>,
+    elector: Option<LeaderElector>,
+    diagnostics: Diagnostics,
 }
 
 /// Runs the controllers of `config` until `stop` is cancelled.
@@ -179,35 +179,36 @@ impl App {
         stop: CancellationToken,
     ) -> Self {
         let leadership = if config.election.is_some() { Leadership::candidate() } else { Leadership::always() };
-        let env = Env::new(clock, metrics, clients, config.limits, leadership, stop).listing_in(config.encoding);
-        let controllers = config.controllers.iter().map(|controller| (*controller, controller.start(&env, config)));
+        let context = ControllerContext::new(clock, metrics, clients, config.limits, leadership, stop)
+            .with_encoding(config.encoding);
+        let controllers = config.controllers.iter().map(|controller| (*controller, controller.start(&context, config)));
         let controllers = controllers.collect();
         let lease_duration = config.election.as_ref().map(|election| election.timing.lease_duration);
-        let observer = Observer::new(
-            env.clock.clone(),
-            env.metrics.clone(),
-            env.leadership().clone(),
+        let diagnostics = Diagnostics::new(
+            context.clock.clone(),
+            context.metrics.clone(),
+            context.leadership().clone(),
             lease_duration,
-            env.informers(),
-            (env.queues(), env.kept()),
+            context.informers(),
+            (context.queues(), context.pending_gauges()),
         );
         let elector = config.election.clone().map(|election| {
-            let recorder = env.recorder(names::LEADER_ELECTION, COMPONENT);
-            let (clock, metrics) = (env.clock.clone(), env.metrics.clone());
-            let plain = env.plain_client(names::LEADER_ELECTION);
-            Elector::new(election, plain, clock, env.leadership().clone(), metrics, recorder)
+            let recorder = context.recorder(names::LEADER_ELECTION, COMPONENT);
+            let (clock, metrics) = (context.clock.clone(), context.metrics.clone());
+            let plain = context.plain_client(names::LEADER_ELECTION);
+            LeaderElector::new(election, plain, clock, context.leadership().clone(), metrics, recorder)
         });
-        Self { env, controllers, elector, observer }
+        Self { context, controllers, elector, diagnostics }
     }
 
     /// What it looks like from outside, now and while it runs.
-    pub fn observer(&self) -> Observer {
-        self.observer.clone()
+    pub fn diagnostics(&self) -> Diagnostics {
+        self.diagnostics.clone()
     }
 
     /// How the informers are doing, in the order in which they were first asked for.
     pub fn informers(&self) -> Vec<InformerStatus> {
-        self.env.informers().iter().map(|informer| informer.status()).collect()
+        self.context.informers().iter().map(|informer| informer.status()).collect()
     }
 
     /// Runs until the `stop` it was made with is cancelled.
@@ -215,87 +216,92 @@ impl App {
     /// # Errors
     /// [`AppError`] when a part of the program ends that never should.
     pub async fn run(self) -> Result<(), AppError> {
-        let Self { env, controllers, mut elector, observer } = self;
-        let mut informers = Parts::default();
-        for informer in env.informers() {
+        let Self { context, controllers, mut elector, diagnostics } = self;
+        let mut informers = NamedTasks::default();
+        for informer in context.informers() {
             let name = format!("informer of {}", informer.status().resource);
-            let (dresser, plain) = env.informer_client();
-            informers.spawn(name, informer.run(dresser, plain));
+            let (builder, plain) = context.informer_client();
+            informers.spawn(name, informer.run(builder, plain));
         }
-        let mut events = Parts::default();
-        for background in env.take_background() {
+        let mut events = NamedTasks::default();
+        for background in context.take_background() {
             events.spawn(background.name, background.run);
         }
         // A replica whose caches do not sync never asks for the lease; one that waits for it stays ready to go on.
         tokio::select! {
             biased;
-            () = env.stop.cancelled() => {
-                observer.stopping();
+            () = context.stop.cancelled() => {
+                diagnostics.set_stopping();
                 release(&mut elector).await;
                 return Ok(());
             }
             error = informers.unexpected_end() => return Err(error),
-            () = async { synced(&env).await; acquire(&mut elector).await } => {}
+            () = async { synced(&context).await; acquire(&mut elector).await } => {}
         }
-        let mut running = Parts::default();
-        observer.running();
+        let mut running = NamedTasks::default();
+        diagnostics.set_running();
         for (controller, run) in controllers {
-            env.metrics.running(controller.name(), true);
-            tracing::info!(controller = controller.name(), "started");
-            running.spawn(controller.name().to_owned(), run);
+            context.metrics.running(controller.as_str(), true);
+            tracing::info!(controller = controller.as_str(), "started");
+            running.spawn(controller.as_str().to_owned(), run);
         }
         tokio::select! {
             biased;
-            () = env.stop.cancelled() => {}
-            lost = keep(&mut elector) => return Err(lost.into()),
+            () = context.stop.cancelled() => {}
+            lost = renew_until_lost(&mut elector) => return Err(lost.into()),
             error = informers.unexpected_end() => return Err(error),
             error = running.unexpected_end() => return Err(error),
         }
-        observer.stopping();
+        diagnostics.set_stopping();
         let stopping = async {
-            let ended = stop_controllers(&env.clock, &mut running).await;
+            let ended = stop_controllers(&context.clock, &mut running).await;
             drop(informers);
             ended
         };
         let ended = tokio::select! {
             biased;
-            lost = keep(&mut elector) => return Err(lost.into()),
+            lost = renew_until_lost(&mut elector) => return Err(lost.into()),
             ended = stopping => ended,
         };
         drop(running);
-        finish(env, events, elector, ended).await
+        finish(context, events, elector, ended).await
     }
 }
 
-async fn acquire(elector: &mut Option<Elector>) {
+async fn acquire(elector: &mut Option<LeaderElector>) {
     if let Some(elector) = elector {
         elector.acquire().await;
     }
 }
 
-async fn release(elector: &mut Option<Elector>) {
+async fn release(elector: &mut Option<LeaderElector>) {
     if let Some(elector) = elector {
         elector.release().await;
     }
 }
 
 /// Ends when the lease is lost: never without an election.
-async fn keep(elector: &mut Option<Elector>) -> Lost {
+async fn renew_until_lost(elector: &mut Option<LeaderElector>) -> LeaseLost {
     match elector {
-        Some(elector) => elector.keep().await,
+        Some(elector) => elector.renew_until_lost().await,
         None => std::future::pending().await,
     }
 }
 
 /// Writes the events that wait, then gives the lease back, if nothing can be on its way to the server any more.
-async fn finish(env: Env, mut events: Parts, mut elector: Option<Elector>, ended: bool) -> Result<(), AppError> {
-    let clock = env.clock.clone();
-    let mut lease = elector.take().map(Elector::announce_end);
+async fn finish(
+    context: ControllerContext,
+    mut events: NamedTasks,
+    mut elector: Option<LeaderElector>,
+    ended: bool,
+) -> Result<(), AppError> {
+    let clock = context.clock.clone();
+    let mut lease = elector.take().map(LeaderElector::shut_down_events);
     // Handlers hold recorders too: with the informers gone all recorders are, and what is queued is written, once.
-    drop(env);
+    drop(context);
     let written = tokio::select! {
         biased;
-        lost = keep(&mut lease) => return Err(lost.into()),
+        lost = renew_until_lost(&mut lease) => return Err(lost.into()),
         written = clock.timeout(EVENT_GRACE, events.all_ended()) => written.is_ok(),
     };
     if !written {
@@ -311,15 +317,15 @@ async fn finish(env: Env, mut events: Parts, mut elector: Option<Elector>, ended
     Ok(())
 }
 
-async fn synced(env: &Env) {
-    let informers = env.informers();
+async fn synced(context: &ControllerContext) {
+    let informers = context.informers();
     let all = join_all(informers.iter().map(|informer| informer.wait_synced()));
     tokio::pin!(all);
     loop {
         tokio::select! {
             biased;
             _ = &mut all => return,
-            () = env.clock.sleep(SYNC_LOG_PERIOD) => {}
+            () = context.clock.sleep(SYNC_LOG_PERIOD) => {}
         }
         let missing: Vec<_> = informers.iter().map(|i| i.status()).filter(|s| !s.synced).map(|s| s.resource).collect();
         tracing::warn!(?missing, "still waiting for caches, controllers are not started");
@@ -327,7 +333,7 @@ async fn synced(env: &Env) {
 }
 
 /// Whether they all ended in time.
-async fn stop_controllers(clock: &Clock, running: &mut Parts) -> bool {
+async fn stop_controllers(clock: &Clock, running: &mut NamedTasks) -> bool {
     tracing::info!("stopping");
     let ended = clock.timeout(STOP_GRACE, running.all_ended()).await.is_ok();
     if !ended {
@@ -338,13 +344,13 @@ async fn stop_controllers(clock: &Clock, running: &mut Parts) -> bool {
 
 /// Named tasks that end with this value.
 #[derive(Default)]
-struct Parts {
+struct NamedTasks {
     tasks: JoinSet<()>,
     names: Vec<(Id, String)>,
 }
 
-impl Parts {
-    fn spawn(&mut self, name: String, run: Run) {
+impl NamedTasks {
+    fn spawn(&mut self, name: String, run: ControllerFuture) {
         let handle = self.tasks.spawn(run);
         self.names.push((handle.id(), name));
     }

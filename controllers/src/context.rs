@@ -1,6 +1,6 @@
 //! What a controller is given to start with.
 //!
-//! A controller is a function `start(&Env, Options) -> Run`: it takes its informers and makes its queues *now*, and returns
+//! A controller is a function `start(&ControllerContext, Options) -> ControllerFuture`: it takes its informers and makes its queues *now*, and returns
 //! the future that does the work *later*, once all caches are synced and this replica leads, and begins by adding its
 //! handlers to the informers. Everything it asks for here is shared: two controllers that ask for the informer of pods get the same one, and only informers somebody asked
 //! for are started.
@@ -14,9 +14,9 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::cache_object::CacheObject;
-use crate::runtime::client::{ClientFactory, Dresser, Encoding, Limits, names};
+use crate::runtime::client::{ClientBuilder, ClientFactory, Encoding, Limits, names};
 use crate::runtime::clock::Clock;
-use crate::runtime::diagnostics::Kept;
+use crate::runtime::diagnostics::PendingGauge;
 use crate::runtime::informer::{Informer, SharedInformer};
 use crate::runtime::leadership::Leadership;
 use crate::runtime::metrics::Metrics;
@@ -24,11 +24,11 @@ use crate::runtime::queue::{WatchedQueue, WorkQueue};
 use crate::runtime::recorder::Recorder;
 use crate::write::{Reader, Writer};
 
-/// The work of a controller: polled after all caches are synced, ends after `env.stop` is cancelled.
-pub type Run = BoxFuture<'static, ()>;
+/// The work of a controller: polled after all caches are synced, ends after `context.stop` is cancelled.
+pub type ControllerFuture = BoxFuture<'static, ()>;
 
 /// The surroundings of the controllers.
-pub struct Env {
+pub struct ControllerContext {
     /// The time they live in.
     pub clock: Clock,
     /// Where they count.
@@ -39,27 +39,27 @@ pub struct Env {
     limits: Limits,
     leadership: Leadership,
     /// Each informer has its own client, to see its own contact with the server; they share the request rate.
-    informer_dresser: Dresser,
+    informer_client_builder: ClientBuilder,
     clients: Mutex<BTreeMap<String, Client>>,
-    informers: Mutex<Vec<Slot>>,
+    informers: Mutex<Vec<InformerSlot>>,
     queues: Mutex<Vec<Arc<dyn WatchedQueue>>>,
-    kept: Mutex<Vec<Kept>>,
-    background: Mutex<Vec<Background>>,
+    pending: Mutex<Vec<PendingGauge>>,
+    background: Mutex<Vec<BackgroundTask>>,
 }
 
 /// Work next to the controllers, e.g. the writer of events. Ends by itself once its handles are dropped.
-pub(crate) struct Background {
+pub(crate) struct BackgroundTask {
     pub(crate) name: String,
     pub(crate) run: BoxFuture<'static, ()>,
 }
 
-struct Slot {
+struct InformerSlot {
     view: TypeId,
     typed: Arc<dyn Any + Send + Sync>,
     shared: Arc<dyn SharedInformer>,
 }
 
-impl Env {
+impl ControllerContext {
     /// Surroundings without any informer yet.
     pub fn new(
         clock: Clock,
@@ -70,7 +70,8 @@ impl Env {
         stop: CancellationToken,
     ) -> Self {
         Self {
-            informer_dresser: Dresser::new(names::INFORMERS, clock.clone(), limits).measured_by(metrics.requests()),
+            informer_client_builder: ClientBuilder::new(names::INFORMERS, clock.clone(), limits)
+                .with_metrics(metrics.requests()),
             clock,
             metrics,
             stop,
@@ -80,15 +81,15 @@ impl Env {
             clients: Mutex::default(),
             informers: Mutex::default(),
             queues: Mutex::default(),
-            kept: Mutex::default(),
+            pending: Mutex::default(),
             background: Mutex::default(),
         }
     }
 
     /// The same, with informers that ask for their lists and watches in `encoding`.
     #[must_use]
-    pub fn listing_in(mut self, encoding: Encoding) -> Self {
-        self.informer_dresser = self.informer_dresser.speaking(encoding);
+    pub fn with_encoding(mut self, encoding: Encoding) -> Self {
+        self.informer_client_builder = self.informer_client_builder.with_encoding(encoding);
         self
     }
 
@@ -100,7 +101,7 @@ impl Env {
             return informer;
         }
         let informer = Arc::new(Informer::<V>::new(self.clock.clone(), &self.metrics));
-        slots.push(Slot { view: TypeId::of::<V>(), typed: informer.clone(), shared: informer.clone() });
+        slots.push(InformerSlot { view: TypeId::of::<V>(), typed: informer.clone(), shared: informer.clone() });
         informer
     }
 
@@ -112,8 +113,8 @@ impl Env {
     }
 
     /// Lets the program be asked how much of something is kept for later: `count` says so, and must keep nothing alive.
-    pub fn keeps(&self, name: &'static str, count: impl Fn() -> usize + Send + Sync + 'static) {
-        lock(&self.kept).push(Kept { name, count: Arc::new(count) });
+    pub fn register_pending(&self, name: &'static str, count: impl Fn() -> usize + Send + Sync + 'static) {
+        lock(&self.pending).push(PendingGauge { name, count: Arc::new(count) });
     }
 
     /// The door for writes of the client called `client` (see [`names`]).
@@ -129,7 +130,7 @@ impl Env {
     /// Events written by the client called `client` in the name of `component` (`source.component`).
     pub fn recorder(&self, client: &str, component: &str) -> Recorder {
         let (recorder, run) = Recorder::new(component, self.client(client), self.clock.clone(), self.metrics.clone());
-        lock(&self.background).push(Background { name: format!("events of {component}"), run });
+        lock(&self.background).push(BackgroundTask { name: format!("events of {component}"), run });
         recorder
     }
 
@@ -141,11 +142,11 @@ impl Env {
         lock(&self.queues).clone()
     }
 
-    pub(crate) fn kept(&self) -> Vec<Kept> {
-        lock(&self.kept).clone()
+    pub(crate) fn pending_gauges(&self) -> Vec<PendingGauge> {
+        lock(&self.pending).clone()
     }
 
-    pub(crate) fn take_background(&self) -> Vec<Background> {
+    pub(crate) fn take_background(&self) -> Vec<BackgroundTask> {
         std::mem::take(&mut lock(&self.background))
     }
 
@@ -157,18 +158,18 @@ impl Env {
         &self.leadership
     }
 
-    pub(crate) fn informer_client(&self) -> (Dresser, Client) {
-        (self.informer_dresser.clone(), (self.factory)(names::INFORMERS))
+    pub(crate) fn informer_client(&self) -> (ClientBuilder, Client) {
+        (self.informer_client_builder.clone(), (self.factory)(names::INFORMERS))
     }
 
     /// One client per name: its readers, writers and recorders share connections and request rate.
     fn client(&self, name: &str) -> Client {
-        let dresser = || {
-            let dresser = Dresser::new(name, self.clock.clone(), self.limits);
-            dresser.measured_by(self.metrics.requests()).writing_only_as(self.leadership.clone())
+        let builder = || {
+            let builder = ClientBuilder::new(name, self.clock.clone(), self.limits);
+            builder.with_metrics(self.metrics.requests()).require_leadership(self.leadership.clone())
         };
-        let dress = || dresser().dress((self.factory)(name));
-        lock(&self.clients).entry(name.to_owned()).or_insert_with(dress).clone()
+        let build = || builder().build((self.factory)(name));
+        lock(&self.clients).entry(name.to_owned()).or_insert_with(build).clone()
     }
 }
 

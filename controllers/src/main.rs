@@ -49,7 +49,7 @@ async fn run(args: &Args) -> Exit {
     let app = App::new(&config, clients, clock.clone(), metrics, stop.clone());
     let server = match port {
         None => None,
-        Some(options) => match Server::bind(options, app.observer(), clock).await {
+        Some(options) => match Server::bind(options, app.diagnostics(), clock).await {
             Ok(server) => Some(server),
             Err(error) => return failed(&error, Exit::Port),
         },

@@ -5,7 +5,7 @@ mod support;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use plumbline_controllers::app::{self, App, AppError, Config, Controller};
+use plumbline_controllers::app::{self, App, AppError, Config, ControllerName};
 use plumbline_controllers::runtime::leader::{Election, Timing};
 use plumbline_controllers::runtime::metrics::Metrics;
 use rstest::rstest;
@@ -23,7 +23,7 @@ const ALL: &[&str] = &[
     "apps/statefulsets",
 ];
 
-fn config(controllers: &[Controller]) -> Config {
+fn config(controllers: &[ControllerName]) -> Config {
     Config { controllers: controllers.iter().copied().collect(), ..Config::default() }
 }
 
@@ -32,13 +32,13 @@ fn node(name: &str) -> Value {
 }
 
 #[rstest]
-#[case::ttl(&[Controller::Ttl], &["nodes"])]
-#[case::podgc(&[Controller::PodGarbageCollector], &["pods", "nodes"])]
-#[case::taint_eviction(&[Controller::TaintEviction], &["pods", "nodes"])]
-#[case::all(&Controller::ALL, ALL)]
+#[case::ttl(&[ControllerName::Ttl], &["nodes"])]
+#[case::podgc(&[ControllerName::PodGarbageCollector], &["pods", "nodes"])]
+#[case::taint_eviction(&[ControllerName::TaintEviction], &["pods", "nodes"])]
+#[case::all(&ControllerName::ALL, ALL)]
 #[tokio::test(start_paused = true)]
 async fn only_the_informers_somebody_needs_exist_and_each_once(
-    #[case] controllers: &[Controller],
+    #[case] controllers: &[ControllerName],
     #[case] resources: &[&str],
 ) {
     let (clients, log) = serve(|_| empty());
@@ -65,7 +65,7 @@ async fn controllers_wait_until_all_caches_are_synced() {
         _ => empty(),
     });
     let run = app::run(
-        config(&[Controller::Ttl, Controller::PodGarbageCollector]),
+        config(&[ControllerName::Ttl, ControllerName::PodGarbageCollector]),
         clients,
         clock(),
         CancellationToken::new(),
@@ -126,7 +126,7 @@ async fn a_stop_before_the_caches_are_synced_is_orderly() {
 fn elected(identity: &str) -> Config {
     let (name, namespace) = ("l".to_owned(), "kube-system".to_owned());
     let election = Election { name, namespace, identity: identity.into(), timing: Timing::default() };
-    Config { election: Some(election), ..config(&[Controller::Ttl]) }
+    Config { election: Some(election), ..config(&[ControllerName::Ttl]) }
 }
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
@@ -188,13 +188,13 @@ async fn a_standby_gathers_no_work_and_records_no_events(#[case] holder: &'stati
         _ => failure(403, "Forbidden"),
     });
     let stop = CancellationToken::new();
-    let config = Config { controllers: Controller::ALL.into(), ..elected("me") };
+    let config = Config { controllers: ControllerName::ALL.into(), ..elected("me") };
     let app = App::new(&config, clients, clock(), Metrics::new(), stop.clone());
-    let observer = app.observer();
+    let diagnostics = app.diagnostics();
     let app = tokio::spawn(app.run());
     pass(Duration::from_secs(90)).await;
     assert!(log.lock().unwrap().iter().filter(|line| *line == "GET /api/v1/pods").count() > 3, "pods went");
-    let metrics = observer.metrics();
+    let metrics = diagnostics.metrics();
     let counts = ["workqueue_adds_total{", "workqueue_retries_total{"];
     let counted = |line: &&str| counts.iter().any(|name| line.starts_with(name)) && !line.ends_with(" 0");
     assert_eq!(metrics.lines().filter(counted).count().min(1), working, "{metrics}");

@@ -143,7 +143,7 @@ fn all_metrics() -> String {
     requests.sent("PUT", 1);
     requests.received("GET", 1);
     let app = App::new(&Config::default(), clients, Clock::wall(), metrics, CancellationToken::new());
-    prometheus(&app.observer().metrics())
+    prometheus(&app.diagnostics().metrics())
 }
 
 #[tokio::test]

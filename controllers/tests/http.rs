@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use kube::{Client, Config};
 use plumbline_controllers::api::node::NodeView;
 use plumbline_controllers::api::object_key::ObjectKey;
-use plumbline_controllers::runtime::client::{Dresser, Limits, names};
+use plumbline_controllers::runtime::client::{ClientBuilder, Limits, names};
 use plumbline_controllers::runtime::clock::Clock;
 use plumbline_controllers::runtime::error::ApiError;
 use plumbline_controllers::runtime::informer::Informer;
@@ -32,17 +32,17 @@ fn plain(url: &str) -> Client {
     Client::try_from(config).unwrap()
 }
 
-fn dresser() -> Dresser {
+fn builder() -> ClientBuilder {
     let limits = Limits { request_timeout: TIME_LIMIT, ..Limits::default() };
-    Dresser::new(names::TTL, Clock::wall(), limits)
+    ClientBuilder::new(names::TTL, Clock::wall(), limits)
 }
 
 fn writer(url: &str) -> Writer {
-    Writer::new(dresser().dress(plain(url)))
+    Writer::new(builder().build(plain(url)))
 }
 
 fn reader(url: &str) -> Reader {
-    Reader::new(dresser().dress(plain(url)), Clock::wall())
+    Reader::new(builder().build(plain(url)), Clock::wall())
 }
 
 fn patch_ttl() -> Action {
@@ -227,7 +227,7 @@ async fn the_informer_survives_a_torn_list_a_reset_and_a_dropped_watch() {
     let informer = Arc::new(Informer::<NodeView>::new(Clock::wall(), &Metrics::new()));
     let mut running = tokio::task::JoinSet::new();
     let run = Arc::clone(&informer);
-    running.spawn(async move { run.run(&dresser(), plain(&url)).await });
+    running.spawn(async move { run.run(&builder(), plain(&url)).await });
     informer.wait_synced().await;
     let lister = informer.lister();
     let start = Instant::now();
@@ -277,7 +277,7 @@ async fn the_informer_lists_in_pages_and_starts_over_when_the_list_has_expired()
     let informer = Arc::new(Informer::<NodeView>::new(Clock::wall(), &Metrics::new()));
     let mut running = tokio::task::JoinSet::new();
     let (run, url) = (Arc::clone(&informer), server.uri());
-    running.spawn(async move { run.run(&dresser(), plain(&url)).await });
+    running.spawn(async move { run.run(&builder(), plain(&url)).await });
     informer.wait_synced().await;
     assert_eq!(informer.lister().len(), 1);
 }

@@ -5,7 +5,7 @@ mod support;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use plumbline_controllers::app::{self, Config, Controller};
+use plumbline_controllers::app::{self, Config, ControllerName};
 use plumbline_controllers::runtime::metrics::Metrics;
 use plumbline_controllers::runtime::queue::WorkQueue;
 use plumbline_controllers::runtime::workers::{self, Outcome};
@@ -14,7 +14,7 @@ use support::{clock, empty, failure, list, pass, serve};
 use tokio_util::sync::CancellationToken;
 use tracing_test::traced_test;
 
-async fn run(controller: Controller, answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) {
+async fn run(controller: ControllerName, answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) {
     let (clients, _) = serve(answer);
     let config = Config { controllers: [controller].into(), ..Config::default() };
     let stop = CancellationToken::new();
@@ -36,7 +36,7 @@ fn budget() -> Value {
 #[traced_test]
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_does_not_sync_is_named() {
-    run(Controller::Ttl, |_| failure(403, "Forbidden")).await;
+    run(ControllerName::Ttl, |_| failure(403, "Forbidden")).await;
     assert!(logs_contain("list or watch failed, the cache may be stale"));
     assert!(logs_contain("Forbidden says the server"));
     assert!(logs_contain("still waiting for caches, controllers are not started missing=[\"nodes\"]"));
@@ -46,7 +46,7 @@ async fn a_cache_that_does_not_sync_is_named() {
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_syncs_after_failures_says_so() {
     let lists = AtomicUsize::new(0);
-    run(Controller::Ttl, move |line| match line {
+    run(ControllerName::Ttl, move |line| match line {
         "GET /api/v1/nodes" if lists.fetch_add(1, Ordering::SeqCst) == 0 => failure(500, "InternalError"),
         _ => empty(),
     })
@@ -62,7 +62,7 @@ async fn a_cache_that_syncs_after_failures_says_so() {
 async fn a_write_is_logged_with_its_reason() {
     let node = json!({ "metadata": { "name": "n1", "uid": "u", "resourceVersion": "3" } });
     run(
-        Controller::Ttl,
+        ControllerName::Ttl,
         move |line| if line == "GET /api/v1/nodes" { list(std::slice::from_ref(&node)) } else { empty() },
     )
     .await;
@@ -72,7 +72,7 @@ async fn a_write_is_logged_with_its_reason() {
 #[traced_test]
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_cannot_be_synced_fails_safe_loudly() {
-    run(Controller::Disruption, |line| match line {
+    run(ControllerName::Disruption, |line| match line {
         "GET /apis/policy/v1/poddisruptionbudgets" => list(&[budget()]),
         line if line.starts_with("PUT") => failure(500, "InternalError"),
         _ => empty(),

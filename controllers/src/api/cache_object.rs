@@ -29,10 +29,10 @@ pub trait CacheObject: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'st
     fn key(&self) -> ObjectKey;
 
     /// The same as [`Self::key`], borrowed: the order of the cache.
-    fn place(&self) -> (&str, &str);
+    fn key_ref(&self) -> (&str, &str);
 
     /// The labels by which [`Lister::select`] finds it; `None` for a kind that is never selected.
-    fn selectable(&self) -> Option<&Labels> {
+    fn labels(&self) -> Option<&Labels> {
         None
     }
 

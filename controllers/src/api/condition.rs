@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::intern::{Hasher, Pool, Pooled, Shared, Text};
+use super::intern::{Hasher, Internable, InternedSlice, InternedStr, Interner};
 use super::protobuf::{Fields, ProtoError};
-use super::time::{self, Moment, whole_seconds};
+use super::time::{self, CompactTimestamp, whole_seconds};
 
 /// Condition types and statuses that controllers read or write.
 pub mod types {
@@ -56,25 +56,25 @@ pub(super) fn is_zero(number: &i64) -> bool {
 /// are its own.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Conditions {
-    said: Shared<Said>,
+    texts: InternedSlice<ConditionText>,
     /// When each last changed; then, if any is known, when each was last probed.
-    times: Box<[Moment]>,
+    times: Box<[CompactTimestamp]>,
 }
 
 /// A condition without its times.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-struct Said {
-    kind: Text,
-    status: Text,
-    reason: Text,
-    message: Text,
+struct ConditionText {
+    kind: InternedStr,
+    status: InternedStr,
+    reason: InternedStr,
+    message: InternedStr,
     observed_generation: i64,
 }
 
-impl Pooled for Said {
-    fn pool() -> &'static Pool<[Self]> {
-        static POOL: Pool<[Said]> = Pool::new();
-        &POOL
+impl Internable for ConditionText {
+    fn interner() -> &'static Interner<[Self]> {
+        static INTERNER: Interner<[ConditionText]> = Interner::new();
+        &INTERNER
     }
 
     fn digest(&self, hasher: Hasher) -> Hasher {
@@ -86,52 +86,52 @@ impl Pooled for Said {
 /// A condition as it comes in.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Incoming {
+struct RawCondition {
     #[serde(deserialize_with = "time::time")]
     last_probe_time: Option<Timestamp>,
     #[serde(deserialize_with = "time::time")]
     last_transition_time: Option<Timestamp>,
-    message: Text,
+    message: InternedStr,
     observed_generation: i64,
-    reason: Text,
-    status: Text,
+    reason: InternedStr,
+    status: InternedStr,
     #[serde(rename = "type")]
-    kind: Text,
+    kind: InternedStr,
 }
 
 impl Conditions {
-    fn new(conditions: Vec<Incoming>) -> Self {
-        let mut times: Vec<Moment> = conditions.iter().map(|one| one.last_transition_time.into()).collect();
+    fn new(conditions: Vec<RawCondition>) -> Self {
+        let mut times: Vec<CompactTimestamp> = conditions.iter().map(|one| one.last_transition_time.into()).collect();
         if conditions.iter().any(|one| one.last_probe_time.is_some()) {
-            times.extend(conditions.iter().map(|one| Moment::from(one.last_probe_time)));
+            times.extend(conditions.iter().map(|one| CompactTimestamp::from(one.last_probe_time)));
         }
-        let said = |one: Incoming| {
-            let Incoming { kind, status, reason, message, observed_generation, .. } = one;
-            Said { kind, status, reason, message, observed_generation }
+        let text = |one: RawCondition| {
+            let RawCondition { kind, status, reason, message, observed_generation, .. } = one;
+            ConditionText { kind, status, reason, message, observed_generation }
         };
-        Self { said: Shared::new(conditions.into_iter().map(said).collect()), times: times.into() }
+        Self { texts: InternedSlice::new(conditions.into_iter().map(text).collect()), times: times.into() }
     }
 
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = PodCondition> {
-        (0..self.said.len()).map(|index| self.at(index))
+        (0..self.texts.len()).map(|index| self.get(index))
     }
 
     /// The first condition of `kind`.
     pub fn find(&self, kind: &str) -> Option<PodCondition> {
-        self.said.iter().position(|said| said.kind == kind).map(|index| self.at(index))
+        self.texts.iter().position(|text| text.kind == kind).map(|index| self.get(index))
     }
 
     /// The status of the first condition of `kind`.
     pub fn status_of(&self, kind: &str) -> Option<&str> {
-        self.said.iter().find(|said| said.kind == kind).map(|said| said.status.as_str())
+        self.texts.iter().find(|text| text.kind == kind).map(|text| text.status.as_str())
     }
 
-    fn at(&self, index: usize) -> PodCondition {
-        let Said { kind, status, reason, message, observed_generation } = &self.said[index];
+    fn get(&self, index: usize) -> PodCondition {
+        let ConditionText { kind, status, reason, message, observed_generation } = &self.texts[index];
         let time = |index: usize| self.times.get(index).and_then(|time| time.get());
         PodCondition {
-            last_probe_time: time(self.said.len() + index),
+            last_probe_time: time(self.texts.len() + index),
             last_transition_time: time(index),
             message: message.to_string(),
             observed_generation: *observed_generation,
@@ -146,7 +146,7 @@ impl Conditions {
         let mut conditions = Vec::new();
         for field in message {
             match field? {
-                (field, value) if field == number => conditions.push(incoming(value.message()?)?),
+                (field, value) if field == number => conditions.push(raw_condition(value.message()?)?),
                 _ => {}
             }
         }
@@ -154,8 +154,8 @@ impl Conditions {
     }
 }
 
-fn incoming(message: Fields<'_>) -> Result<Incoming, ProtoError> {
-    let mut one = Incoming::default();
+fn raw_condition(message: Fields<'_>) -> Result<RawCondition, ProtoError> {
+    let mut one = RawCondition::default();
     for field in message {
         match field? {
             (1, value) => one.kind = value.text()?.into(),

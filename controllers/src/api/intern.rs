@@ -18,35 +18,35 @@ use super::hash::Fnv1a;
 const SWEEP_FROM: usize = 1024;
 
 /// One `Arc` for each value in use.
-pub struct Pool<T: ?Sized> {
-    held: Mutex<Held<T>>,
+pub struct Interner<T: ?Sized> {
+    table: Mutex<InternTable<T>>,
 }
 
-struct Held<T: ?Sized> {
+struct InternTable<T: ?Sized> {
     /// By hash; values whose hashes collide share an entry.
     values: BTreeMap<u64, Vec<Arc<T>>>,
     len: usize,
     sweep_at: usize,
 }
 
-impl<T: ?Sized> Pool<T> {
+impl<T: ?Sized> Interner<T> {
     /// An empty pool.
     pub const fn new() -> Self {
-        Self { held: Mutex::new(Held { values: BTreeMap::new(), len: 0, sweep_at: SWEEP_FROM }) }
+        Self { table: Mutex::new(InternTable { values: BTreeMap::new(), len: 0, sweep_at: SWEEP_FROM }) }
     }
 
     /// The value of this `hash` that `is` the one; the first time `make` makes it.
-    pub fn share(&self, hash: u64, is: impl Fn(&T) -> bool, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
-        let mut held = self.lock();
-        if let Some(value) = held.values.get(&hash).into_iter().flatten().find(|value| is(value)) {
+    pub fn intern(&self, hash: u64, is: impl Fn(&T) -> bool, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
+        let mut table = self.lock();
+        if let Some(value) = table.values.get(&hash).into_iter().flatten().find(|value| is(value)) {
             return Arc::clone(value);
         }
         let value = make();
-        if held.len >= held.sweep_at {
-            held.sweep();
+        if table.len >= table.sweep_at {
+            table.sweep();
         }
-        held.len += 1;
-        held.values.entry(hash).or_default().push(Arc::clone(&value));
+        table.len += 1;
+        table.values.entry(hash).or_default().push(Arc::clone(&value));
         value
     }
 
@@ -60,18 +60,18 @@ impl<T: ?Sized> Pool<T> {
         self.len() == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held<T>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, InternTable<T>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T: ?Sized> Default for Pool<T> {
+impl<T: ?Sized> Default for Interner<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: ?Sized> Held<T> {
+impl<T: ?Sized> InternTable<T> {
     /// Whoever takes a value does so under the lock, so one that only the pool has stays so meanwhile.
     fn sweep(&mut self) {
         self.values.retain(|_, values| {
@@ -110,20 +110,20 @@ impl Hasher {
     }
 }
 
-static TEXTS: Pool<str> = Pool::new();
+static STRINGS: Interner<str> = Interner::new();
 static EMPTY: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(""));
 
 /// A text that many objects have: labels, names of nodes and owners, phases. Cheap to clone.
 #[derive(Clone, Eq, Ord, PartialOrd)]
-pub struct Text(Arc<str>);
+pub struct InternedStr(Arc<str>);
 
-impl Text {
+impl InternedStr {
     /// The shared copy of `text`.
     pub fn new(text: &str) -> Self {
         if text.is_empty() {
             return Self(Arc::clone(&EMPTY));
         }
-        Self(TEXTS.share(Hasher::default().text(text).finish(), |held| held == text, || Arc::from(text)))
+        Self(STRINGS.intern(Hasher::default().text(text).finish(), |held| held == text, || Arc::from(text)))
     }
 
     /// The text.
@@ -137,36 +137,36 @@ impl Text {
     }
 
     /// Texts in the process's pool, for debugging.
-    pub fn pooled() -> usize {
-        TEXTS.len()
+    pub fn interned_count() -> usize {
+        STRINGS.len()
     }
 }
 
-impl PartialEq for Text {
+impl PartialEq for InternedStr {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
 }
 
-impl PartialEq<str> for Text {
+impl PartialEq<str> for InternedStr {
     fn eq(&self, other: &str) -> bool {
         &*self.0 == other
     }
 }
 
-impl PartialEq<&str> for Text {
+impl PartialEq<&str> for InternedStr {
     fn eq(&self, other: &&str) -> bool {
         &*self.0 == *other
     }
 }
 
-impl Default for Text {
+impl Default for InternedStr {
     fn default() -> Self {
         Self(Arc::clone(&EMPTY))
     }
 }
 
-impl Deref for Text {
+impl Deref for InternedStr {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -174,76 +174,76 @@ impl Deref for Text {
     }
 }
 
-impl Borrow<str> for Text {
+impl Borrow<str> for InternedStr {
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
-impl From<Cow<'_, str>> for Text {
+impl From<Cow<'_, str>> for InternedStr {
     fn from(text: Cow<'_, str>) -> Self {
         Self::new(&text)
     }
 }
 
-impl From<&str> for Text {
+impl From<&str> for InternedStr {
     fn from(text: &str) -> Self {
         Self::new(text)
     }
 }
 
-impl fmt::Debug for Text {
+impl fmt::Debug for InternedStr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&*self.0, f)
     }
 }
 
-impl fmt::Display for Text {
+impl fmt::Display for InternedStr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Serialize for Text {
+impl Serialize for InternedStr {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for InternedStr {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(TextVisitor)
+        deserializer.deserialize_str(InternedStrVisitor)
     }
 }
 
 /// Shares straight from the parser's bytes: a text that is known already is never allocated.
-struct TextVisitor;
+struct InternedStrVisitor;
 
-impl serde::de::Visitor<'_> for TextVisitor {
-    type Value = Text;
+impl serde::de::Visitor<'_> for InternedStrVisitor {
+    type Value = InternedStr;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-        Ok(Text::new(text))
+    fn visit_str<E>(self, text: &str) -> Result<InternedStr, E> {
+        Ok(InternedStr::new(text))
     }
 }
 
-/// What [`Shared`] lists are made of.
-pub trait Pooled: Clone + PartialEq + 'static {
+/// What [`InternedSlice`] lists are made of.
+pub trait Internable: Clone + PartialEq + 'static {
     /// The pool of lists of these.
-    fn pool() -> &'static Pool<[Self]>;
+    fn interner() -> &'static Interner<[Self]>;
 
     /// Adds this to the digest of its list.
     fn digest(&self, hasher: Hasher) -> Hasher;
 }
 
 /// A list that many objects have: labels, tolerations, taints. Cheap to clone.
-pub struct Shared<T>(Option<Arc<[T]>>);
+pub struct InternedSlice<T>(Option<Arc<[T]>>);
 
-impl<T: Pooled> Shared<T> {
+impl<T: Internable> InternedSlice<T> {
     /// The shared copy of `list`.
     pub fn new(list: Vec<T>) -> Self {
         if list.is_empty() {
@@ -251,13 +251,13 @@ impl<T: Pooled> Shared<T> {
         }
         let hash = list.iter().fold(Hasher::default(), |hasher, item| item.digest(hasher)).finish();
         let is = |held: &[T]| held == list.as_slice();
-        Self(Some(T::pool().share(hash, is, || Arc::from(list.as_slice()))))
+        Self(Some(T::interner().intern(hash, is, || Arc::from(list.as_slice()))))
     }
 }
 
-impl<T> Shared<T> {
+impl<T> InternedSlice<T> {
     /// Whether both are the same allocation, or both are empty.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn ptr_eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Some(one), Some(two)) => Arc::ptr_eq(one, two),
             (None, None) => true,
@@ -266,39 +266,39 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Clone for Shared<T> {
+impl<T> Clone for InternedSlice<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T> Default for Shared<T> {
+impl<T> Default for InternedSlice<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T: PartialEq> PartialEq for Shared<T> {
+impl<T: PartialEq> PartialEq for InternedSlice<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.is(other) || **self == **other
+        self.ptr_eq(other) || **self == **other
     }
 }
 
-impl<T: Eq> Eq for Shared<T> {}
+impl<T: Eq> Eq for InternedSlice<T> {}
 
-impl<T: Ord> PartialOrd for Shared<T> {
+impl<T: Ord> PartialOrd for InternedSlice<T> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T: Ord> Ord for Shared<T> {
+impl<T: Ord> Ord for InternedSlice<T> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        if self.is(other) { std::cmp::Ordering::Equal } else { (**self).cmp(&**other) }
+        if self.ptr_eq(other) { std::cmp::Ordering::Equal } else { (**self).cmp(&**other) }
     }
 }
 
-impl<T> Deref for Shared<T> {
+impl<T> Deref for InternedSlice<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -306,13 +306,13 @@ impl<T> Deref for Shared<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Shared<T> {
+impl<T: fmt::Debug> fmt::Debug for InternedSlice<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
 }
 
-impl<'de, T: Pooled + Deserialize<'de>> Deserialize<'de> for Shared<T> {
+impl<'de, T: Internable + Deserialize<'de>> Deserialize<'de> for InternedSlice<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Vec::deserialize(deserializer).map(Self::new)
     }
@@ -324,18 +324,18 @@ mod tests {
 
     #[test]
     fn equal_texts_are_one() {
-        let (one, two) = (Text::new("equal-texts-are-one"), Text::new("equal-texts-are-one"));
+        let (one, two) = (InternedStr::new("equal-texts-are-one"), InternedStr::new("equal-texts-are-one"));
         assert!(Arc::ptr_eq(&one.0, &two.0));
         assert_eq!(one, "equal-texts-are-one");
-        assert!(Arc::ptr_eq(&Text::default().0, &Text::new("").0));
-        let read: Text = serde_json::from_str(r#""equal-texts-are-\u006fne""#).unwrap();
+        assert!(Arc::ptr_eq(&InternedStr::default().0, &InternedStr::new("").0));
+        let read: InternedStr = serde_json::from_str(r#""equal-texts-are-\u006fne""#).unwrap();
         assert!(Arc::ptr_eq(&one.0, &read.0), "escapes are undone first");
     }
 
     #[test]
     fn values_that_only_share_a_hash_are_kept_apart() {
-        let pool = Pool::<str>::new();
-        let share = |text: &str| pool.share(7, |held| held == text, || Arc::from(text));
+        let pool = Interner::<str>::new();
+        let share = |text: &str| pool.intern(7, |held| held == text, || Arc::from(text));
         let (a, b) = (share("a"), share("b"));
         assert_eq!((&*a, &*b, pool.len()), ("a", "b", 2));
         assert!(Arc::ptr_eq(&a, &share("a")) && Arc::ptr_eq(&b, &share("b")));
@@ -343,8 +343,8 @@ mod tests {
 
     #[test]
     fn what_nobody_uses_is_swept_out() {
-        let pool = Pool::<str>::new();
-        let share = |n: u64| pool.share(n, |held| held == n.to_string(), || Arc::from(n.to_string()));
+        let pool = Interner::<str>::new();
+        let share = |n: u64| pool.intern(n, |held| held == n.to_string(), || Arc::from(n.to_string()));
         let kept = share(0);
         for n in 1..100_000 {
             share(n);
@@ -355,8 +355,8 @@ mod tests {
 
     #[test]
     fn what_is_used_is_not_swept_at_every_step() {
-        let pool = Pool::<str>::new();
-        let all: Vec<_> = (0..5000).map(|n: u64| pool.share(n, |_| true, || Arc::from(n.to_string()))).collect();
+        let pool = Interner::<str>::new();
+        let all: Vec<_> = (0..5000).map(|n: u64| pool.intern(n, |_| true, || Arc::from(n.to_string()))).collect();
         assert_eq!((pool.len(), all.len()), (5000, 5000));
         assert!(pool.lock().sweep_at > 5000);
     }

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-use super::intern::{Hasher, Pool, Pooled, Shared, Text};
+use super::intern::{Hasher, Internable, InternedSlice, InternedStr, Interner};
 
 /// Labels in the order of their keys, shared by all objects that have the same.
 #[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Labels(Shared<Label>);
+pub struct Labels(InternedSlice<Label>);
 
 /// A label: key and value.
-pub type Label = (Text, Text);
+pub type Label = (InternedStr, InternedStr);
 
 impl Labels {
     /// The labels of a map.
-    pub fn new(labels: BTreeMap<Text, Text>) -> Self {
-        Self(Shared::new(labels.into_iter().collect()))
+    pub fn new(labels: BTreeMap<InternedStr, InternedStr>) -> Self {
+        Self(InternedSlice::new(labels.into_iter().collect()))
     }
 
     /// The value of the label `key`.
-    pub fn get(&self, key: &str) -> Option<&Text> {
+    pub fn get(&self, key: &str) -> Option<&InternedStr> {
         // A handful: going through them is faster than halving.
         self.0.iter().find(|(held, _)| held == key).map(|(_, value)| value)
     }
@@ -31,15 +31,15 @@ impl Labels {
     }
 
     /// Whether both are the same allocation: then they are equal. Equal ones usually are.
-    pub fn is(&self, other: &Self) -> bool {
-        self.0.is(&other.0)
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
     }
 }
 
-impl Pooled for Label {
-    fn pool() -> &'static Pool<[Self]> {
-        static POOL: Pool<[Label]> = Pool::new();
-        &POOL
+impl Internable for Label {
+    fn interner() -> &'static Interner<[Self]> {
+        static INTERNER: Interner<[Label]> = Interner::new();
+        &INTERNER
     }
 
     fn digest(&self, hasher: Hasher) -> Hasher {

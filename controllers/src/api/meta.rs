@@ -10,12 +10,12 @@ use jiff::Timestamp;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::intern::Text;
+use super::intern::InternedStr;
 use super::labels::Labels;
 use super::object_key::ObjectKey;
 use super::owner::{Owner, owner_of, take_owner};
-use super::protobuf::{Fields, ProtoError, Value};
-use super::time::Moment;
+use super::protobuf::{FieldValue, Fields, ProtoError};
+use super::time::CompactTimestamp;
 
 /// The annotation that tells kubelets how long to cache secrets and config maps, in seconds.
 pub const TTL_ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
@@ -52,7 +52,7 @@ pub struct Meta<K> {
     /// `metadata.name`
     pub name: Arc<str>,
     /// `metadata.namespace`, empty for a cluster-scoped object.
-    pub namespace: Text,
+    pub namespace: InternedStr,
     /// `metadata.uid`
     pub uid: Arc<str>,
     /// `metadata.resourceVersion`
@@ -60,15 +60,15 @@ pub struct Meta<K> {
     /// `metadata.generation`
     pub generation: i64,
     /// `metadata.creationTimestamp`
-    pub created: Moment,
+    pub created: CompactTimestamp,
     /// Whether there is a `metadata.deletionTimestamp`: deletion has been asked for.
     pub terminating: bool,
     /// What the kind keeps besides.
-    pub kept: K,
+    pub projection: K,
 }
 
 /// What a kind keeps of the metadata besides identity and times.
-pub trait Kept: Default {
+pub trait MetadataProjection: Default {
     /// Takes in the value of `field` from JSON, or skips it.
     fn json<'de, A: MapAccess<'de>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error>;
 
@@ -115,7 +115,7 @@ fn skip<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
     map.next_value::<IgnoredAny>().map(|_| ())
 }
 
-impl<'de, K: Kept> Deserialize<'de> for Meta<K> {
+impl<'de, K: MetadataProjection> Deserialize<'de> for Meta<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(MetaVisitor(PhantomData))
     }
@@ -123,7 +123,7 @@ impl<'de, K: Kept> Deserialize<'de> for Meta<K> {
 
 struct MetaVisitor<K>(PhantomData<K>);
 
-impl<'de, K: Kept> Visitor<'de> for MetaVisitor<K> {
+impl<'de, K: MetadataProjection> Visitor<'de> for MetaVisitor<K> {
     type Value = Meta<K>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,24 +142,24 @@ impl<'de, K: Kept> Visitor<'de> for MetaVisitor<K> {
                 Field::CreationTimestamp => meta.created = map.next_value::<Option<Timestamp>>()?.into(),
                 Field::DeletionTimestamp => meta.terminating = map.next_value::<Option<Timestamp>>()?.is_some(),
                 Field::Other => skip(&mut map)?,
-                field => meta.kept.json(field, &mut map)?,
+                field => meta.projection.json(field, &mut map)?,
             }
         }
         Ok(meta)
     }
 }
 
-impl<K: Kept> Meta<K> {
+impl<K: MetadataProjection> Meta<K> {
     fn empty() -> Self {
         Self {
             name: Arc::default(),
-            namespace: Text::default(),
+            namespace: InternedStr::default(),
             uid: Arc::default(),
             resource_version: Box::default(),
             generation: 0,
-            created: Moment::NONE,
+            created: CompactTimestamp::NONE,
             terminating: false,
-            kept: K::default(),
+            projection: K::default(),
         }
     }
 
@@ -179,7 +179,7 @@ impl<K: Kept> Meta<K> {
                 _ => {}
             }
         }
-        meta.kept = K::protobuf(message)?;
+        meta.projection = K::protobuf(message)?;
         Ok(meta)
     }
 }
@@ -193,7 +193,7 @@ pub struct LabelsAndOwner {
     pub owner: Option<Arc<Owner>>,
 }
 
-impl Kept for LabelsAndOwner {
+impl MetadataProjection for LabelsAndOwner {
     fn json<'de, A: MapAccess<'de>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error> {
         match field {
             Field::Labels => self.labels = value(map)?,
@@ -208,7 +208,7 @@ impl Kept for LabelsAndOwner {
         for field in metadata {
             match field? {
                 (LABELS, value) => {
-                    let (key, value) = entry(value)?;
+                    let (key, value) = map_entry(value)?;
                     labels.insert(key.into(), value.into());
                 }
                 (OWNER_REFERENCES, value) => take_owner(&mut owner, value)?,
@@ -226,7 +226,7 @@ pub struct OwnerOnly {
     pub owner: Option<Arc<Owner>>,
 }
 
-impl Kept for OwnerOnly {
+impl MetadataProjection for OwnerOnly {
     fn json<'de, A: MapAccess<'de>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error> {
         match field {
             Field::OwnerReferences => self.owner = owner_of(value(map)?),
@@ -250,13 +250,13 @@ impl Kept for OwnerOnly {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TtlAnnotation {
     /// The value of [`TTL_ANNOTATION`], if it is there.
-    pub ttl: Option<Text>,
+    pub ttl: Option<InternedStr>,
 }
 
-impl Kept for TtlAnnotation {
+impl MetadataProjection for TtlAnnotation {
     fn json<'de, A: MapAccess<'de>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error> {
         match field {
-            Field::Annotations => self.ttl = map.next_value::<Option<TtlOf>>()?.and_then(|found| found.0),
+            Field::Annotations => self.ttl = map.next_value::<Option<TtlValue>>()?.and_then(|found| found.0),
             _ => skip(map)?,
         }
         Ok(())
@@ -266,7 +266,7 @@ impl Kept for TtlAnnotation {
         let mut ttl = None;
         for field in metadata {
             if let (ANNOTATIONS, annotation) = field? {
-                let (key, value) = entry(annotation)?;
+                let (key, value) = map_entry(annotation)?;
                 if key == TTL_ANNOTATION {
                     ttl = Some(value.into());
                 }
@@ -277,52 +277,52 @@ impl Kept for TtlAnnotation {
 }
 
 /// One annotation of many, the others skipped unread: some hold whole objects.
-struct TtlOf(Option<Text>);
+struct TtlValue(Option<InternedStr>);
 
-impl<'de> Deserialize<'de> for TtlOf {
+impl<'de> Deserialize<'de> for TtlValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct One;
+        struct AnnotationsVisitor;
 
-        impl<'de> Visitor<'de> for One {
-            type Value = TtlOf;
+        impl<'de> Visitor<'de> for AnnotationsVisitor {
+            type Value = TtlValue;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("annotations")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TtlOf, A::Error> {
-                let mut found = TtlOf(None);
-                while let Some(IsTtl(is_ttl)) = map.next_key()? {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TtlValue, A::Error> {
+                let mut found = TtlValue(None);
+                while let Some(TtlKey(is_ttl)) = map.next_key()? {
                     if is_ttl { found.0 = Some(map.next_value()?) } else { skip(&mut map)? }
                 }
                 Ok(found)
             }
         }
 
-        deserializer.deserialize_map(One)
+        deserializer.deserialize_map(AnnotationsVisitor)
     }
 }
 
 /// Whether a key is [`TTL_ANNOTATION`], found out without keeping the key.
-struct IsTtl(bool);
+struct TtlKey(bool);
 
-impl<'de> Deserialize<'de> for IsTtl {
+impl<'de> Deserialize<'de> for TtlKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Key;
+        struct KeyVisitor;
 
-        impl Visitor<'_> for Key {
-            type Value = IsTtl;
+        impl Visitor<'_> for KeyVisitor {
+            type Value = TtlKey;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("the key of an annotation")
             }
 
-            fn visit_str<E>(self, key: &str) -> Result<IsTtl, E> {
-                Ok(IsTtl(key == TTL_ANNOTATION))
+            fn visit_str<E>(self, key: &str) -> Result<TtlKey, E> {
+                Ok(TtlKey(key == TTL_ANNOTATION))
             }
         }
 
-        deserializer.deserialize_str(Key)
+        deserializer.deserialize_str(KeyVisitor)
     }
 }
 
@@ -334,7 +334,7 @@ const ANNOTATIONS: u32 = 12;
 const OWNER_REFERENCES: u32 = 13;
 
 /// Key and value of a protobuf map's entry.
-fn entry(entry: Value<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), ProtoError> {
+fn map_entry(entry: FieldValue<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), ProtoError> {
     let (mut key, mut value) = (Cow::default(), Cow::default());
     for field in entry.message()? {
         match field? {
@@ -347,8 +347,8 @@ fn entry(entry: Value<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), ProtoError> {
 }
 
 /// A view as it comes in protobuf: metadata is field 1 of every kind, the rest is told by the view.
-pub(super) fn parts(object: &[u8]) -> Result<Parts<'_>, ProtoError> {
-    let mut parts = Parts::default();
+pub(super) fn object_parts(object: &[u8]) -> Result<ObjectParts<'_>, ProtoError> {
+    let mut parts = ObjectParts::default();
     for field in Fields::new(object) {
         match field? {
             (1, value) => parts.metadata = value.bytes()?,
@@ -362,14 +362,14 @@ pub(super) fn parts(object: &[u8]) -> Result<Parts<'_>, ProtoError> {
 
 /// Metadata, spec and status, which have these numbers in every kind.
 #[derive(Default)]
-pub(super) struct Parts<'a> {
+pub(super) struct ObjectParts<'a> {
     metadata: &'a [u8],
     spec: &'a [u8],
     status: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
-    pub(super) fn metadata<K: Kept>(&self) -> Result<Meta<K>, ProtoError> {
+impl<'a> ObjectParts<'a> {
+    pub(super) fn metadata<K: MetadataProjection>(&self) -> Result<Meta<K>, ProtoError> {
         Meta::protobuf(Fields::new(self.metadata))
     }
 
@@ -434,7 +434,7 @@ macro_rules! cached {
                 $crate::api::View::key(self)
             }
 
-            fn place(&self) -> (&str, &str) {
+            fn key_ref(&self) -> (&str, &str) {
                 ($crate::api::View::namespace(self), $crate::api::View::name(self))
             }
 
@@ -449,8 +449,8 @@ macro_rules! cached {
             fn index_value(&self, index: &str) -> Option<std::sync::Arc<str>> {
                 match index {
                     $($index => {
-                        let value: fn(&Self) -> Option<&$crate::api::intern::Text> = $value;
-                        value(self).map($crate::api::intern::Text::to_arc)
+                        let value: fn(&Self) -> Option<&$crate::api::intern::InternedStr> = $value;
+                        value(self).map($crate::api::intern::InternedStr::to_arc)
                     })*
                     _ => None,
                 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::cache_object::Decode;
 use super::condition::types;
-use super::intern::{Hasher, Pool, Pooled, Shared, Text};
+use super::intern::{Hasher, Internable, InternedSlice, InternedStr, Interner};
 use super::meta::{self, Meta, TtlAnnotation, view};
 use super::protobuf::ProtoError;
 use super::taint::{self, OUT_OF_SERVICE, Taint};
@@ -28,7 +28,7 @@ pub struct NodeView {
 #[serde(default)]
 pub struct NodeSpecView {
     /// All taints, whatever their effect.
-    pub taints: Shared<Taint>,
+    pub taints: InternedSlice<Taint>,
 }
 
 /// `v1.NodeStatus`
@@ -36,7 +36,7 @@ pub struct NodeSpecView {
 #[serde(default)]
 pub struct NodeStatusView {
     /// Heartbeats are dropped, so that a heartbeat does not grow the cache.
-    pub conditions: Shared<NodeConditionView>,
+    pub conditions: InternedSlice<NodeConditionView>,
 }
 
 /// `v1.NodeCondition`
@@ -44,16 +44,16 @@ pub struct NodeStatusView {
 #[serde(default)]
 pub struct NodeConditionView {
     /// `True`, `False` or `Unknown`.
-    pub status: Text,
+    pub status: InternedStr,
     /// Which condition.
     #[serde(rename = "type")]
-    pub kind: Text,
+    pub kind: InternedStr,
 }
 
-impl Pooled for NodeConditionView {
-    fn pool() -> &'static Pool<[Self]> {
-        static POOL: Pool<[NodeConditionView]> = Pool::new();
-        &POOL
+impl Internable for NodeConditionView {
+    fn interner() -> &'static Interner<[Self]> {
+        static INTERNER: Interner<[NodeConditionView]> = Interner::new();
+        &INTERNER
     }
 
     fn digest(&self, hasher: Hasher) -> Hasher {
@@ -79,7 +79,7 @@ impl NodeView {
 
     /// The annotation of the ttl controller ([`super::meta::TTL_ANNOTATION`]).
     pub fn ttl_annotation(&self) -> Option<&str> {
-        self.metadata.kept.ttl.as_deref()
+        self.metadata.projection.ttl.as_deref()
     }
 
     /// From a protobuf `v1.Node`.
@@ -87,7 +87,7 @@ impl NodeView {
     /// # Errors
     /// For bytes that are none.
     pub fn protobuf(node: &[u8]) -> Result<Self, ProtoError> {
-        let parts = meta::parts(node)?;
+        let parts = meta::object_parts(node)?;
         let (mut taints, mut conditions) = (Vec::new(), Vec::new());
         for field in parts.spec() {
             if let (5, value) = field? {
@@ -109,8 +109,8 @@ impl NodeView {
         }
         Ok(Self {
             metadata: parts.metadata()?,
-            spec: NodeSpecView { taints: Shared::new(taints) },
-            status: NodeStatusView { conditions: Shared::new(conditions) },
+            spec: NodeSpecView { taints: InternedSlice::new(taints) },
+            status: NodeStatusView { conditions: InternedSlice::new(conditions) },
         })
     }
 }

@@ -4,50 +4,50 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::intern::{Hasher, Pool, Text};
-use super::protobuf::{ProtoError, Value};
+use super::intern::{Hasher, InternedStr, Interner};
+use super::protobuf::{FieldValue, ProtoError};
 
 /// The owner that manages an object: the first reference with `controller: true`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Owner {
     /// Group and version of its kind.
-    pub api_version: Text,
+    pub api_version: InternedStr,
     /// Its kind.
-    pub kind: Text,
+    pub kind: InternedStr,
     /// Its name.
-    pub name: Text,
+    pub name: InternedStr,
     /// Its UID.
-    pub uid: Text,
+    pub uid: InternedStr,
 }
 
-static OWNERS: Pool<Owner> = Pool::new();
+static OWNERS: Interner<Owner> = Interner::new();
 
 impl Owner {
-    fn shared(self) -> Arc<Self> {
+    fn intern(self) -> Arc<Self> {
         let Self { api_version, kind, name, uid } = &self;
         let hash = Hasher::default().text(api_version).text(kind).text(name).text(uid).finish();
-        OWNERS.share(hash, |held| *held == self, || Arc::new(self.clone()))
+        OWNERS.intern(hash, |held| *held == self, || Arc::new(self.clone()))
     }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Reference {
-    api_version: Text,
-    kind: Text,
-    name: Text,
-    uid: Text,
+pub(super) struct OwnerReference {
+    api_version: InternedStr,
+    kind: InternedStr,
+    name: InternedStr,
+    uid: InternedStr,
     controller: Option<bool>,
 }
 
-pub(super) fn owner_of(references: Vec<Reference>) -> Option<Arc<Owner>> {
+pub(super) fn owner_of(references: Vec<OwnerReference>) -> Option<Arc<Owner>> {
     let owner = references.into_iter().find(|reference| reference.controller == Some(true))?;
-    let Reference { api_version, kind, name, uid, .. } = owner;
-    Some(Owner { api_version, kind, name, uid }.shared())
+    let OwnerReference { api_version, kind, name, uid, .. } = owner;
+    Some(Owner { api_version, kind, name, uid }.intern())
 }
 
 /// Takes `reference` for the owner if it is the first that manages.
-pub(super) fn take_owner(owner: &mut Option<Arc<Owner>>, reference: Value<'_>) -> Result<(), ProtoError> {
+pub(super) fn take_owner(owner: &mut Option<Arc<Owner>>, reference: FieldValue<'_>) -> Result<(), ProtoError> {
     let (mut found, mut manages) = (Owner::default(), false);
     if owner.is_some() {
         return Ok(());
@@ -63,7 +63,7 @@ pub(super) fn take_owner(owner: &mut Option<Arc<Owner>>, reference: Value<'_>) -
         }
     }
     if manages {
-        *owner = Some(found.shared());
+        *owner = Some(found.intern());
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ use super::time;
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct PdbView {
     /// All metadata but `managedFields`.
-    #[serde(deserialize_with = "writable")]
+    #[serde(deserialize_with = "without_managed_fields")]
     pub metadata: ObjectMeta,
     /// What is promised.
     #[serde(default)]
@@ -32,14 +32,14 @@ pub struct PdbView {
     pub status: PdbStatus,
     /// `spec.selector`, parsed when it is first asked for.
     #[serde(skip)]
-    parsed: Parsed,
+    parsed: ParsedSelector,
     /// Namespace and name, made when they are first asked for.
     #[serde(skip)]
     key: OnceLock<ObjectKey>,
 }
 
 /// All metadata but `managedFields`: a write without them leaves the stored ones alone.
-fn writable<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+fn without_managed_fields<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
     // Whoever may write a budget may write them, with times that cannot be read: they are not looked at.
     let mut metadata = Map::deserialize(from)?;
     metadata.remove("managedFields");
@@ -47,7 +47,7 @@ fn writable<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> 
 }
 
 #[derive(Clone, Debug, Default)]
-struct Parsed(OnceLock<Result<Selector, SelectorError>>);
+struct ParsedSelector(OnceLock<Result<Selector, SelectorError>>);
 
 /// What is parsed and made from the rest says nothing of its own.
 impl PartialEq for PdbView {

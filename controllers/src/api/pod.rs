@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cache_object::Decode;
 use super::condition::{Conditions, PodCondition, is_zero, types};
-use super::intern::{Shared, Text};
+use super::intern::{InternedSlice, InternedStr};
 use super::labels::Labels;
 use super::meta::{self, BY_CONTROLLER, LabelsAndOwner, Meta, view};
 use super::owner::Owner;
@@ -44,9 +44,9 @@ pub struct PodView {
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpecView {
     /// The node; empty until bound.
-    pub node_name: Text,
+    pub node_name: InternedStr,
     /// In the order that decides (N-003).
-    pub tolerations: Shared<Toleration>,
+    pub tolerations: InternedSlice<Toleration>,
 }
 
 /// `v1.PodStatus`
@@ -54,9 +54,9 @@ pub struct PodSpecView {
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatusView {
     /// One of [`phases`], or empty.
-    pub phase: Text,
+    pub phase: InternedStr,
     /// Why the pod is in this phase; `Evicted` matters.
-    pub reason: Text,
+    pub reason: InternedStr,
     /// All conditions, in order: a patch must name them all.
     pub conditions: Conditions,
     /// `metadata.generation` the status was computed for; 0 is absent.
@@ -100,8 +100,8 @@ view!(PodView as Pod,
     BY_NODE by |pod| (!pod.spec.node_name.is_empty()).then_some(&pod.spec.node_name),
     BY_CONTROLLER by |pod| pod.controller_ref().map(|owner| &owner.uid);
     const PROTOBUF: Option<Decode<Self>> = Some(PodView::protobuf);
-    fn selectable(&self) -> Option<&Labels> {
-        Some(&self.metadata.kept.labels)
+    fn labels(&self) -> Option<&Labels> {
+        Some(&self.metadata.projection.labels)
     }
 );
 
@@ -133,12 +133,12 @@ impl PodView {
 
     /// `metadata.labels`
     pub fn labels(&self) -> &Labels {
-        &self.metadata.kept.labels
+        &self.metadata.projection.labels
     }
 
     /// The owner that manages it.
     pub fn controller_ref(&self) -> Option<&Owner> {
-        self.metadata.kept.owner.as_deref()
+        self.metadata.projection.owner.as_deref()
     }
 
     /// From a protobuf `v1.Pod`.
@@ -146,13 +146,13 @@ impl PodView {
     /// # Errors
     /// For bytes that are none.
     pub fn protobuf(pod: &[u8]) -> Result<Self, ProtoError> {
-        let parts = meta::parts(pod)?;
+        let parts = meta::object_parts(pod)?;
         Ok(Self { metadata: parts.metadata()?, spec: spec(parts.spec())?, status: status(parts.status())? })
     }
 }
 
 fn spec(message: Fields<'_>) -> Result<PodSpecView, ProtoError> {
-    let (mut node_name, mut tolerations) = (Text::default(), Vec::new());
+    let (mut node_name, mut tolerations) = (InternedStr::default(), Vec::new());
     for field in message {
         match field? {
             (10, value) => node_name = value.text()?.into(),
@@ -160,7 +160,7 @@ fn spec(message: Fields<'_>) -> Result<PodSpecView, ProtoError> {
             _ => {}
         }
     }
-    Ok(PodSpecView { node_name, tolerations: Shared::new(tolerations) })
+    Ok(PodSpecView { node_name, tolerations: InternedSlice::new(tolerations) })
 }
 
 fn status(message: Fields<'_>) -> Result<PodStatusView, ProtoError> {

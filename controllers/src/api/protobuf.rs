@@ -29,7 +29,7 @@ pub enum ProtoError {
 
 /// The value of one field.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Value<'a> {
+pub enum FieldValue<'a> {
     /// An integer or a flag.
     Number(u64),
     /// A text, bytes or a message.
@@ -38,7 +38,7 @@ pub enum Value<'a> {
     Fixed,
 }
 
-impl<'a> Value<'a> {
+impl<'a> FieldValue<'a> {
     /// As bytes.
     pub fn bytes(self) -> Result<&'a [u8], ProtoError> {
         if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(ProtoError::Type) }
@@ -100,7 +100,7 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
-    fn next_field(&mut self) -> Result<(u32, Value<'a>), ProtoError> {
+    fn next_field(&mut self) -> Result<(u32, FieldValue<'a>), ProtoError> {
         let (tag, rest) = varint(self.rest).map_err(|failed| failed.in_field(0))?;
         let number = u32::try_from(tag >> 3).map_err(|_| ProtoError::Field(0))?;
         self.rest = rest;
@@ -108,15 +108,15 @@ impl<'a> Fields<'a> {
             0 => {
                 let (value, rest) = varint(self.rest).map_err(|failed| failed.in_field(number))?;
                 self.rest = rest;
-                Value::Number(value)
+                FieldValue::Number(value)
             }
             2 => {
                 let (length, rest) = varint(self.rest).map_err(|failed| failed.in_field(number))?;
                 self.rest = rest;
-                Value::Bytes(self.take(usize::try_from(length).map_err(|_| ProtoError::Torn)?)?)
+                FieldValue::Bytes(self.take(usize::try_from(length).map_err(|_| ProtoError::Torn)?)?)
             }
-            1 => self.take(8).map(|_| Value::Fixed)?,
-            5 => self.take(4).map(|_| Value::Fixed)?,
+            1 => self.take(8).map(|_| FieldValue::Fixed)?,
+            5 => self.take(4).map(|_| FieldValue::Fixed)?,
             _ => return Err(ProtoError::Field(number)),
         };
         Ok((number, value))
@@ -131,7 +131,7 @@ impl<'a> Fields<'a> {
 
 #[expect(clippy::copy_iterator, reason = "no more than a slice, and some messages are gone through twice")]
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Value<'a>), ProtoError>;
+    type Item = Result<(u32, FieldValue<'a>), ProtoError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -147,14 +147,14 @@ impl<'a> Iterator for Fields<'a> {
 
 /// Why there is no number at the front of some bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum NoNumber {
+pub enum VarintError {
     /// They end too early: more may come.
     Torn,
     /// It would not fit into 64 bits.
     TooLong,
 }
 
-impl NoNumber {
+impl VarintError {
     fn in_field(self, number: u32) -> ProtoError {
         match self {
             Self::Torn => ProtoError::Torn,
@@ -167,7 +167,7 @@ impl NoNumber {
 ///
 /// # Errors
 /// When there is no whole number.
-pub fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), NoNumber> {
+pub fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), VarintError> {
     let mut number = 0_u64;
     for (index, byte) in bytes.iter().take(10).enumerate() {
         if index == 9 && *byte > 1 {
@@ -178,7 +178,7 @@ pub fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), NoNumber> {
             return Ok((number, &bytes[index + 1..]));
         }
     }
-    Err(if bytes.len() < 10 { NoNumber::Torn } else { NoNumber::TooLong })
+    Err(if bytes.len() < 10 { VarintError::Torn } else { VarintError::TooLong })
 }
 
 /// What is inside of a body or of a watch's object: the message after [`MAGIC`] and the envelope (`runtime.Unknown`),
@@ -186,7 +186,7 @@ pub fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), NoNumber> {
 ///
 /// # Errors
 /// When there is no such envelope.
-pub fn open(envelope: &[u8]) -> Result<(Cow<'_, str>, &[u8]), ProtoError> {
+pub fn unwrap_envelope(envelope: &[u8]) -> Result<(Cow<'_, str>, &[u8]), ProtoError> {
     let envelope = envelope.strip_prefix(MAGIC).ok_or(ProtoError::Magic)?;
     let (mut kind, mut raw): (_, &[u8]) = (Cow::default(), &[]);
     for field in Fields::new(envelope) {
@@ -276,23 +276,23 @@ pub(crate) mod tests {
     #[test]
     fn times_are_whole_seconds_and_an_empty_one_is_none() {
         let time = Message::default().number(1, 90).number(2, 5).0;
-        assert_eq!(Value::Bytes(&time).time().unwrap().unwrap().as_second(), 90);
-        assert_eq!(Value::Bytes(&[]).time(), Ok(None));
+        assert_eq!(FieldValue::Bytes(&time).time().unwrap().unwrap().as_second(), 90);
+        assert_eq!(FieldValue::Bytes(&[]).time(), Ok(None));
     }
 
     #[test]
-    fn envelopes_open() {
+    fn envelopes_unwrap_envelope() {
         let body = Message::default().text(1, "x").sealed("PodList");
-        let (kind, raw) = open(&body).unwrap();
+        let (kind, raw) = unwrap_envelope(&body).unwrap();
         assert_eq!((&*kind, raw), ("PodList", Message::default().text(1, "x").0.as_slice()));
-        assert_eq!(open(b"{}"), Err(ProtoError::Magic));
+        assert_eq!(unwrap_envelope(b"{}"), Err(ProtoError::Magic));
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_it_panic_or_loop(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(Fields::new(&bytes).count() <= bytes.len());
-            let _ = open(&bytes);
+            let _ = unwrap_envelope(&bytes);
         }
 
         #[test]

@@ -105,13 +105,13 @@ impl Selector {
 
     /// Whether an object with `labels` is selected.
     pub fn matches(&self, labels: &Labels) -> bool {
-        self.requirements.as_ref().is_some_and(|all| all.iter().all(|one| one.holds_for(labels)))
+        self.requirements.as_ref().is_some_and(|all| all.iter().all(|one| one.matches(labels)))
     }
 
     /// Labels of which an object must have one to be selected, as key and possible values: what an index goes by.
     ///
     /// Of several such requirements the one with the fewest values; `None` when there is none.
-    pub fn pins(&self) -> Option<(&str, &[String])> {
+    pub fn required_label(&self) -> Option<(&str, &[String])> {
         let pinning = self.requirements.iter().flatten().filter(|one| one.operator == Operator::In);
         pinning.min_by_key(|one| one.values.len()).map(|one| (one.key.as_str(), one.values.as_slice()))
     }
@@ -123,7 +123,7 @@ impl Selector {
 }
 
 impl Requirement {
-    fn holds_for(&self, labels: &Labels) -> bool {
+    fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         let is_listed = || value.is_some_and(|value| self.values.iter().any(|one| *value == **one));
         match self.operator {

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::intern::{Hasher, Pool, Pooled, Text};
+use super::intern::{Hasher, Internable, InternedStr, Interner};
 use super::protobuf::{Fields, ProtoError};
 
 /// The only effect that evicts running pods.
@@ -16,11 +16,11 @@ pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 #[serde(default)]
 pub struct Taint {
     /// The key.
-    pub key: Text,
+    pub key: InternedStr,
     /// The value, often empty.
-    pub value: Text,
+    pub value: InternedStr,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
-    pub effect: Text,
+    pub effect: InternedStr,
 }
 
 /// `v1.Toleration`
@@ -28,21 +28,21 @@ pub struct Taint {
 #[serde(rename_all = "camelCase", default)]
 pub struct Toleration {
     /// The taint's key; empty matches every key.
-    pub key: Text,
+    pub key: InternedStr,
     /// `Equal` (also when empty) or `Exists`.
-    pub operator: Text,
+    pub operator: InternedStr,
     /// Compared for `Equal`.
-    pub value: Text,
+    pub value: InternedStr,
     /// The taint's effect; empty matches every effect.
-    pub effect: Text,
+    pub effect: InternedStr,
     /// Seconds the taint is tolerated; absent is for ever.
     pub toleration_seconds: Option<i64>,
 }
 
-impl Pooled for Taint {
-    fn pool() -> &'static Pool<[Self]> {
-        static POOL: Pool<[Taint]> = Pool::new();
-        &POOL
+impl Internable for Taint {
+    fn interner() -> &'static Interner<[Self]> {
+        static INTERNER: Interner<[Taint]> = Interner::new();
+        &INTERNER
     }
 
     fn digest(&self, hasher: Hasher) -> Hasher {
@@ -50,10 +50,10 @@ impl Pooled for Taint {
     }
 }
 
-impl Pooled for Toleration {
-    fn pool() -> &'static Pool<[Self]> {
-        static POOL: Pool<[Toleration]> = Pool::new();
-        &POOL
+impl Internable for Toleration {
+    fn interner() -> &'static Interner<[Self]> {
+        static INTERNER: Interner<[Toleration]> = Interner::new();
+        &INTERNER
     }
 
     fn digest(&self, hasher: Hasher) -> Hasher {

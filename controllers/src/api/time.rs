@@ -9,9 +9,9 @@ use super::protobuf::clamped;
 
 /// A point in time, or none, to the microsecond: half the size of an `Option<Timestamp>`.
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Moment(i64);
+pub struct CompactTimestamp(i64);
 
-impl Moment {
+impl CompactTimestamp {
     /// No time.
     pub const NONE: Self = Self(i64::MIN);
 
@@ -21,19 +21,19 @@ impl Moment {
     }
 }
 
-impl From<Option<Timestamp>> for Moment {
+impl From<Option<Timestamp>> for CompactTimestamp {
     fn from(time: Option<Timestamp>) -> Self {
         time.map_or(Self::NONE, |time| Self(time.as_microsecond()))
     }
 }
 
-impl Default for Moment {
+impl Default for CompactTimestamp {
     fn default() -> Self {
         Self::NONE
     }
 }
 
-impl fmt::Debug for Moment {
+impl fmt::Debug for CompactTimestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.get(), f)
     }
@@ -46,42 +46,45 @@ pub fn whole_seconds(time: Timestamp) -> Timestamp {
 
 /// A time that can always be read. jiff's range ends a day before Go's, and one time that is out of it must not make the
 /// object, and with it the list of all objects, unreadable: it becomes the last time there is.
-struct Lenient(Timestamp);
+struct ClampedTime(Timestamp);
 
-impl<'de> Deserialize<'de> for Lenient {
+impl<'de> Deserialize<'de> for ClampedTime {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Lenient;
+        struct ClampedTimeVisitor;
+        impl Visitor<'_> for ClampedTimeVisitor {
+            type Value = ClampedTime;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a time in RFC 3339")
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<Lenient, E> {
-                Ok(Lenient(text.parse().unwrap_or_else(|_| clamped(i64::MAX))))
+            fn visit_str<E: Error>(self, text: &str) -> Result<ClampedTime, E> {
+                Ok(ClampedTime(text.parse().unwrap_or_else(|_| clamped(i64::MAX))))
             }
         }
-        from.deserialize_str(Text)
+        from.deserialize_str(ClampedTimeVisitor)
     }
 }
 
 /// A time, or `null` for none.
 pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
-    Ok(Option::<Lenient>::deserialize(from)?.map(|Lenient(time)| time))
+    Ok(Option::<ClampedTime>::deserialize(from)?.map(|ClampedTime(time)| time))
 }
 
 /// Times by name. `null`, which is how Go writes its zero time, is the first there is.
 pub(super) mod by_name {
     use std::collections::BTreeMap;
 
-    use super::{Deserialize as _, Deserializer, Lenient, Timestamp};
+    use super::{ClampedTime, Deserialize as _, Deserializer, Timestamp};
 
     pub(in crate::api) fn deserialize<'de, D>(from: D) -> Result<BTreeMap<String, Timestamp>, D::Error>
     where
         D: Deserializer<'de>,
     {
-        let times = BTreeMap::<String, Option<Lenient>>::deserialize(from)?;
-        Ok(times.into_iter().map(|(name, time)| (name, time.map_or(Timestamp::MIN, |Lenient(time)| time))).collect())
+        let times = BTreeMap::<String, Option<ClampedTime>>::deserialize(from)?;
+        Ok(times
+            .into_iter()
+            .map(|(name, time)| (name, time.map_or(Timestamp::MIN, |ClampedTime(time)| time)))
+            .collect())
     }
 }

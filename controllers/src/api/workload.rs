@@ -39,7 +39,7 @@ macro_rules! workloads {
             /// # Errors
             /// For bytes that are none.
             pub fn protobuf(workload: &[u8]) -> Result<Self, ProtoError> {
-                let parts = meta::parts(workload)?;
+                let parts = meta::object_parts(workload)?;
                 // A pointer in Go, field 1 of every spec that has it: absent when it is not set.
                 let mut replicas = None;
                 for field in parts.spec() {
@@ -57,7 +57,7 @@ macro_rules! workloads {
             }
 
             fn controller_ref(&self) -> Option<&Owner> {
-                self.metadata.kept.owner.as_deref()
+                self.metadata.projection.owner.as_deref()
             }
         }
     )+};

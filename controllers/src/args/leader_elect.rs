@@ -3,7 +3,7 @@
 use clap::ArgAction;
 
 use super::duration::GoDuration;
-use super::{ArgsError, switch};
+use super::{ArgsError, parse_bool};
 use crate::runtime::leader::{Election, Timing};
 
 /// `--leader-elect` and what belongs to it.
@@ -12,7 +12,7 @@ use crate::runtime::leader::{Election, Timing};
 pub struct LeaderElectArgs {
     /// Let one of several replicas work, the others stand by
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true, num_args = 0..=1,
-        require_equals = true, default_missing_value = "true", value_parser = switch)]
+        require_equals = true, default_missing_value = "true", value_parser = parse_bool)]
     pub leader_elect: bool,
 
     /// How long standbys wait after a renewal they saw before they take over

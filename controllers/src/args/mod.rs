@@ -13,7 +13,7 @@ use clap::{ArgAction, Parser, ValueEnum};
 use self::leader_elect::LeaderElectArgs;
 use self::serve::ServeArgs;
 use crate::api::int_or_percent::Rounding;
-use crate::app::{Config, Controller};
+use crate::app::{Config, ControllerName};
 use crate::runtime::client::Encoding;
 use crate::runtime::client::Limits;
 use crate::runtime::leader::TimingError;
@@ -136,10 +136,10 @@ pub enum LogFormat {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
     /// As upstream words it.
-    #[error("--controllers: {0:?} is not in the list of known controllers ({known})", known = known())]
+    #[error("--controllers: {0:?} is not in the list of known controllers ({known})", known = known_controllers())]
     UnknownController(String),
     /// Nothing to do.
-    #[error("--controllers: {0:?} enables no controller; name at least one of {known}, or '*'", known = known())]
+    #[error("--controllers: {0:?} enables no controller; name at least one of {known}, or '*'", known = known_controllers())]
     NothingEnabled(String),
     /// Not a number.
     #[error("--kube-api-qps: {0} is not a finite number")]
@@ -153,7 +153,7 @@ pub enum ArgsError {
 }
 
 /// A boolean as Go's flags read it.
-fn switch(text: &str) -> Result<bool, String> {
+fn parse_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
@@ -161,8 +161,8 @@ fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-fn known() -> String {
-    Controller::ALL.map(Controller::name).join(", ")
+fn known_controllers() -> String {
+    ControllerName::ALL.map(ControllerName::as_str).join(", ")
 }
 
 impl Args {
@@ -203,16 +203,18 @@ impl Args {
 }
 
 /// Upstream's rule: the first word about a controller counts; without one, `*` anywhere enables it.
-fn enabled(names: &[String]) -> Result<BTreeSet<Controller>, ArgsError> {
+fn enabled(names: &[String]) -> Result<BTreeSet<ControllerName>, ArgsError> {
     let mut words = Vec::new();
     for name in names.iter().filter(|name| *name != "*") {
         let (bare, enable) = name.strip_prefix('-').map_or((name.as_str(), true), |bare| (bare, false));
-        let controller = Controller::named(bare).ok_or_else(|| ArgsError::UnknownController(bare.to_owned()))?;
+        let controller =
+            ControllerName::from_name(bare).ok_or_else(|| ArgsError::UnknownController(bare.to_owned()))?;
         words.push((controller, enable));
     }
     let star = names.iter().any(|name| name == "*");
-    let word = |controller: &Controller| words.iter().find(|(named, _)| named == controller).map(|(_, enable)| *enable);
-    let enabled: BTreeSet<_> = Controller::ALL.into_iter().filter(|c| word(c).unwrap_or(star)).collect();
+    let word =
+        |controller: &ControllerName| words.iter().find(|(named, _)| named == controller).map(|(_, enable)| *enable);
+    let enabled: BTreeSet<_> = ControllerName::ALL.into_iter().filter(|c| word(c).unwrap_or(star)).collect();
     if enabled.is_empty() { Err(ArgsError::NothingEnabled(names.join(","))) } else { Ok(enabled) }
 }
 
@@ -225,7 +227,7 @@ mod tests {
     use super::*;
     use crate::runtime::leader::{Election, Timing};
     use crate::runtime::serve::ServeOptions;
-    use crate::runtime::serve::tls::Source;
+    use crate::runtime::serve::tls::CertificateSource;
 
     const fn secs(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -255,7 +257,7 @@ mod tests {
     #[case::star_changes_no_word("-podgc,*,podgc,-ttl,-disruption", "taint-eviction-controller")]
     fn controllers_are_chosen(#[case] flag: &str, #[case] expected: &str) {
         let config = parse(&[&format!("--controllers={flag}")]).unwrap();
-        assert_eq!(config.controllers.iter().map(|c| c.name()).collect::<Vec<_>>().join(" "), expected);
+        assert_eq!(config.controllers.iter().map(|c| c.as_str()).collect::<Vec<_>>().join(" "), expected);
     }
 
     #[rstest]
@@ -306,13 +308,13 @@ mod tests {
         &["--tls-cert-file=/a", "--tls-private-key-file=/b", "--bind-address=::1", "--tls-min-version=VersionTLS13"],
         Ok(Some(ServeOptions {
             address: "[::1]:10257".parse().unwrap(),
-            certificate: Source::Files { cert: "/a".into(), key: "/b".into() },
+            certificate: CertificateSource::Files { cert: "/a".into(), key: "/b".into() },
             tls13_only: true,
         }))
     )]
     #[case::default(&[], Ok(Some(ServeOptions {
         address: "0.0.0.0:10257".parse().unwrap(),
-        certificate: Source::SelfSigned { names: ["localhost", "127.0.0.1", "::1", "h"].map(str::to_owned).into() },
+        certificate: CertificateSource::SelfSigned { names: ["localhost", "127.0.0.1", "::1", "h"].map(str::to_owned).into() },
         tls13_only: false,
     })))]
     fn ports(#[case] flags: &[&str], #[case] expected: Result<Option<ServeOptions>, String>) {

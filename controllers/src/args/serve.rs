@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use super::ArgsError;
 use crate::runtime::serve::ServeOptions;
-use crate::runtime::serve::tls::{Source, self_signed_names};
+use crate::runtime::serve::tls::{CertificateSource, self_signed_names};
 
 /// `--bind-address`, `--secure-port` and the certificate.
 #[derive(Clone, Debug, clap::Args)]
@@ -52,10 +52,10 @@ impl ServeArgs {
     /// [`ArgsError::TlsPair`] for a certificate without key or the other way round.
     pub fn options(&self, host: &str) -> Result<Option<ServeOptions>, ArgsError> {
         let certificate = match (&self.tls_cert_file, &self.tls_private_key_file) {
-            (Some(cert), Some(key)) => Source::Files { cert: cert.clone(), key: key.clone() },
+            (Some(cert), Some(key)) => CertificateSource::Files { cert: cert.clone(), key: key.clone() },
             (Some(_), None) => return Err(ArgsError::TlsPair("--tls-cert-file", "--tls-private-key-file")),
             (None, Some(_)) => return Err(ArgsError::TlsPair("--tls-private-key-file", "--tls-cert-file")),
-            (None, None) => Source::SelfSigned { names: self_signed_names(host, self.bind_address) },
+            (None, None) => CertificateSource::SelfSigned { names: self_signed_names(host, self.bind_address) },
         };
         Ok((self.secure_port > 0).then(|| ServeOptions {
             address: SocketAddr::new(self.bind_address, self.secure_port),

@@ -11,7 +11,7 @@ use kube::{Client, Config};
 use super::{ConnectError, client};
 use crate::runtime::clock::Clock;
 use crate::runtime::error::chain;
-use crate::runtime::files::Files;
+use crate::runtime::files::WatchedFiles;
 
 /// A client for the server of `config`, which proves who it is with what its files hold at the time.
 pub(super) fn client(config: &Config, clock: &Clock) -> Result<Client, ConnectError> {
@@ -25,8 +25,8 @@ pub(super) fn client(config: &Config, clock: &Clock) -> Result<Client, ConnectEr
     if files.is_empty() {
         return make();
     }
-    let files = Files::read(files, clock).map_err(|error| ConnectError::Client(error.to_string()))?;
-    renewed(files, clock.clone(), make)
+    let files = WatchedFiles::read(files, clock).map_err(|error| ConnectError::Client(error.to_string()))?;
+    reloading_client(files, clock.clone(), make)
 }
 
 /// The files that count: a certificate in the kubeconfig itself goes before its file, a file of a token before the token
@@ -53,8 +53,8 @@ fn read_token(auth: &mut AuthInfo) -> Result<(), ConnectError> {
 /// A client that is made anew when `files` have changed. Not only its certificate: an API server looks at the one that
 /// its connection began with for every request, so that an old connection would stay without rights when that expires.
 /// client-go closes them all (`transport/cert_rotation.go`); here requests under way come to their end.
-fn renewed(
-    files: Files,
+fn reloading_client(
+    files: WatchedFiles,
     clock: Clock,
     make: impl Fn() -> Result<Client, ConnectError> + Send + Sync + 'static,
 ) -> Result<Client, ConnectError> {
@@ -64,7 +64,7 @@ fn renewed(
     let current = move || {
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, client) = &mut *state;
-        if files.have_changed(&clock) {
+        if files.reload_if_changed(&clock) {
             match make() {
                 Ok(made) => {
                     *client = made;
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
     use crate::runtime::files::RELOAD_PERIOD;
-    use crate::runtime::testing::{Answer, serve};
+    use crate::runtime::testing::{MockResponse, serve};
 
     #[rstest]
     #[case::both_in_files(json!({ "client-certificate": "c", "client-key": "k" }), &["c", "k"])]
@@ -169,11 +169,11 @@ mod tests {
         let (made, world) = (AtomicUsize::new(0), clock.clone());
         let make = move || {
             let number = made.fetch_add(1, Ordering::Relaxed);
-            let (client, _) = serve(&world, move |_| Answer::Json(200, json!(number)));
+            let (client, _) = serve(&world, move |_| MockResponse::Json(200, json!(number)));
             if number == 1 { Err(ConnectError::Client("bad".to_owned())) } else { Ok(client) }
         };
-        let files = Files::read(vec![file.clone()], &clock).unwrap();
-        let client = renewed(files, clock.clone(), make).unwrap();
+        let files = WatchedFiles::read(vec![file.clone()], &clock).unwrap();
+        let client = reloading_client(files, clock.clone(), make).unwrap();
         let served_by = async || client.request::<usize>(Request::get("/").body(Vec::new()).unwrap()).await.unwrap();
         clock.sleep(RELOAD_PERIOD).await;
         assert_eq!(served_by().await, 0, "nothing changed");

@@ -34,7 +34,7 @@ pub enum ConnectError {
     },
     /// No file was named and none was found where it may be.
     #[error("unable to find a kubeconfig ($KUBECONFIG, ~/.kube/config) or a service account, use --kubeconfig: {0}")]
-    Nowhere(String),
+    NotFound(String),
     /// TLS material or addresses that make no client.
     #[error("unable to make a client: {0}")]
     Client(String),
@@ -70,7 +70,7 @@ pub async fn connect(args: &Args) -> Result<(ClientFactory, String), ConnectErro
 
 async fn config(args: &Args) -> Result<Config, ConnectError> {
     let Some(path) = &args.kubeconfig else {
-        return Config::infer().await.map_err(|error| ConnectError::Nowhere(chain(&error)));
+        return Config::infer().await.map_err(|error| ConnectError::NotFound(chain(&error)));
     };
     let wrong =
         |error: kube::config::KubeconfigError| ConnectError::Kubeconfig { path: path.clone(), why: chain(&error) };

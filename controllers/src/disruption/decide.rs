@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::DELETION_TIMEOUT;
-use super::expected::Expected;
+use super::expected::ExpectedCounts;
 use crate::api::View;
 use crate::api::condition::{Condition, set_condition, types};
 use crate::api::pdb::{PdbStatus, PdbView};
@@ -34,14 +34,14 @@ pub struct PdbDecision {
 }
 
 /// Computes the status of `pdb` from the pods it selects (BR-25-03, BR-25-04).
-pub fn decide(pdb: &PdbView, pods: &[Arc<PodView>], expected: Expected, now: Timestamp) -> PdbDecision {
+pub fn decide(pdb: &PdbView, pods: &[Arc<PodView>], expected: ExpectedCounts, now: Timestamp) -> PdbDecision {
     let claims = claims(pdb, pods, now);
-    let current_healthy = count_healthy(pods, &claims.kept, now);
+    let current_healthy = count_healthy(pods, &claims.active, now);
     let mut status = PdbStatus {
         conditions: pdb.status.conditions.clone(),
         current_healthy,
         desired_healthy: expected.desired_healthy,
-        disrupted_pods: claims.kept,
+        disrupted_pods: claims.active,
         disruptions_allowed: disruptions_allowed(current_healthy, expected),
         expected_pods: expected.expected_pods,
         observed_generation: pdb.generation(),
@@ -75,31 +75,31 @@ pub fn fail_safe(pdb: &PdbView, error: &str, now: Timestamp) -> Option<PdbStatus
 
 /// No pods expected means none allowed: a budget whose first pods appear is not yet computed for
 /// them (D-103).
-fn disruptions_allowed(current_healthy: i32, expected: Expected) -> i32 {
+fn disruptions_allowed(current_healthy: i32, expected: ExpectedCounts) -> i32 {
     if expected.expected_pods <= 0 {
         return 0;
     }
     current_healthy.saturating_sub(expected.desired_healthy).max(0)
 }
 
-struct Claims {
-    kept: BTreeMap<String, Timestamp>,
+struct DisruptionClaims {
+    active: BTreeMap<String, Timestamp>,
     recheck_at: Option<Timestamp>,
     not_deleted: Vec<Arc<PodView>>,
 }
 
 /// Goes through the granted evictions: a claim goes when its pod is gone, is going, or has outlived
 /// the claim.
-fn claims(pdb: &PdbView, pods: &[Arc<PodView>], now: Timestamp) -> Claims {
-    let mut claims = Claims { kept: BTreeMap::new(), recheck_at: None, not_deleted: Vec::new() };
+fn claims(pdb: &PdbView, pods: &[Arc<PodView>], now: Timestamp) -> DisruptionClaims {
+    let mut claims = DisruptionClaims { active: BTreeMap::new(), recheck_at: None, not_deleted: Vec::new() };
     for pod in pods.iter().filter(|pod| !pod.is_terminating()) {
         let Some((name, granted)) = pdb.status.disrupted_pods.get_key_value(pod.name()) else { continue };
-        let runs_out = runs_out(*granted);
-        if runs_out < now {
+        let expires_at = expires_at(*granted);
+        if expires_at < now {
             claims.not_deleted.push(Arc::clone(pod));
         } else {
-            claims.kept.insert(name.clone(), *granted);
-            claims.recheck_at = Some(claims.recheck_at.map_or(runs_out, |first| first.min(runs_out)));
+            claims.active.insert(name.clone(), *granted);
+            claims.recheck_at = Some(claims.recheck_at.map_or(expires_at, |first| first.min(expires_at)));
         }
     }
     claims
@@ -108,17 +108,17 @@ fn claims(pdb: &PdbView, pods: &[Arc<PodView>], now: Timestamp) -> Claims {
 /// Counts pods that are ready, not going, and not claimed. At the very instant a claim runs out it is
 /// still kept, but its pod counts (D-113).
 fn count_healthy(pods: &[Arc<PodView>], claims: &BTreeMap<String, Timestamp>, now: Timestamp) -> i32 {
-    let claimed = |pod: &PodView| claims.get(pod.name()).is_some_and(|granted| runs_out(*granted) > now);
+    let claimed = |pod: &PodView| claims.get(pod.name()).is_some_and(|granted| expires_at(*granted) > now);
     let healthy = pods.iter().filter(|pod| !pod.is_terminating() && !claimed(pod) && pod.is_ready()).count();
     i32::try_from(healthy).unwrap_or(i32::MAX)
 }
 
-fn runs_out(granted: Timestamp) -> Timestamp {
+fn expires_at(granted: Timestamp) -> Timestamp {
     granted.checked_add(DELETION_TIMEOUT).unwrap_or(Timestamp::MAX)
 }
 
 fn allowed_condition(status: &PdbStatus) -> Condition {
-    let (value, reason) = verdict(status);
+    let (value, reason) = condition_status_and_reason(status);
     Condition {
         kind: types::DISRUPTION_ALLOWED.to_owned(),
         status: value.to_owned(),
@@ -128,7 +128,7 @@ fn allowed_condition(status: &PdbStatus) -> Condition {
     }
 }
 
-fn verdict(status: &PdbStatus) -> (&'static str, &'static str) {
+fn condition_status_and_reason(status: &PdbStatus) -> (&'static str, &'static str) {
     if status.disruptions_allowed > 0 {
         (types::TRUE, reasons::SUFFICIENT_PODS)
     } else {
@@ -142,5 +142,7 @@ fn is_up_to_date(pdb: &PdbView, new: &PdbStatus) -> bool {
     let present = &pdb.status;
     let condition = present.conditions.iter().find(|condition| condition.kind == types::DISRUPTION_ALLOWED);
     present == new
-        && condition.is_some_and(|condition| (condition.status.as_str(), condition.reason.as_str()) == verdict(new))
+        && condition.is_some_and(|condition| {
+            (condition.status.as_str(), condition.reason.as_str()) == condition_status_and_reason(new)
+        })
 }

@@ -5,7 +5,7 @@ use crate::api::pdb::PdbSpec;
 
 /// What a budget's spec and the scale of its pods' owners come to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Expected {
+pub struct ExpectedCounts {
     /// `status.expectedPods`
     pub expected_pods: i32,
     /// `status.desiredHealthy`
@@ -32,21 +32,21 @@ pub fn needs_scales(spec: &PdbSpec) -> bool {
 ///
 /// # Errors
 /// A text that is no percentage.
-pub fn expected(
+pub fn expected_counts(
     spec: &PdbSpec,
     pods: usize,
     scales: impl IntoIterator<Item = i32>,
     rounding: Rounding,
-) -> Result<Expected, ScaleError> {
+) -> Result<ExpectedCounts, ScaleError> {
     if let Some(max_unavailable) = &spec.max_unavailable {
         let (expected_pods, saturated) = total(scales);
         let away = max_unavailable.scaled(i64::from(expected_pods), rounding)?;
         let desired_healthy = clamp(i64::from(expected_pods).saturating_sub(away));
-        return Ok(Expected { expected_pods, desired_healthy, saturated });
+        return Ok(ExpectedCounts { expected_pods, desired_healthy, saturated });
     }
     match &spec.min_available {
-        None => Ok(Expected::default()),
-        Some(IntOrPercent::Int(count)) => Ok(Expected {
+        None => Ok(ExpectedCounts::default()),
+        Some(IntOrPercent::Int(count)) => Ok(ExpectedCounts {
             expected_pods: i32::try_from(pods).unwrap_or(i32::MAX),
             desired_healthy: *count,
             saturated: false,
@@ -55,7 +55,7 @@ pub fn expected(
             let (expected_pods, saturated) = total(scales);
             let wanted = percentage.scaled(i64::from(expected_pods), Rounding::Up)?;
             let desired_healthy = i32::try_from(wanted).unwrap_or(i32::MAX);
-            Ok(Expected { expected_pods, desired_healthy, saturated })
+            Ok(ExpectedCounts { expected_pods, desired_healthy, saturated })
         }
     }
 }

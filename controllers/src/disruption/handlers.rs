@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::budgets::Budgets;
-use super::controller::{Queues, about_pod, delay};
+use super::budget_index::BudgetIndex;
+use super::queues::{Queues, delay, pod_reference};
 use super::stale::{Staleness, staleness};
 use crate::api::cache_object;
 use crate::api::go;
@@ -11,35 +11,39 @@ use crate::api::pdb::PdbView;
 use crate::api::pod::PodView;
 use crate::api::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
 use crate::api::{BY_CONTROLLER, View};
-use crate::context::Env;
+use crate::context::ControllerContext;
 use crate::runtime::cache::{Change, Lister};
 use crate::runtime::clock::Clock;
 use crate::runtime::informer::Informer;
 use crate::runtime::recorder::{EventType, Recorder};
 
 /// What adds all handlers of the controller, once its work begins.
-pub(super) fn adder(env: &Env, queues: &Queues, recorder: &Recorder) -> impl FnOnce() + Send + use<> {
-    let (budgets, pods) = (env.informer::<PdbView>(), env.informer::<PodView>());
-    let replica_sets = env.informer::<ReplicaSetView>();
-    let controllers = env.informer::<ReplicationControllerView>();
-    let stateful_sets = env.informer::<StatefulSetView>();
-    let deployments = env.informer::<DeploymentView>();
+pub(super) fn register_handlers(
+    context: &ControllerContext,
+    queues: &Queues,
+    recorder: &Recorder,
+) -> impl FnOnce() + Send + use<> {
+    let (budgets, pods) = (context.informer::<PdbView>(), context.informer::<PodView>());
+    let replica_sets = context.informer::<ReplicaSetView>();
+    let controllers = context.informer::<ReplicationControllerView>();
+    let stateful_sets = context.informer::<StatefulSetView>();
+    let deployments = context.informer::<DeploymentView>();
     let handlers = Handlers {
         budgets: RwLock::default(),
         pods: pods.lister(),
         replica_sets: replica_sets.lister(),
         queues: queues.clone(),
         recorder: recorder.clone(),
-        clock: env.clock.clone(),
+        clock: context.clock.clone(),
     };
     let handlers = Arc::new(handlers);
     move || {
         // Budgets first: each pod then finds its own.
-        budgets.on_change({
+        budgets.add_event_handler({
             let handlers = Arc::clone(&handlers);
             move |change| handlers.budget_changed(change)
         });
-        pods.on_change({
+        pods.add_event_handler({
             let handlers = Arc::clone(&handlers);
             move |change| handlers.pod_changed(change)
         });
@@ -55,7 +59,7 @@ pub(super) fn adder(env: &Env, queues: &Queues, recorder: &Recorder) -> impl FnO
 }
 
 struct Handlers {
-    budgets: RwLock<Budgets>,
+    budgets: RwLock<BudgetIndex>,
     pods: Lister<PodView>,
     replica_sets: Lister<ReplicaSetView>,
     queues: Queues,
@@ -87,8 +91,8 @@ impl Handlers {
         }
         let now = self.clock.now();
         match staleness(pod, now) {
-            Staleness::Fine => {}
-            Staleness::Until(at) => self.queues.stale_pods.add_after(pod.key(), delay(now, at)),
+            Staleness::Never => {}
+            Staleness::At(at) => self.queues.stale_pods.add_after(pod.key(), delay(now, at)),
             Staleness::Stale => self.queues.stale_pods.add(pod.key()),
         }
     }
@@ -104,7 +108,7 @@ impl Handlers {
                 go::quote(pod.name()),
                 go::quote(first.name()),
             );
-            self.recorder.event(about_pod(pod), EventType::Warning, "MultiplePodDisruptionBudgets", text);
+            self.recorder.event(pod_reference(pod), EventType::Warning, "MultiplePodDisruptionBudgets", text);
         }
         for pdb in budgets {
             self.queues.budget_changed(pdb.key());
@@ -113,7 +117,7 @@ impl Handlers {
 
     /// The budgets that select `pod`, by name.
     fn budgets_of(&self, pod: &PodView) -> Vec<Arc<PdbView>> {
-        self.budgets.read().unwrap_or_else(PoisonError::into_inner).of(pod.namespace(), pod.labels())
+        self.budgets.read().unwrap_or_else(PoisonError::into_inner).matching(pod.namespace(), pod.labels())
     }
 
     /// Calls `changed` with the UID of every owner that comes, or whose `spec.replicas` or own owner changes (D-108): each of
@@ -124,7 +128,7 @@ impl Handlers {
     {
         let handlers = Arc::clone(self);
         // What is there at the start is counted by every budget's first sync.
-        owners.on_later_change(move |change| match change {
+        owners.add_event_handler_without_replay(move |change| match change {
             Change::Updated { old, new }
                 if old.replicas() == new.replicas() && old.controller_ref() == new.controller_ref() => {}
             Change::Added(owner) | Change::Updated { new: owner, .. } => changed(&handlers, View::uid(&**owner)),
@@ -136,7 +140,7 @@ impl Handlers {
     fn pods_changed_owner(&self, uid: &str) {
         let pods = self.pods.by_index(BY_CONTROLLER, uid);
         // Pods of one owner mostly have the same labels, and so the same budgets.
-        for pods in pods.chunk_by(|a, b| a.labels().is(b.labels()) && a.namespace() == b.namespace()) {
+        for pods in pods.chunk_by(|a, b| a.labels().ptr_eq(b.labels()) && a.namespace() == b.namespace()) {
             let Some(pod) = pods.first() else { continue };
             self.budgets_of(pod).iter().for_each(|pdb| self.queues.budget_changed(pdb.key()));
         }

@@ -9,9 +9,10 @@
 //! | --- | --- |
 //! | [`expected`] | PURE: spec and owners' scales to expected and desired counts |
 //! | [`decide`] | PURE: pods, counts and claims to a status, and when to look again |
-//! | [`budgets`] | PURE: the budgets of a pod |
+//! | [`budget_index`] | PURE: the budgets of a pod |
 //! | [`stale`] | PURE: which `DisruptionTarget` conditions have outlived their disruption |
 //! | `handlers` | SHELL: events to keys |
+//! | `queues` | SHELL: the work queues |
 //! | `scale` | SHELL: the owners of pods and their scales |
 //! | [`controller`] | SHELL: the queues; gather, decide, act |
 //!
@@ -37,11 +38,12 @@
 
 use jiff::SignedDuration;
 
-pub mod budgets;
+pub mod budget_index;
 pub mod controller;
 pub mod decide;
 pub mod expected;
 mod handlers;
+mod queues;
 mod scale;
 pub mod stale;
 

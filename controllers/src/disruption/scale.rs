@@ -13,13 +13,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use crate::api::View;
 use crate::api::cache_object::CacheObject;
 use crate::api::go;
-use crate::api::intern::Text;
+use crate::api::intern::InternedStr;
 use crate::api::object_key::ObjectKey;
 use crate::api::owner::Owner;
 use crate::api::pod::PodView;
 use crate::api::scale::ScaleView;
 use crate::api::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
-use crate::context::Env;
+use crate::context::ControllerContext;
 use crate::runtime::cache::Lister;
 use crate::runtime::error::ApiError;
 use crate::write::Reader;
@@ -32,7 +32,7 @@ const SCALE_VERSIONS: [(&str, &str); 4] =
 #[derive(Debug, Default)]
 pub(super) struct OwnerScales {
     /// Wanted replicas by the owner's UID: every owner counts once (D-105).
-    pub(super) replicas: BTreeMap<Text, i32>,
+    pub(super) replicas: BTreeMap<InternedStr, i32>,
     /// Names of pods that no controller manages.
     pub(super) unmanaged: Vec<String>,
 }
@@ -55,7 +55,7 @@ pub(super) enum OwnerError {
 }
 
 /// Finds owners and their scales.
-pub(super) struct Owners {
+pub(super) struct OwnerScaleFinder {
     controllers: Lister<ReplicationControllerView>,
     replica_sets: Lister<ReplicaSetView>,
     deployments: Lister<DeploymentView>,
@@ -63,15 +63,15 @@ pub(super) struct Owners {
     reader: Reader,
 }
 
-type Found = Option<(Text, i32)>;
+type UidAndReplicas = Option<(InternedStr, i32)>;
 
-impl Owners {
-    pub(super) fn new(env: &Env, reader: Reader) -> Self {
+impl OwnerScaleFinder {
+    pub(super) fn new(context: &ControllerContext, reader: Reader) -> Self {
         Self {
-            controllers: env.informer().lister(),
-            replica_sets: env.informer().lister(),
-            deployments: env.informer().lister(),
-            stateful_sets: env.informer().lister(),
+            controllers: context.informer().lister(),
+            replica_sets: context.informer().lister(),
+            deployments: context.informer().lister(),
+            stateful_sets: context.informer().lister(),
             reader,
         }
     }
@@ -90,22 +90,22 @@ impl Owners {
             if scales.replicas.contains_key(&owner.uid) {
                 continue;
             }
-            let found = self.find(owner, pod.namespace()).await?;
+            let found = self.find_scale(owner, pod.namespace()).await?;
             let (uid, replicas) = found.ok_or_else(|| OwnerError::NotFound(pod.name().to_owned()))?;
             scales.replicas.insert(uid, replicas);
         }
         Ok(scales)
     }
 
-    async fn find(&self, owner: &Owner, namespace: &str) -> Result<Found, OwnerError> {
+    async fn find_scale(&self, owner: &Owner, namespace: &str) -> Result<UidAndReplicas, OwnerError> {
         let group = group_of(&owner.api_version)?;
         let cached = match (owner.kind.as_str(), group) {
-            ("ReplicationController", "") => held(&self.controllers, namespace, owner).as_deref().map(scale_of),
-            ("ReplicaSet", "apps" | "extensions") => match held(&self.replica_sets, namespace, owner) {
+            ("ReplicationController", "") => cached_owner(&self.controllers, namespace, owner).as_deref().map(scale_of),
+            ("ReplicaSet", "apps" | "extensions") => match cached_owner(&self.replica_sets, namespace, owner) {
                 Some(set) => self.replica_set_scale(&set)?,
                 None => None,
             },
-            ("StatefulSet", "apps") => held(&self.stateful_sets, namespace, owner).as_deref().map(scale_of),
+            ("StatefulSet", "apps") => cached_owner(&self.stateful_sets, namespace, owner).as_deref().map(scale_of),
             _ => None,
         };
         match cached {
@@ -116,12 +116,12 @@ impl Owners {
 
     /// The scale of the set's Deployment, or its own when it has none. A set whose Deployment is not in
     /// the cache has neither (D-032, D-106).
-    fn replica_set_scale(&self, set: &ReplicaSetView) -> Result<Found, OwnerError> {
+    fn replica_set_scale(&self, set: &ReplicaSetView) -> Result<UidAndReplicas, OwnerError> {
         let Some(owner) = set.controller_ref() else { return Ok(Some(scale_of(set))) };
         let group = group_of(&owner.api_version)?;
         Ok(match (owner.kind.as_str(), group) {
             ("Deployment", "apps" | "extensions") => {
-                held(&self.deployments, set.namespace(), owner).as_deref().map(scale_of)
+                cached_owner(&self.deployments, set.namespace(), owner).as_deref().map(scale_of)
             }
             ("Deployment", _) => None,
             _ => Some(scale_of(set)),
@@ -129,7 +129,7 @@ impl Owners {
     }
 
     /// Asks the server for the owner's scale, whatever its kind.
-    async fn scale_subresource(&self, owner: &Owner, namespace: &str) -> Result<Found, OwnerError> {
+    async fn scale_subresource(&self, owner: &Owner, namespace: &str) -> Result<UidAndReplicas, OwnerError> {
         let api_version = owner.api_version.as_str();
         let resources = match self.reader.resources(api_version).await {
             Ok(resources) => resources,
@@ -157,11 +157,11 @@ impl Owners {
 }
 
 /// The owner as the cache has it, if it is the very object that `owner` means.
-fn held<V: CacheObject + View>(lister: &Lister<V>, namespace: &str, owner: &Owner) -> Option<Arc<V>> {
+fn cached_owner<V: CacheObject + View>(lister: &Lister<V>, namespace: &str, owner: &Owner) -> Option<Arc<V>> {
     lister.get(&ObjectKey::new(namespace, owner.name.as_str())).filter(|held| View::uid(&**held) == &*owner.uid)
 }
 
-fn scale_of(workload: &impl Workload) -> (Text, i32) {
+fn scale_of(workload: &impl Workload) -> (InternedStr, i32) {
     (workload.uid().into(), workload.replicas())
 }
 

@@ -14,9 +14,9 @@ const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Staleness {
     /// Nothing: no such condition, or one that never becomes stale.
-    Fine,
+    Never,
     /// Look again then.
-    Until(Timestamp),
+    At(Timestamp),
     /// It is stale: set it to False.
     Stale,
 }
@@ -25,15 +25,15 @@ pub enum Staleness {
 /// minutes after it became so.
 pub fn staleness(pod: &PodView, now: Timestamp) -> Staleness {
     if pod.is_terminating() || pod.is_terminal() {
-        return Staleness::Fine;
+        return Staleness::Never;
     }
-    let Some(condition) = pod.condition(types::DISRUPTION_TARGET) else { return Staleness::Fine };
+    let Some(condition) = pod.condition(types::DISRUPTION_TARGET) else { return Staleness::Never };
     if condition.status != types::TRUE || condition.reason == TERMINATION_BY_KUBELET {
-        return Staleness::Fine;
+        return Staleness::Never;
     }
     let since = condition.last_transition_time.unwrap_or(Timestamp::MIN);
     let stale_at = since.checked_add(STALE_POD_DISRUPTION_TIMEOUT).unwrap_or(Timestamp::MAX);
-    if stale_at > now { Staleness::Until(stale_at) } else { Staleness::Stale }
+    if stale_at > now { Staleness::At(stale_at) } else { Staleness::Stale }
 }
 
 /// The condition that takes a stale one's place: False, with no reason and no message (D-060, D-066).

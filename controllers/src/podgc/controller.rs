@@ -14,11 +14,11 @@ use super::quarantine::Quarantine;
 use super::{DELETE_PARALLELISM, GC_CHECK_PERIOD};
 use crate::api::View as _;
 use crate::api::condition::update_pod_condition;
-use crate::api::intern::Text;
+use crate::api::intern::InternedStr;
 use crate::api::node::NodeView;
 use crate::api::object_key::ObjectKey;
 use crate::api::pod::{PodView, phases};
-use crate::context::{Env, Run};
+use crate::context::{ControllerContext, ControllerFuture};
 use crate::runtime::cache::Lister;
 use crate::runtime::client::names;
 use crate::runtime::clock::Clock;
@@ -30,24 +30,24 @@ use crate::write::{Reader, Writer};
 /// Registers the controller's caches and returns its work.
 ///
 /// `terminated_threshold` is how many finished pods may stay in the whole cluster; 0 is no limit.
-pub fn start(env: &Env, terminated_threshold: usize) -> Run {
-    let controller = Controller {
-        pods: env.informer::<PodView>().lister(),
-        nodes: env.informer::<NodeView>().lister(),
-        reader: env.reader(names::PODGC),
-        writer: env.writer(names::PODGC),
-        clock: env.clock.clone(),
-        metrics: env.metrics.clone(),
+pub fn start(context: &ControllerContext, terminated_threshold: usize) -> ControllerFuture {
+    let controller = PodGcController {
+        pods: context.informer::<PodView>().lister(),
+        nodes: context.informer::<NodeView>().lister(),
+        reader: context.reader(names::PODGC),
+        writer: context.writer(names::PODGC),
+        clock: context.clock.clone(),
+        metrics: context.metrics.clone(),
         quarantined: Arc::default(),
         terminated_threshold,
     };
     let quarantined = Arc::clone(&controller.quarantined);
-    env.keeps("podgc_nodes_in_quarantine", move || quarantined.load(Ordering::Relaxed));
-    let stop = env.stop.clone();
+    context.register_pending("podgc_nodes_in_quarantine", move || quarantined.load(Ordering::Relaxed));
+    let stop = context.stop.clone();
     Box::pin(async move { controller.run(&stop).await })
 }
 
-struct Controller {
+struct PodGcController {
     pods: Lister<PodView>,
     nodes: Lister<NodeView>,
     reader: Reader,
@@ -63,10 +63,10 @@ struct Controller {
 struct Cycle<'a> {
     stop: &'a CancellationToken,
     pods: Vec<Arc<PodView>>,
-    dealt_with: BTreeSet<String>,
+    handled: BTreeSet<String>,
 }
 
-impl Controller {
+impl PodGcController {
     async fn run(&self, stop: &CancellationToken) {
         let mut quarantine = Quarantine::default();
         while !stop.is_cancelled() {
@@ -81,7 +81,7 @@ impl Controller {
     }
 
     async fn sweep(&self, stop: &CancellationToken, quarantine: &mut Quarantine) {
-        let mut cycle = Cycle { stop, pods: self.pods.list(), dealt_with: BTreeSet::new() };
+        let mut cycle = Cycle { stop, pods: self.pods.list(), handled: BTreeSet::new() };
         let known: BTreeSet<String> = self.nodes.list().iter().map(|node| node.name().to_owned()).collect();
 
         let terminated = decide::terminated(&cycle.pods, self.terminated_threshold);
@@ -102,7 +102,7 @@ impl Controller {
     /// be behind (G-057). A node that cannot be asked about counts as well until the next cycle.
     async fn confirmed_out_of_service(&self, pods: &[Arc<PodView>]) -> Vec<Arc<PodView>> {
         let mut pods = decide::out_of_service(pods, |name| self.nodes.get(&ObjectKey::cluster(name)));
-        let mut lost: BTreeMap<Text, bool> = BTreeMap::new();
+        let mut lost: BTreeMap<InternedStr, bool> = BTreeMap::new();
         for pod in &pods {
             if let Entry::Vacant(unasked) = lost.entry(pod.spec.node_name.clone()) {
                 let is_lost = self.is_lost(unasked.key()).await;
@@ -158,7 +158,7 @@ impl Controller {
     /// Deletes `pods`, a bounded number at once, leaving out those that this cycle has dealt with (G-070).
     /// A failure of one does not stop the others; the next cycle tries again (G-071).
     async fn delete_all(&self, cycle: &mut Cycle<'_>, mut pods: Vec<Arc<PodView>>, reason: Reason) {
-        pods.retain(|pod| cycle.dealt_with.insert(pod.uid().to_owned()));
+        pods.retain(|pod| cycle.handled.insert(pod.uid().to_owned()));
         if pods.is_empty() {
             return;
         }

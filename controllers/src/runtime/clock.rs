@@ -17,19 +17,19 @@ use tokio::time::Instant;
 /// A handle to the time the controllers live in. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    source: Source,
+    source: TimeSource,
     started: Instant,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum TimeSource {
     Wall,
     Simulated {
         epoch: Timestamp,
     },
     /// Stands where it was put, whatever time passes: the hands of a clock that somebody turns.
     #[cfg(test)]
-    SetByHand(Arc<Mutex<Timestamp>>),
+    Manual(Arc<Mutex<Timestamp>>),
 }
 
 /// The limit of a [`Clock::timeout`] passed before the future was ready.
@@ -43,29 +43,29 @@ pub struct Elapsed {
 impl Clock {
     /// The system's clock.
     pub fn wall() -> Self {
-        Self { source: Source::Wall, started: Instant::now() }
+        Self { source: TimeSource::Wall, started: Instant::now() }
     }
 
     /// A clock that reads `epoch` now and advances with tokio's time, paused or not.
     ///
     /// Clones share the origin; a second call with the same epoch after time has passed makes a clock that lags.
     pub fn simulated(epoch: Timestamp) -> Self {
-        Self { source: Source::Simulated { epoch }, started: Instant::now() }
+        Self { source: TimeSource::Simulated { epoch }, started: Instant::now() }
     }
 
     /// A clock that reads what `wall` holds.
     #[cfg(test)]
-    pub(crate) fn set_by_hand(wall: Arc<Mutex<Timestamp>>) -> Self {
-        Self { source: Source::SetByHand(wall), started: Instant::now() }
+    pub(crate) fn manual(wall: Arc<Mutex<Timestamp>>) -> Self {
+        Self { source: TimeSource::Manual(wall), started: Instant::now() }
     }
 
     /// The current time, in nanosecond precision as far as the source has it.
     pub fn now(&self) -> Timestamp {
         match &self.source {
-            Source::Wall => Timestamp::now(),
-            Source::Simulated { epoch } => saturating_add(*epoch, self.monotonic()),
+            TimeSource::Wall => Timestamp::now(),
+            TimeSource::Simulated { epoch } => saturating_add(*epoch, self.monotonic()),
             #[cfg(test)]
-            Source::SetByHand(wall) => *wall.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
+            TimeSource::Manual(wall) => *wall.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
         }
     }
 

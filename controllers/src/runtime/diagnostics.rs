@@ -30,7 +30,7 @@ pub enum Phase {
 
 /// What a controller keeps for later outside of queues, such as timers.
 #[derive(Clone)]
-pub struct Kept {
+pub struct PendingGauge {
     pub(crate) name: &'static str,
     pub(crate) count: Arc<dyn Fn() -> usize + Send + Sync>,
 }
@@ -53,7 +53,7 @@ impl Check {
 
 /// Looks at one program. Cheap to clone.
 #[derive(Clone)]
-pub struct Observer {
+pub struct Diagnostics {
     clock: Clock,
     metrics: Metrics,
     leadership: Leadership,
@@ -61,29 +61,38 @@ pub struct Observer {
     lease_duration: Option<Duration>,
     informers: Arc<[Weak<dyn SharedInformer>]>,
     queues: Arc<[Arc<dyn WatchedQueue>]>,
-    kept: Arc<[Kept]>,
+    pending: Arc<[PendingGauge]>,
     phase: Arc<Mutex<Phase>>,
 }
 
-impl Observer {
+impl Diagnostics {
     pub(crate) fn new(
         clock: Clock,
         metrics: Metrics,
         leadership: Leadership,
         lease_duration: Option<Duration>,
         informers: Vec<Arc<dyn SharedInformer>>,
-        (queues, kept): (Vec<Arc<dyn WatchedQueue>>, Vec<Kept>),
+        (queues, pending): (Vec<Arc<dyn WatchedQueue>>, Vec<PendingGauge>),
     ) -> Self {
         let informers = informers.iter().map(Arc::downgrade).collect();
         let phase = Arc::new(Mutex::new(Phase::Waiting));
-        Self { clock, metrics, leadership, lease_duration, informers, queues: queues.into(), kept: kept.into(), phase }
+        Self {
+            clock,
+            metrics,
+            leadership,
+            lease_duration,
+            informers,
+            queues: queues.into(),
+            pending: pending.into(),
+            phase,
+        }
     }
 
-    pub(crate) fn running(&self) {
+    pub(crate) fn set_running(&self) {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Running(self.clock.monotonic());
     }
 
-    pub(crate) fn stopping(&self) {
+    pub(crate) fn set_stopping(&self) {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Stopping;
     }
 
@@ -93,16 +102,16 @@ impl Observer {
     }
 
     /// Whether it should go on: if not, a restart is the cure.
-    pub fn live(&self) -> Vec<Check> {
+    pub fn liveness_checks(&self) -> Vec<Check> {
         vec![
             Check::new("ping", None),
-            Check::new("leaderElection", self.forgotten_lease()),
+            Check::new("leaderElection", self.stale_leadership()),
             Check::new("queues", self.stuck_queue()),
         ]
     }
 
     /// Whether it could work now, or stand in at once.
-    pub fn ready(&self) -> Vec<Check> {
+    pub fn readiness_checks(&self) -> Vec<Check> {
         let missing: Vec<String> = self
             .informers()
             .into_iter()
@@ -114,13 +123,13 @@ impl Observer {
         vec![
             Check::new("ping", None),
             Check::new("informer-sync", unsynced),
-            Check::new("leaderElection", self.forgotten_lease()),
+            Check::new("leaderElection", self.stale_leadership()),
             Check::new("shutdown", stopping),
         ]
     }
 
     /// A leader should have ended by itself when its lease ran out.
-    fn forgotten_lease(&self) -> Option<String> {
+    fn stale_leadership(&self) -> Option<String> {
         let unrenewed = self.leadership.unrenewed_for(&self.clock)?;
         let limit = self.lease_duration? + LEASE_GRACE;
         (unrenewed > limit).then(|| format!("leading without having renewed the lease for {} s", unrenewed.as_secs()))
@@ -143,16 +152,16 @@ impl Observer {
     /// The metrics, those that are only known now included, in the text format of `OpenMetrics`.
     pub fn metrics(&self) -> String {
         for queue in self.queues.iter().map(|queue| queue.status()) {
-            self.metrics.queue_now(&queue.name, queue.unfinished, queue.longest_running, queue.delayed);
+            self.metrics.set_queue_status(&queue.name, queue.unfinished, queue.longest_running, queue.delayed);
         }
         for informer in self.informers() {
             let silence = informer.last_contact.map_or(Duration::ZERO, |at| self.since(at));
-            self.metrics.informer_now(&informer.resource, informer.synced, silence);
+            self.metrics.set_informer_status(&informer.resource, informer.synced, silence);
         }
-        for kept in self.kept.iter() {
-            self.metrics.kept_now(kept.name, (kept.count)());
+        for pending in self.pending.iter() {
+            self.metrics.set_pending(pending.name, (pending.count)());
         }
-        self.metrics.process_now();
+        self.metrics.refresh_process();
         self.metrics.encode()
     }
 
@@ -165,10 +174,10 @@ impl Observer {
             Phase::Running(_) => "running",
             Phase::Stopping => "stopping",
         };
-        let kept: Vec<Value> =
-            self.kept.iter().map(|kept| json!({ "name": kept.name, "count": (kept.count)() })).collect();
+        let pending: Vec<Value> =
+            self.pending.iter().map(|pending| json!({ "name": pending.name, "count": (pending.count)() })).collect();
         let leader = self.leadership.is_leader();
-        json!({ "phase": phase, "leader": leader, "informers": informers, "queues": queues, "kept": kept })
+        json!({ "phase": phase, "leader": leader, "informers": informers, "queues": queues, "pending": pending })
     }
 
     fn informer(&self, informer: &InformerStatus) -> Value {
@@ -200,7 +209,7 @@ fn queue_value(queue: &QueueStatus) -> Value {
         "name": queue.name,
         "ready": queue.ready,
         "delayed": queue.delayed,
-        "inWork": queue.in_work,
+        "inWork": queue.processing,
         "longestRunningSeconds": queue.longest_running.as_secs_f64(),
         "unfinishedSeconds": queue.unfinished.as_secs_f64(),
     })
@@ -219,7 +228,7 @@ mod tests {
         clock: Clock,
         leadership: Leadership,
         queue: WorkQueue<&'static str>,
-        observer: Observer,
+        diagnostics: Diagnostics,
     }
 
     fn setup() -> Setup {
@@ -227,9 +236,9 @@ mod tests {
         let (metrics, leadership) = (Metrics::new(), Leadership::candidate());
         let queue = WorkQueue::new(clock.clone(), metrics.queue("q"));
         let queues: Vec<Arc<dyn WatchedQueue>> = vec![Arc::new(queue.clone())];
-        let observer =
-            Observer::new(clock.clone(), metrics, leadership.clone(), Some(s(15)), Vec::new(), (queues, Vec::new()));
-        Setup { clock, leadership, queue, observer }
+        let diagnostics =
+            Diagnostics::new(clock.clone(), metrics, leadership.clone(), Some(s(15)), Vec::new(), (queues, Vec::new()));
+        Setup { clock, leadership, queue, diagnostics }
     }
 
     fn failed(checks: &[Check]) -> Vec<String> {
@@ -238,54 +247,54 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_queue_that_hands_nothing_out_is_stuck_but_only_while_controllers_run() {
-        let Setup { clock, queue, observer, .. } = setup();
+        let Setup { clock, queue, diagnostics, .. } = setup();
         queue.add("a");
         clock.sleep(STUCK_AFTER * 2).await;
-        assert_eq!(failed(&observer.live()), Vec::<String>::new(), "a standby works on nothing");
-        observer.running();
+        assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new(), "a standby works on nothing");
+        diagnostics.set_running();
         clock.sleep(STUCK_AFTER).await;
-        assert_eq!(failed(&observer.live()), Vec::<String>::new());
+        assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new());
         clock.sleep(s(1)).await;
-        assert_eq!(failed(&observer.live()), ["queue q has 1 keys and hands out none for 1801 s"]);
+        assert_eq!(failed(&diagnostics.liveness_checks()), ["queue q has 1 keys and hands out none for 1801 s"]);
         let key = queue.get().await;
-        assert_eq!(failed(&observer.live()), Vec::<String>::new());
+        assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new());
         queue.done(&key);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_key_worked_on_for_ever_is_stuck_and_seen_in_the_metrics_meanwhile() {
-        let Setup { clock, queue, observer, .. } = setup();
-        observer.running();
+        let Setup { clock, queue, diagnostics, .. } = setup();
+        diagnostics.set_running();
         queue.add("a");
         queue.get().await;
         clock.sleep(s(100)).await;
         queue.add("b");
         queue.get().await;
         clock.sleep(s(10)).await;
-        let metrics = observer.metrics();
+        let metrics = diagnostics.metrics();
         assert!(metrics.contains("workqueue_unfinished_work_seconds{name=\"q\"} 120.0"), "{metrics}");
         assert!(metrics.contains("workqueue_longest_running_processor_seconds{name=\"q\"} 110.0"), "{metrics}");
         clock.sleep(STUCK_AFTER).await;
-        assert_eq!(failed(&observer.live()), ["a key of queue q is worked on for 1910 s"]);
+        assert_eq!(failed(&diagnostics.liveness_checks()), ["a key of queue q is worked on for 1910 s"]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_leader_that_forgot_its_lease_is_dead() {
-        let Setup { clock, leadership, observer, .. } = setup();
+        let Setup { clock, leadership, diagnostics, .. } = setup();
         leadership.renew((clock.monotonic(), clock.now()), s(10));
         clock.sleep(s(35)).await;
-        assert_eq!(failed(&observer.live()), Vec::<String>::new());
+        assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new());
         clock.sleep(s(1)).await;
-        assert_eq!(failed(&observer.live()), ["leading without having renewed the lease for 36 s"]);
-        leadership.end();
-        assert_eq!(failed(&observer.live()), Vec::<String>::new());
+        assert_eq!(failed(&diagnostics.liveness_checks()), ["leading without having renewed the lease for 36 s"]);
+        leadership.revoke();
+        assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new());
     }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_stops_is_not_ready() {
-        let Setup { observer, .. } = setup();
-        assert_eq!(failed(&observer.ready()), Vec::<String>::new());
-        observer.stopping();
-        assert_eq!(failed(&observer.ready()), ["stopping"]);
+        let Setup { diagnostics, .. } = setup();
+        assert_eq!(failed(&diagnostics.readiness_checks()), Vec::<String>::new());
+        diagnostics.set_stopping();
+        assert_eq!(failed(&diagnostics.readiness_checks()), ["stopping"]);
     }
 }

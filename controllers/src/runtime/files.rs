@@ -12,7 +12,7 @@ pub const RELOAD_PERIOD: Duration = Duration::from_secs(10);
 /// A file cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("unable to read {}: {source}", path.display())]
-pub struct Unreadable {
+pub struct FileReadError {
     /// The file.
     pub path: PathBuf,
     /// Why.
@@ -21,16 +21,16 @@ pub struct Unreadable {
 
 /// Some files that belong together, and what they held when they were last read, good or bad.
 #[derive(Debug, Default)]
-pub struct Files {
+pub struct WatchedFiles {
     paths: Vec<PathBuf>,
     content: Vec<Vec<u8>>,
     /// When they were last read, on the monotonic clock.
     read_at: Duration,
 }
 
-impl Files {
+impl WatchedFiles {
     /// Reads them.
-    pub fn read(paths: Vec<PathBuf>, clock: &Clock) -> Result<Self, Unreadable> {
+    pub fn read(paths: Vec<PathBuf>, clock: &Clock) -> Result<Self, FileReadError> {
         Ok(Self { content: read_all(&paths)?, paths, read_at: clock.monotonic() })
     }
 
@@ -41,7 +41,7 @@ impl Files {
 
     /// Reads them again if it is time to, and says whether they hold something else than before. A file that cannot be
     /// read changes nothing.
-    pub fn have_changed(&mut self, clock: &Clock) -> bool {
+    pub fn reload_if_changed(&mut self, clock: &Clock) -> bool {
         let now = clock.monotonic();
         if self.paths.is_empty() || now.saturating_sub(self.read_at) < RELOAD_PERIOD {
             return false;
@@ -61,7 +61,7 @@ impl Files {
     }
 }
 
-fn read_all(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, Unreadable> {
-    let read = |path: &PathBuf| std::fs::read(path).map_err(|source| Unreadable { path: path.clone(), source });
+fn read_all(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, FileReadError> {
+    let read = |path: &PathBuf| std::fs::read(path).map_err(|source| FileReadError { path: path.clone(), source });
     paths.iter().map(read).collect()
 }

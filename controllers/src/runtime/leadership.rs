@@ -55,18 +55,18 @@ impl Leadership {
     }
 
     /// The claim is over.
-    pub fn end(&self) {
+    pub fn revoke(&self) {
         *self.lock() = Claim::None;
     }
 
     /// How much longer writes may be sent; `None` when they may not.
-    pub fn left(&self, clock: &Clock) -> Option<Duration> {
+    pub fn remaining(&self, clock: &Clock) -> Option<Duration> {
         match *self.lock() {
             Claim::Always => Some(Duration::MAX),
             Claim::None => None,
             Claim::Until { monotonic, wall, .. } => {
-                let left = monotonic.saturating_sub(clock.monotonic()).min(clock.until(wall)?);
-                (!left.is_zero()).then_some(left)
+                let remaining = monotonic.saturating_sub(clock.monotonic()).min(clock.until(wall)?);
+                (!remaining.is_zero()).then_some(remaining)
             }
         }
     }
@@ -101,17 +101,17 @@ mod tests {
     async fn a_claim_ends_by_itself() {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let leadership = Leadership::candidate();
-        assert_eq!(leadership.left(&clock), None);
+        assert_eq!(leadership.remaining(&clock), None);
         leadership.renew((clock.monotonic(), clock.now()), s(10));
         clock.sleep(s(9)).await;
-        assert_eq!(leadership.left(&clock), Some(s(1)));
+        assert_eq!(leadership.remaining(&clock), Some(s(1)));
         assert_eq!(leadership.unrenewed_for(&clock), Some(s(9)));
         clock.sleep(s(1)).await;
-        assert_eq!(leadership.left(&clock), None);
+        assert_eq!(leadership.remaining(&clock), None);
         assert!(leadership.is_leader(), "it has not been told yet");
-        leadership.end();
+        leadership.revoke();
         assert!(!leadership.is_leader());
-        assert_eq!(Leadership::always().left(&clock), Some(Duration::MAX));
+        assert_eq!(Leadership::always().remaining(&clock), Some(Duration::MAX));
     }
 
     #[tokio::test(start_paused = true)]
@@ -120,8 +120,8 @@ mod tests {
         let leadership = Leadership::candidate();
         let before_sleep = "2025-12-31T23:59:50Z".parse().unwrap();
         leadership.renew((clock.monotonic(), before_sleep), s(10));
-        assert_eq!(leadership.left(&clock), None, "the machine slept, the monotonic clock stood still");
+        assert_eq!(leadership.remaining(&clock), None, "the machine slept, the monotonic clock stood still");
         leadership.renew((clock.monotonic(), clock.now()), s(10));
-        assert_eq!(leadership.left(&clock), Some(s(10)));
+        assert_eq!(leadership.remaining(&clock), Some(s(10)));
     }
 }

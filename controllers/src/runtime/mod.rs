@@ -13,7 +13,7 @@
 //! | [`workers`] | the loop from queue to sync, with a panic barrier |
 //! | [`recorder`] | Kubernetes Events |
 //! | [`metrics`] | the registry, with upstream's names |
-//! | [`observer`], [`serve`] | what the program looks like from outside, and the port that tells |
+//! | [`diagnostics`], [`serve`] | what the program looks like from outside, and the port that tells |
 //! | [`files`] | files that are read again when they change |
 //! | [`shutdown`] | signals to a token |
 //! | [`mod@env`] | what a controller is given to start with |

@@ -19,7 +19,7 @@ use super::clock::Clock;
 
 /// A request as it arrived.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     /// When, on the clock the server was given.
     pub(crate) at: Duration,
     /// `METHOD path?query`
@@ -30,7 +30,7 @@ pub(crate) struct Seen {
 }
 
 /// What the server does with a request.
-pub(crate) enum Answer {
+pub(crate) enum MockResponse {
     /// A whole answer.
     Json(u16, Value),
     /// An answer with `Retry-After`.
@@ -45,11 +45,14 @@ pub(crate) enum Answer {
     Torn,
 }
 
-pub(crate) type Log = Arc<Mutex<Vec<Seen>>>;
+pub(crate) type RequestLog = Arc<Mutex<Vec<ReceivedRequest>>>;
 
 /// A client of a server that answers with `answer`, and the log of what the server saw.
-pub(crate) fn serve(clock: &Clock, answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> (Client, Log) {
-    let log = Log::default();
+pub(crate) fn serve(
+    clock: &Clock,
+    answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static,
+) -> (Client, RequestLog) {
+    let log = RequestLog::default();
     let (answer, clock, seen_log) = (Arc::new(answer), clock.clone(), Arc::clone(&log));
     let service = tower::service_fn(move |request: Request<Body>| {
         let (answer, clock, log) = (Arc::clone(&answer), clock.clone(), Arc::clone(&seen_log));
@@ -57,7 +60,7 @@ pub(crate) fn serve(clock: &Clock, answer: impl Fn(&Seen) -> Answer + Send + Syn
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await?;
             let user_agent = parts.headers.get("user-agent").map(|v| v.to_str().unwrap().to_owned());
-            let seen = Seen {
+            let seen = ReceivedRequest {
                 at: clock.monotonic(),
                 line: format!("{} {}", parts.method, parts.uri),
                 body: serde_json::from_slice(&body).unwrap_or(Value::Null),
@@ -71,45 +74,45 @@ pub(crate) fn serve(clock: &Clock, answer: impl Fn(&Seen) -> Answer + Send + Syn
 }
 
 /// Answers from a list, the last one for ever.
-pub(crate) fn script(answers: Vec<Answer>) -> impl Fn(&Seen) -> Answer + Send + Sync + 'static {
+pub(crate) fn script(answers: Vec<MockResponse>) -> impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static {
     let answers = Mutex::new(VecDeque::from(answers));
-    move |_| answers.lock().unwrap().pop_front().unwrap_or(Answer::Hang)
+    move |_| answers.lock().unwrap().pop_front().unwrap_or(MockResponse::Hang)
 }
 
 /// A `metav1.Status` failure.
-pub(crate) fn failure(code: u16, reason: &str) -> Answer {
-    Answer::Json(code, status(code, reason))
+pub(crate) fn failure(code: u16, reason: &str) -> MockResponse {
+    MockResponse::Json(code, status(code, reason))
 }
 
 pub(crate) fn status(code: u16, reason: &str) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason })
 }
 
-type Answered = Response<UnsyncBoxBody<Bytes, BoxError>>;
+type MockHttpResponse = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
 fn reset() -> BoxError {
     std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by peer").into()
 }
 
-async fn respond(answer: Answer, clock: Clock) -> Result<Answered, BoxError> {
+async fn respond(answer: MockResponse, clock: Clock) -> Result<MockHttpResponse, BoxError> {
     let whole = |code: u16, value: &Value| {
         let body = Full::new(Bytes::from(value.to_string())).map_err(|never| match never {}).boxed_unsync();
         Response::builder().status(code).body(body)
     };
     match answer {
-        Answer::Json(code, value) => Ok(whole(code, &value)?),
-        Answer::RetryAfter(code, seconds) => {
+        MockResponse::Json(code, value) => Ok(whole(code, &value)?),
+        MockResponse::RetryAfter(code, seconds) => {
             let mut response = whole(code, &status(code, "TooManyRequests"))?;
             response.headers_mut().insert("retry-after", seconds.into());
             Ok(response)
         }
-        Answer::Hang => std::future::pending().await,
-        Answer::Reset => Err(reset()),
-        Answer::Torn => {
+        MockResponse::Hang => std::future::pending().await,
+        MockResponse::Reset => Err(reset()),
+        MockResponse::Torn => {
             let parts = stream::iter([Ok(Frame::data(Bytes::from_static(b"{\"kind\": \"Lis"))), Err(reset())]);
             Ok(Response::new(StreamBody::new(parts).boxed_unsync()))
         }
-        Answer::Watch(lines, open) => {
+        MockResponse::Watch(lines, open) => {
             let lines = stream::iter(lines).then(move |(pause, line)| {
                 let clock = clock.clone();
                 async move {

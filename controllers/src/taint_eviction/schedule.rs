@@ -37,7 +37,7 @@ pub struct PodRef {
 
 /// What a step did; the caller makes events and requests of it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Step {
+pub struct Transition {
     /// A waiting or failing eviction was called off.
     pub cancelled: bool,
     /// The eviction must start now; it is booked as running.
@@ -46,7 +46,7 @@ pub struct Step {
 
 /// An eviction whose time has come.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Due {
+pub struct DueEviction {
     /// The pod.
     pub pod: PodRef,
     /// When it was due, on the monotonic clock: latency counts from here.
@@ -56,37 +56,37 @@ pub struct Due {
 /// All evictions that wait or run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Schedule {
-    waiting: BTreeMap<Arc<str>, Waiting>,
+    waiting: BTreeMap<Arc<str>, PendingEviction>,
     deadlines: BTreeSet<(Duration, Arc<str>)>,
-    running: BTreeMap<Arc<str>, Running>,
+    running: BTreeMap<Arc<str>, InFlight>,
 }
 
 /// What the node's taints are known from, when a plan is made of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Known {
+pub enum TaintSource {
     /// From news of the node: whoever bound the pod before cannot have known it.
-    New,
+    NodeUpdate,
     /// From before the pod was there. Who bound it may know better: the taint may have gone since.
-    Before,
+    AlreadyKnown,
 }
 
 /// An eviction that waits for its time.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Waiting {
-    due: Due,
-    known: Known,
+struct PendingEviction {
+    due: DueEviction,
+    source: TaintSource,
 }
 
 /// An eviction whose time has come, until it is done or called off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Running {
+struct InFlight {
     fire_at: Duration,
-    stage: Stage,
-    known: Known,
+    phase: EvictionPhase,
+    source: TaintSource,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stage {
+enum EvictionPhase {
     /// No worker has taken it up yet.
     Fired,
     /// A try is under way.
@@ -98,49 +98,55 @@ enum Stage {
 impl Schedule {
     /// Brings the entry of `pod` in line with `plan` as of `now`. A deadline that has come already is [`Self::due`] at once.
     /// What was known when the eviction was planned first holds for it.
-    pub fn follow(&mut self, pod: &PodRef, (plan, known): (EvictionPlan, Known), now: Duration) -> Step {
+    pub fn apply_plan(
+        &mut self,
+        pod: &PodRef,
+        (plan, source): (EvictionPlan, TaintSource),
+        now: Duration,
+    ) -> Transition {
         match plan {
             EvictionPlan::Keep => {
                 // Whether a try under way succeeds is not known yet: its end says what became of the pod.
-                let idle = self.running.remove(&pod.uid).is_some_and(|running| running.stage != Stage::Trying);
-                Step { cancelled: self.cancel(&pod.uid) || idle, fire: false }
+                let idle = self.running.remove(&pod.uid).is_some_and(|running| running.phase != EvictionPhase::Trying);
+                Transition { cancelled: self.cancel(&pod.uid) || idle, fire: false }
             }
             EvictionPlan::Now => {
                 if self.running.contains_key(&pod.uid) {
-                    return Step::default();
+                    return Transition::default();
                 }
                 // The pod was there before this news if its countdown was.
-                let known = self.waiting.get(&pod.uid).map_or(known, |waiting| waiting.known);
+                let source = self.waiting.get(&pod.uid).map_or(source, |waiting| waiting.source);
                 let cancelled = self.cancel(&pod.uid);
-                self.running.insert(Arc::clone(&pod.uid), Running { fire_at: now, stage: Stage::Fired, known });
-                Step { cancelled, fire: true }
+                self.running
+                    .insert(Arc::clone(&pod.uid), InFlight { fire_at: now, phase: EvictionPhase::Fired, source });
+                Transition { cancelled, fire: true }
             }
-            EvictionPlan::After(_) if self.has(&pod.uid) => Step::default(),
+            EvictionPlan::After(_) if self.contains(&pod.uid) => Transition::default(),
             EvictionPlan::After(time) => {
                 let fire_at = now.saturating_add(time);
                 self.deadlines.insert((fire_at, Arc::clone(&pod.uid)));
-                let due = Due { pod: pod.clone(), fire_at };
-                self.waiting.insert(Arc::clone(&pod.uid), Waiting { due, known });
-                Step::default()
+                let due = DueEviction { pod: pod.clone(), fire_at };
+                self.waiting.insert(Arc::clone(&pod.uid), PendingEviction { due, source });
+                Transition::default()
             }
         }
     }
 
     /// The pod is gone. An eviction that no try was made of is cancelled; after a try it went as announced.
-    pub fn gone(&mut self, uid: &str) -> Step {
-        let untried = self.running.remove(uid).is_some_and(|running| running.stage == Stage::Fired);
-        Step { cancelled: self.cancel(uid) || untried, fire: false }
+    pub fn pod_deleted(&mut self, uid: &str) -> Transition {
+        let untried = self.running.remove(uid).is_some_and(|running| running.phase == EvictionPhase::Fired);
+        Transition { cancelled: self.cancel(uid) || untried, fire: false }
     }
 
     /// Calls off a waiting eviction and says whether there was one.
     fn cancel(&mut self, uid: &str) -> bool {
-        let Some(Waiting { due, .. }) = self.waiting.remove(uid) else { return false };
+        let Some(PendingEviction { due, .. }) = self.waiting.remove(uid) else { return false };
         self.deadlines.remove(&(due.fire_at, due.pod.uid));
         true
     }
 
     /// Books the evictions whose time has come as running, earliest first.
-    pub fn due(&mut self, now: Duration) -> Vec<Due> {
+    pub fn take_due(&mut self, now: Duration) -> Vec<DueEviction> {
         let mut due = Vec::new();
         while let Some((fire_at, uid)) = self.deadlines.first().cloned() {
             if fire_at > now {
@@ -148,7 +154,7 @@ impl Schedule {
             }
             self.deadlines.pop_first();
             if let Some(waiting) = self.waiting.remove(&uid) {
-                self.running.insert(uid, Running { fire_at, stage: Stage::Fired, known: waiting.known });
+                self.running.insert(uid, InFlight { fire_at, phase: EvictionPhase::Fired, source: waiting.source });
                 due.push(waiting.due);
             }
         }
@@ -162,29 +168,29 @@ impl Schedule {
 
     /// A try starts. Says what was known when it was planned, or that it is not to be made: the eviction was called off since it
     /// fired.
-    pub fn begin(&mut self, due: &Due) -> Option<Known> {
-        self.stage(due, Stage::Trying)
+    pub fn start_attempt(&mut self, due: &DueEviction) -> Option<TaintSource> {
+        self.set_phase(due, EvictionPhase::Trying)
     }
 
     /// A try failed, the next one waits. Says whether there is to be one: not if the eviction was called off meanwhile.
-    pub fn fail(&mut self, due: &Due) -> bool {
-        self.stage(due, Stage::Failing).is_some()
+    pub fn fail_attempt(&mut self, due: &DueEviction) -> bool {
+        self.set_phase(due, EvictionPhase::Failing).is_some()
     }
 
     /// Whether the eviction is still wanted: not if it was called off since it fired.
-    pub fn runs(&self, due: &Due) -> bool {
+    pub fn is_running(&self, due: &DueEviction) -> bool {
         self.running.get(&due.pod.uid).is_some_and(|running| running.fire_at == due.fire_at)
     }
 
-    fn stage(&mut self, due: &Due, stage: Stage) -> Option<Known> {
+    fn set_phase(&mut self, due: &DueEviction, phase: EvictionPhase) -> Option<TaintSource> {
         let running = self.running.get_mut(&due.pod.uid).filter(|running| running.fire_at == due.fire_at)?;
-        running.stage = stage;
-        Some(running.known)
+        running.phase = phase;
+        Some(running.source)
     }
 
     /// A running eviction is over, whatever came of it. One that the pod got since then stays.
-    pub fn finish(&mut self, due: &Due) {
-        if self.runs(due) {
+    pub fn finish(&mut self, due: &DueEviction) {
+        if self.is_running(due) {
             self.running.remove(&due.pod.uid);
         }
     }
@@ -194,7 +200,7 @@ impl Schedule {
         self.waiting.len() + self.running.len()
     }
 
-    fn has(&self, uid: &str) -> bool {
+    fn contains(&self, uid: &str) -> bool {
         self.waiting.contains_key(uid) || self.running.contains_key(uid)
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::boundaries::ClusterSize;
-use super::current;
+use super::parse_ttl_annotation;
 use crate::api::View as _;
 use crate::api::node::NodeView;
 use crate::api::object_key::ObjectKey;
-use crate::context::{Env, Run};
+use crate::context::{ControllerContext, ControllerFuture};
 use crate::runtime::cache::{Change, Lister};
 use crate::runtime::client::names;
 use crate::runtime::queue::WorkQueue;
@@ -21,23 +21,24 @@ const WORKERS: usize = 5;
 const NAME: &str = "ttlcontroller";
 
 /// Takes what the controller needs and returns its work.
-pub fn start(env: &Env) -> Run {
-    let informer = env.informer::<NodeView>();
-    let queue = env.queue::<ObjectKey>(NAME);
+pub fn start(context: &ControllerContext) -> ControllerFuture {
+    let informer = context.informer::<NodeView>();
+    let queue = context.queue::<ObjectKey>(NAME);
     let size = Arc::new(Mutex::new(ClusterSize::default()));
-    let controller = Controller { nodes: informer.lister(), size: Arc::clone(&size), writer: env.writer(names::TTL) };
-    let stop = env.stop.clone();
+    let controller =
+        TtlController { nodes: informer.lister(), size: Arc::clone(&size), writer: context.writer(names::TTL) };
+    let stop = context.stop.clone();
     Box::pin(async move {
-        informer.on_change({
+        informer.add_event_handler({
             let queue = queue.clone();
-            move |change| count(&size, &queue, change)
+            move |change| handle_node_change(&size, &queue, change)
         });
         workers::run(NAME, &queue, WORKERS, &stop, |key| controller.sync(key)).await;
     })
 }
 
 /// Counts nodes, and queues those that came or changed. A node that went needs nothing.
-fn count(size: &Mutex<ClusterSize>, queue: &WorkQueue<ObjectKey>, change: &Change<NodeView>) {
+fn handle_node_change(size: &Mutex<ClusterSize>, queue: &WorkQueue<ObjectKey>, change: &Change<NodeView>) {
     let mut size = size.lock().unwrap_or_else(PoisonError::into_inner);
     match change {
         Change::Added(node) => {
@@ -49,17 +50,17 @@ fn count(size: &Mutex<ClusterSize>, queue: &WorkQueue<ObjectKey>, change: &Chang
     }
 }
 
-struct Controller {
+struct TtlController {
     nodes: Lister<NodeView>,
     size: Arc<Mutex<ClusterSize>>,
     writer: Writer,
 }
 
-impl Controller {
+impl TtlController {
     async fn sync(&self, key: ObjectKey) -> Outcome {
         let Some(node) = self.nodes.get(&key) else { return Outcome::Forget };
         let ttl_seconds = self.size.lock().unwrap_or_else(PoisonError::into_inner).ttl_seconds();
-        if current(node.ttl_annotation()) == Some(ttl_seconds) {
+        if parse_ttl_annotation(node.ttl_annotation()) == Some(ttl_seconds) {
             return Outcome::Forget;
         }
         let action = Action::PatchNodeTtl { node: key.name, ttl_seconds };

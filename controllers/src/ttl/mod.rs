@@ -22,6 +22,6 @@ pub mod controller;
 
 /// The seconds a node's annotation says; `None` when it is absent or no integer, and so must be written
 /// (T-001, T-012). Integers are what Go takes for one: `+15` is 15.
-pub fn current(annotation: Option<&str>) -> Option<i64> {
+pub fn parse_ttl_annotation(annotation: Option<&str>) -> Option<i64> {
     go::atoi(annotation?).ok()
 }

@@ -22,20 +22,20 @@ pub const DISCOVERY_TTL: Duration = Duration::from_secs(30);
 pub struct Reader {
     client: Client,
     clock: Clock,
-    discovered: Arc<Mutex<Vec<Discovered>>>,
+    discovery_cache: Arc<Mutex<Vec<DiscoveryEntry>>>,
 }
 
 #[derive(Clone)]
-struct Discovered {
+struct DiscoveryEntry {
     api_version: String,
-    at: Duration,
+    fetched_at: Duration,
     resources: Arc<APIResourceList>,
 }
 
 impl Reader {
     /// Reads through `client`.
     pub fn new(client: Client, clock: Clock) -> Self {
-        Self { client, clock, discovered: Arc::default() }
+        Self { client, clock, discovery_cache: Arc::default() }
     }
 
     /// GET of the object with this key, as the view `V`.
@@ -70,17 +70,21 @@ impl Reader {
     pub async fn resources(&self, api_version: &str) -> Result<Arc<APIResourceList>, ApiError> {
         let now = self.clock.monotonic();
         let held = {
-            let mut discovered = self.discovered.lock().unwrap_or_else(PoisonError::into_inner);
-            discovered.retain(|entry| now.saturating_sub(entry.at) < DISCOVERY_TTL);
-            discovered.iter().find(|entry| entry.api_version == api_version).map(|entry| Arc::clone(&entry.resources))
+            let mut discovery_cache = self.discovery_cache.lock().unwrap_or_else(PoisonError::into_inner);
+            discovery_cache.retain(|entry| now.saturating_sub(entry.fetched_at) < DISCOVERY_TTL);
+            discovery_cache
+                .iter()
+                .find(|entry| entry.api_version == api_version)
+                .map(|entry| Arc::clone(&entry.resources))
         };
         if let Some(held) = held {
             return Ok(held);
         }
         let resources: APIResourceList = request(&self.client, Method::GET, &root(api_version), JSON, None).await?;
         let resources = Arc::new(resources);
-        let entry = Discovered { api_version: api_version.to_owned(), at: now, resources: Arc::clone(&resources) };
-        self.discovered.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        let entry =
+            DiscoveryEntry { api_version: api_version.to_owned(), fetched_at: now, resources: Arc::clone(&resources) };
+        self.discovery_cache.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
         Ok(resources)
     }
 }
@@ -90,12 +94,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::runtime::testing::{Answer, failure, script, serve};
+    use crate::runtime::testing::{MockResponse, failure, script, serve};
 
     #[tokio::test(start_paused = true)]
     async fn discovery_is_remembered_for_thirty_seconds_but_not_its_errors() {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
-        let resources = || Answer::Json(200, json!({ "groupVersion": "g/v1", "resources": [] }));
+        let resources = || MockResponse::Json(200, json!({ "groupVersion": "g/v1", "resources": [] }));
         let gone = failure(404, "NotFound");
         let (client, log) = serve(&clock, script(vec![gone, resources(), resources()]));
         let reader = Reader::new(client, clock.clone());

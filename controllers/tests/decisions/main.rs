@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a table that cannot be built fails its case")]
 
+mod api;
 mod build;
 mod disruption;
 mod podgc;
 mod taint_eviction;
 mod ttl;
-mod views;

@@ -12,7 +12,7 @@ use plumbline_controllers::args::Args;
 use plumbline_controllers::runtime::client::ClientFactory;
 use plumbline_controllers::runtime::client::Encoding;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
-use plumbline_controllers::runtime::diagnostics::Observer;
+use plumbline_controllers::runtime::diagnostics::Diagnostics;
 use plumbline_controllers::runtime::metrics::Metrics;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -81,9 +81,9 @@ impl Subject for InProcess {
         let clock =
             if launch.clock.is_virtual() { SubjectClock::simulated(launch.clock.now()) } else { SubjectClock::wall() };
         let app = App::new(&config, clients, clock, Metrics::new(), stop.clone());
-        let observer = app.observer();
+        let diagnostics = app.diagnostics();
         let task = tokio::spawn(app.run());
-        Ok(Box::new(Launched { task: Some(task), gate, observer, stop, clock: launch.clock.clone() }))
+        Ok(Box::new(Launched { task: Some(task), gate, diagnostics, stop, clock: launch.clock.clone() }))
     }
 }
 
@@ -91,7 +91,7 @@ struct Launched {
     /// `None` once its end was noticed.
     task: Option<JoinHandle<Result<(), AppError>>>,
     gate: Gate,
-    observer: Observer,
+    diagnostics: Diagnostics,
     stop: CancellationToken,
     clock: Clock,
 }
@@ -126,7 +126,7 @@ impl Running for Launched {
     }
 
     fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
-        async { Ok(self.observer.metrics()) }.boxed_local()
+        async { Ok(self.diagnostics.metrics()) }.boxed_local()
     }
 
     fn ended(&mut self) -> Option<String> {

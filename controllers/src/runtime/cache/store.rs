@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::indexer::Held;
+use super::indexer::Indexer;
 use crate::api::cache_object::CacheObject;
 use crate::api::object_key::ObjectKey;
 use crate::api::selector::Selector;
@@ -38,12 +38,12 @@ impl<V> Change<V> {
 /// are selected, by labels.
 #[derive(Debug)]
 pub struct Store<V> {
-    inner: RwLock<Held<V>>,
+    inner: RwLock<Indexer<V>>,
 }
 
 impl<V: CacheObject> Default for Store<V> {
     fn default() -> Self {
-        Self { inner: RwLock::new(Held::default()) }
+        Self { inner: RwLock::new(Indexer::default()) }
     }
 }
 
@@ -60,9 +60,9 @@ impl<V: CacheObject> Store<V> {
     /// When the cache holds another UID under the key, that newer object stays: the event is late.
     pub fn remove(&self, last: &V) -> Vec<Change<V>> {
         let mut inner = self.write();
-        match inner.get(last.place()).filter(|held| held.uid() == last.uid()).cloned() {
+        match inner.get(last.key_ref()).filter(|held| held.uid() == last.uid()).cloned() {
             Some(held) => {
-                inner.remove(held.place());
+                inner.remove(held.key_ref());
                 vec![Change::Deleted(held)]
             }
             None => Vec::new(),
@@ -73,29 +73,29 @@ impl<V: CacheObject> Store<V> {
     /// gone. Readers see the old content or the new one, never a mixture. Of two objects with one key the later counts.
     pub fn replace(&self, mut objects: Vec<Arc<V>>) -> Vec<Change<V>> {
         // Stable, and a list comes in this order anyway.
-        objects.sort_by(|a, b| a.place().cmp(&b.place()));
+        objects.sort_by(|a, b| a.key_ref().cmp(&b.key_ref()));
         objects.reverse();
-        objects.dedup_by(|a, b| a.place() == b.place());
+        objects.dedup_by(|a, b| a.key_ref() == b.key_ref());
         objects.reverse();
         let mut inner = self.write();
         let mut old = std::mem::take(&mut *inner).into_objects().peekable();
         let (mut result, mut gone) = (Vec::with_capacity(objects.len()), Vec::new());
         for object in &objects {
-            while let Some(before) = old.next_if(|held| held.place() < object.place()) {
+            while let Some(before) = old.next_if(|held| held.key_ref() < object.key_ref()) {
                 gone.push(Change::Deleted(before));
             }
-            let same_key = old.next_if(|held| held.place() == object.place());
+            let same_key = old.next_if(|held| held.key_ref() == object.key_ref());
             result.extend(changes(same_key, Arc::clone(object)));
         }
         result.extend(gone);
         result.extend(old.map(Change::Deleted));
-        *inner = Held::sorted(objects);
+        *inner = Indexer::from_sorted(objects);
         result
     }
 
     /// The cached object of this key, if it is the same version of the same object.
-    pub(in crate::runtime) fn held(&self, object: &V) -> Option<Arc<V>> {
-        self.read().get(object.place()).filter(|held| same_version::<V>(held, object)).cloned()
+    pub(in crate::runtime) fn find_same_version(&self, object: &V) -> Option<Arc<V>> {
+        self.read().get(object.key_ref()).filter(|held| same_version::<V>(held, object)).cloned()
     }
 
     pub(in crate::runtime) fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {
@@ -130,12 +130,12 @@ impl<V: CacheObject> Store<V> {
         self.read().objects().for_each(visit);
     }
 
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Held<V>> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Indexer<V>> {
         // Poison only says that a reader panicked; writers leave the content whole at every point where they can.
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Held<V>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Indexer<V>> {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

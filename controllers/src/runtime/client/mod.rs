@@ -93,11 +93,11 @@ pub fn user_agent(name: &str) -> String {
 
 /// When a client last heard from the server. Shared between a client and its observer.
 #[derive(Debug, Default)]
-pub struct Contact {
+pub struct LastContact {
     last: Mutex<Option<Timestamp>>,
 }
 
-impl Contact {
+impl LastContact {
     /// The last successful answer, or the last piece of a watch.
     pub fn last(&self) -> Option<Timestamp> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
@@ -108,9 +108,9 @@ impl Contact {
     }
 }
 
-/// Dresses clients; those made by one `Dresser` share a request rate, as the clients of one controller do.
+/// Dresses clients; those made by one `ClientBuilder` share a request rate, as the clients of one controller do.
 #[derive(Clone, Debug)]
-pub struct Dresser {
+pub struct ClientBuilder {
     user_agent: HeaderValue,
     clock: Clock,
     limits: Limits,
@@ -123,9 +123,9 @@ pub struct Dresser {
 /// Marks a request (as an extension of it) whose answer is to be handed on while it arrives, as a watch's. The limit on
 /// waiting is then one for its beginning only; whoever reads it limits the pauses.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Streamed;
+pub(super) struct StreamResponse;
 
-impl Dresser {
+impl ClientBuilder {
     /// For the clients of the controller called `name` in user agents.
     pub fn new(name: &str, clock: Clock, limits: Limits) -> Self {
         let user_agent = HeaderValue::try_from(user_agent(name)).unwrap_or(HeaderValue::from_static("plumbline"));
@@ -143,19 +143,19 @@ impl Dresser {
 
     /// Clients that count their requests in `metrics`.
     #[must_use]
-    pub fn measured_by(self, metrics: RequestMetrics) -> Self {
+    pub fn with_metrics(self, metrics: RequestMetrics) -> Self {
         Self { metrics: Some(metrics), ..self }
     }
 
     /// Clients that write only while `leadership` says so; whoever asks it answers for each try of each request.
     #[must_use]
-    pub fn writing_only_as(self, leadership: Leadership) -> Self {
+    pub fn require_leadership(self, leadership: Leadership) -> Self {
         Self { leadership, ..self }
     }
 
     /// For informers that ask for their lists and watches in `encoding`.
     #[must_use]
-    pub fn speaking(self, encoding: Encoding) -> Self {
+    pub fn with_encoding(self, encoding: Encoding) -> Self {
         Self { encoding, ..self }
     }
 
@@ -165,12 +165,12 @@ impl Dresser {
     }
 
     /// A client that sends through `plain`.
-    pub fn dress(&self, plain: Client) -> Client {
-        self.dress_observed(plain, Arc::default())
+    pub fn build(&self, plain: Client) -> Client {
+        self.build_with_contact(plain, Arc::default())
     }
 
     /// A client that sends through `plain` and notes in `contact` when it heard from the server.
-    pub fn dress_observed(&self, plain: Client, contact: Arc<Contact>) -> Client {
+    pub fn build_with_contact(&self, plain: Client, contact: Arc<LastContact>) -> Client {
         let namespace = plain.default_namespace().to_owned();
         let transport = Arc::new(Transport::new(plain, self.clone(), contact));
         let service = tower::service_fn(move |request| {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::transport::is_watch;
 use super::*;
-use crate::runtime::testing::{Answer, failure, script, serve};
+use crate::runtime::testing::{MockResponse, failure, script, serve};
 
 async fn get(client: &Client) -> Result<serde_json::Value, crate::runtime::error::ApiError> {
     Ok(client.request(Request::get("/api/v1/nodes/n1").body(Vec::new()).unwrap()).await?)
@@ -19,9 +19,9 @@ fn clock() -> Clock {
 #[tokio::test(start_paused = true)]
 async fn requests_beyond_the_burst_are_spaced_by_the_rate_in_order() {
     let clock = clock();
-    let (plain, log) = serve(&clock, |_| Answer::Json(200, json!({})));
+    let (plain, log) = serve(&clock, |_| MockResponse::Json(200, json!({})));
     let limits = Limits { qps: 10.0, burst: 2, ..Limits::default() };
-    let client = Dresser::new(names::TTL, clock.clone(), limits).dress(plain);
+    let client = ClientBuilder::new(names::TTL, clock.clone(), limits).build(plain);
     futures::future::join_all((0..5).map(|_| get(&client))).await;
     let at: Vec<_> = log.lock().unwrap().iter().map(|seen| seen.at.as_millis()).collect();
     assert_eq!(at, [0, 0, 100, 200, 300]);
@@ -30,8 +30,8 @@ async fn requests_beyond_the_burst_are_spaced_by_the_rate_in_order() {
 #[tokio::test(start_paused = true)]
 async fn the_server_is_asked_at_most_eleven_times() {
     let clock = clock();
-    let (plain, log) = serve(&clock, |_| Answer::RetryAfter(429, 2));
-    let client = Dresser::new(names::TTL, clock.clone(), Limits::default()).dress(plain);
+    let (plain, log) = serve(&clock, |_| MockResponse::RetryAfter(429, 2));
+    let client = ClientBuilder::new(names::TTL, clock.clone(), Limits::default()).build(plain);
     let error = get(&client).await.unwrap_err();
     assert_eq!(log.lock().unwrap().len(), 11);
     let crate::runtime::error::ApiError::TooManyRequests { after, .. } = error else { panic!("{error:?}") };
@@ -41,10 +41,10 @@ async fn the_server_is_asked_at_most_eleven_times() {
 #[tokio::test(start_paused = true)]
 async fn a_write_is_not_sent_without_leadership_and_not_repeated_beyond_it() {
     let clock = clock();
-    let (plain, log) = serve(&clock, |_| Answer::RetryAfter(429, 4));
+    let (plain, log) = serve(&clock, |_| MockResponse::RetryAfter(429, 4));
     let leadership = Leadership::candidate();
-    let dresser = Dresser::new(names::TTL, clock.clone(), Limits::default());
-    let client = dresser.writing_only_as(leadership.clone()).dress(plain);
+    let builder = ClientBuilder::new(names::TTL, clock.clone(), Limits::default());
+    let client = builder.require_leadership(leadership.clone()).build(plain);
     let patch = || Request::patch("/api/v1/nodes/n1").body(Vec::new()).unwrap();
     let write =
         async || crate::runtime::error::ApiError::from(client.request::<serde_json::Value>(patch()).await.unwrap_err());
@@ -60,10 +60,10 @@ async fn a_write_is_not_sent_without_leadership_and_not_repeated_beyond_it() {
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_a_write_is_not_waited_for_beyond_leadership() {
     let clock = clock();
-    let (plain, _) = serve(&clock, |_| Answer::Hang);
+    let (plain, _) = serve(&clock, |_| MockResponse::Hang);
     let leadership = Leadership::candidate();
-    let dresser = Dresser::new(names::TTL, clock.clone(), Limits::default());
-    let client = dresser.writing_only_as(leadership.clone()).dress(plain);
+    let builder = ClientBuilder::new(names::TTL, clock.clone(), Limits::default());
+    let client = builder.require_leadership(leadership.clone()).build(plain);
     leadership.renew((clock.monotonic(), clock.now()), Duration::from_secs(10));
     let write = client.request::<serde_json::Value>(Request::delete("/api/v1/nodes/n1").body(Vec::new()).unwrap());
     assert_eq!(crate::runtime::error::ApiError::from(write.await.unwrap_err()).class(), "timeout");
@@ -73,12 +73,12 @@ async fn the_answer_to_a_write_is_not_waited_for_beyond_leadership() {
 #[rstest]
 #[case::client_error(failure(409, "Conflict"))]
 #[case::no_header(failure(503, "ServiceUnavailable"))]
-#[case::not_asked_to(Answer::RetryAfter(404, 1))]
+#[case::not_asked_to(MockResponse::RetryAfter(404, 1))]
 #[tokio::test(start_paused = true)]
-async fn other_answers_stand(#[case] answer: Answer) {
+async fn other_answers_stand(#[case] answer: MockResponse) {
     let clock = clock();
     let (plain, log) = serve(&clock, script(vec![answer]));
-    let client = Dresser::new(names::TTL, clock.clone(), Limits::default()).dress(plain);
+    let client = ClientBuilder::new(names::TTL, clock.clone(), Limits::default()).build(plain);
     assert!(get(&client).await.is_err());
     assert_eq!(log.lock().unwrap().len(), 1);
 }

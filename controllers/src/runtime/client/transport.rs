@@ -14,54 +14,54 @@ use kube::Client;
 use kube::client::Body;
 use tower::BoxError;
 
-use super::{Contact, Dresser, Limits, MAX_RETRIES, RECONNECT_DELAY, SHORT_WATCH, Streamed};
+use super::{ClientBuilder, LastContact, Limits, MAX_RETRIES, RECONNECT_DELAY, SHORT_WATCH, StreamResponse};
 use crate::runtime::backoff::{BACKOFF_BASE, BACKOFF_MAX, exponential};
 use crate::runtime::leadership::NotLeader;
 
 /// The body of an answer, whole or streaming.
-pub(super) type Answer = UnsyncBoxBody<Bytes, BoxError>;
+pub(super) type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
 pub(super) struct Transport {
     plain: Client,
-    dresser: Dresser,
-    contact: Arc<Contact>,
-    watches: Mutex<BTreeMap<String, WatchPace>>,
+    builder: ClientBuilder,
+    contact: Arc<LastContact>,
+    watches: Mutex<BTreeMap<String, WatchBackoff>>,
 }
 
 /// Keeps a server that ends every watch at once from being asked again at once.
 #[derive(Clone, Copy, Debug, Default)]
-struct WatchPace {
+struct WatchBackoff {
     started: Option<Duration>,
     short_in_a_row: u32,
 }
 
 impl Transport {
-    pub(super) fn new(plain: Client, dresser: Dresser, contact: Arc<Contact>) -> Self {
-        Self { plain, dresser, contact, watches: Mutex::default() }
+    pub(super) fn new(plain: Client, builder: ClientBuilder, contact: Arc<LastContact>) -> Self {
+        Self { plain, builder, contact, watches: Mutex::default() }
     }
 
-    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
         let (mut parts, body) = request.into_parts();
-        parts.headers.entry(USER_AGENT).or_insert_with(|| self.dresser.user_agent.clone());
+        parts.headers.entry(USER_AGENT).or_insert_with(|| self.builder.user_agent.clone());
         let body = body.collect_bytes().await?;
         let watch = is_watch(parts.uri.query().unwrap_or_default());
-        let streamed = watch || parts.extensions.get::<Streamed>().is_some();
+        let streamed = watch || parts.extensions.get::<StreamResponse>().is_some();
         if watch {
-            self.pace(parts.uri.path()).await;
+            self.backoff_short_watch(parts.uri.path()).await;
         }
         let mut attempt = 0;
         loop {
             self.throttle(&parts.method).await;
             let limit = self.time_limit(&parts.method)?;
-            let begin = self.dresser.clock.monotonic();
+            let begin = self.builder.clock.monotonic();
             let request = Request::from_parts(parts.clone(), Body::from(body.to_vec()));
-            let result = self.dresser.clock.timeout(limit, self.exchange(request, streamed));
+            let result = self.builder.clock.timeout(limit, self.exchange(request, streamed));
             let result = result.await.map_err(BoxError::from).flatten();
             self.measure(&parts.method, body.len(), &result, begin);
             attempt += 1;
             let wait = if attempt > MAX_RETRIES { None } else { retry_delay(&parts.method, watch, &result) };
             let Some(wait) = wait else { return result };
-            if let Some(metrics) = &self.dresser.metrics {
+            if let Some(metrics) = &self.builder.metrics {
                 metrics.repeated(parts.method.as_str(), &code(&result));
             }
             tracing::info!(
@@ -72,23 +72,29 @@ impl Transport {
                 wait_s = wait.as_secs(),
                 "request will be repeated"
             );
-            self.dresser.clock.sleep(wait).await;
+            self.builder.clock.sleep(wait).await;
         }
     }
 
     /// How long the request may take that is about to be sent. A write is not sent without leadership, and not waited
     /// for beyond it.
     fn time_limit(&self, method: &Method) -> Result<Duration, NotLeader> {
-        let limit = self.dresser.limits.request_timeout;
+        let limit = self.builder.limits.request_timeout;
         if method.is_safe() {
             return Ok(limit);
         }
-        self.dresser.leadership.left(&self.dresser.clock).map(|left| left.min(limit)).ok_or(NotLeader)
+        self.builder.leadership.remaining(&self.builder.clock).map(|left| left.min(limit)).ok_or(NotLeader)
     }
 
-    fn measure(&self, method: &Method, sent: usize, result: &Result<Response<Answer>, BoxError>, begin: Duration) {
-        let Some(metrics) = &self.dresser.metrics else { return };
-        let (method, time) = (method.as_str(), self.dresser.clock.monotonic().saturating_sub(begin));
+    fn measure(
+        &self,
+        method: &Method,
+        sent: usize,
+        result: &Result<Response<ResponseBody>, BoxError>,
+        begin: Duration,
+    ) {
+        let Some(metrics) = &self.builder.metrics else { return };
+        let (method, time) = (method.as_str(), self.builder.clock.monotonic().saturating_sub(begin));
         metrics.answered(method, &code(result), time);
         if sent > 0 {
             metrics.sent(method, sent);
@@ -100,9 +106,9 @@ impl Transport {
     }
 
     /// Sends once. A body that is not `streamed` is read to its end, so that the time limit covers it too.
-    async fn exchange(&self, request: Request<Body>, streamed: bool) -> Result<Response<Answer>, BoxError> {
+    async fn exchange(&self, request: Request<Body>, streamed: bool) -> Result<Response<ResponseBody>, BoxError> {
         let response = self.plain.send(request).await?;
-        let (clock, contact) = (self.dresser.clock.clone(), Arc::clone(&self.contact));
+        let (clock, contact) = (self.builder.clock.clone(), Arc::clone(&self.contact));
         if response.status().is_success() {
             contact.touch(clock.now());
             if streamed {
@@ -121,40 +127,40 @@ impl Transport {
     }
 
     async fn throttle(&self, method: &Method) {
-        let Limits { qps, .. } = self.dresser.limits;
+        let Limits { qps, .. } = self.builder.limits;
         if qps <= 0.0 {
             return;
         }
-        let now = self.dresser.clock.monotonic();
-        let wait = self.dresser.bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(now);
+        let now = self.builder.clock.monotonic();
+        let wait = self.builder.bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(now);
         if wait > Duration::from_secs(1) {
             tracing::info!(wait_ms = wait.as_millis(), "requests wait for the client-side rate limit");
         }
-        if let Some(metrics) = &self.dresser.metrics {
+        if let Some(metrics) = &self.builder.metrics {
             metrics.throttled(method.as_str(), wait);
         }
-        self.dresser.clock.sleep(wait).await;
+        self.builder.clock.sleep(wait).await;
     }
 
-    async fn pace(&self, path: &str) {
+    async fn backoff_short_watch(&self, path: &str) {
         let delay = {
-            let now = self.dresser.clock.monotonic();
+            let now = self.builder.clock.monotonic();
             let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-            let pace = watches.entry(path.to_owned()).or_default();
-            let short = pace.started.is_some_and(|started| now.saturating_sub(started) < SHORT_WATCH);
-            pace.short_in_a_row = if short { pace.short_in_a_row + 1 } else { 0 };
+            let backoff = watches.entry(path.to_owned()).or_default();
+            let short = backoff.started.is_some_and(|started| now.saturating_sub(started) < SHORT_WATCH);
+            backoff.short_in_a_row = if short { backoff.short_in_a_row + 1 } else { 0 };
             // One short watch is an accident; from the second on it is a habit.
-            let delay = match pace.short_in_a_row {
+            let delay = match backoff.short_in_a_row {
                 0 | 1 => Duration::ZERO,
                 n => exponential(BACKOFF_BASE, BACKOFF_MAX, n - 2),
             };
-            pace.started = Some(now + delay);
+            backoff.started = Some(now + delay);
             delay
         };
         if !delay.is_zero() {
             tracing::warn!(path, delay_ms = delay.as_millis(), "watches end as soon as they begin, slowing down");
         }
-        self.dresser.clock.sleep(delay).await;
+        self.builder.clock.sleep(delay).await;
     }
 }
 
@@ -163,7 +169,7 @@ pub(super) fn is_watch(query: &str) -> bool {
 }
 
 /// How long to wait before repeating the request; `None` when its result stands.
-fn retry_delay(method: &Method, watch: bool, result: &Result<Response<Answer>, BoxError>) -> Option<Duration> {
+fn retry_delay(method: &Method, watch: bool, result: &Result<Response<ResponseBody>, BoxError>) -> Option<Duration> {
     match result {
         Ok(response) => {
             let status = response.status();
@@ -210,11 +216,11 @@ fn with_retry_after(body: Bytes, after: Option<Duration>) -> Bytes {
 }
 
 /// As client-go's metrics have it.
-fn code(result: &Result<Response<Answer>, BoxError>) -> String {
+fn code(result: &Result<Response<ResponseBody>, BoxError>) -> String {
     result.as_ref().map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_str().to_owned())
 }
 
-fn describe(result: &Result<Response<Answer>, BoxError>) -> String {
+fn describe(result: &Result<Response<ResponseBody>, BoxError>) -> String {
     match result {
         Ok(response) => response.status().to_string(),
         Err(error) => crate::runtime::error::chain(error.as_ref()),

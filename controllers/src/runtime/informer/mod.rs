@@ -16,9 +16,9 @@ use tokio::sync::watch;
 
 use super::backoff::{BACKOFF_BASE, BACKOFF_MAX, BACKOFF_RESET, exponential};
 use super::cache::{Change, Lister, Store};
-use super::client::{Contact, Dresser};
+use super::client::{ClientBuilder, LastContact};
 use super::clock::Clock;
-use super::listwatch::{Event, Failure, ListWatch};
+use super::listwatch::{ListWatch, ListWatchError, ListWatchEvent};
 use super::metrics::{InformerMetrics, Metrics};
 use crate::api::cache_object::CacheObject;
 
@@ -34,7 +34,7 @@ pub struct Informer<V> {
     progress: Mutex<Progress>,
     clock: Clock,
     metrics: InformerMetrics,
-    contact: Arc<Contact>,
+    contact: Arc<LastContact>,
 }
 
 /// How an informer is doing: for readiness, staleness and debugging.
@@ -106,15 +106,15 @@ impl<V: CacheObject> Informer<V> {
 
     /// Adds a handler. It is told at once of all that the cache holds, as added and in key order, then of every change:
     /// of each object once, whatever happens meanwhile.
-    pub fn on_change(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
+    pub fn add_event_handler(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
         let mut handlers = self.handlers();
         self.store.list().into_iter().for_each(|object| handler(&Change::Added(object)));
         handlers.push(Box::new(handler));
     }
 
-    /// As [`Self::on_change`], for who looks at what the cache holds by itself: it will find there all that the handler
+    /// As [`Self::add_event_handler`], for who looks at what the cache holds by itself: it will find there all that the handler
     /// is not told of.
-    pub fn on_later_change(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
+    pub fn add_event_handler_without_replay(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
         self.handlers().push(Box::new(handler));
     }
 
@@ -151,17 +151,17 @@ impl<V: CacheObject> Informer<V> {
         }
     }
 
-    /// Lists and watches all objects of the resource through a client that `dresser` makes of `plain`, for ever. Drop
+    /// Lists and watches all objects of the resource through a client that `builder` makes of `plain`, for ever. Drop
     /// the future to stop.
-    pub async fn run(&self, dresser: &Dresser, plain: Client) {
-        let encoding = dresser.encoding();
-        let client = dresser.dress_observed(plain, Arc::clone(&self.contact));
+    pub async fn run(&self, builder: &ClientBuilder, plain: Client) {
+        let encoding = builder.encoding();
+        let client = builder.build_with_contact(plain, Arc::clone(&self.contact));
         let mut source = ListWatch::new(client, self.clock.clone(), encoding);
         let mut listed = Vec::new();
-        let (mut last_failure, mut unreadable) = (Duration::ZERO, Unreadable::default());
+        let (mut last_failure, mut unreadable) = (Duration::ZERO, UnreadableEventBackoff::default());
         loop {
             match source.next().await {
-                Ok(event) => self.take(event, &mut listed),
+                Ok(event) => self.handle_event(event, &mut listed),
                 Err(error) => {
                     let now = self.clock.monotonic();
                     if now.saturating_sub(last_failure) > BACKOFF_RESET {
@@ -169,39 +169,41 @@ impl<V: CacheObject> Informer<V> {
                     }
                     last_failure = now;
                     let at_least = if error.is_unreadable_event() { unreadable.delay(now) } else { Duration::ZERO };
-                    let delay = self.failed(&error, at_least);
+                    let delay = self.record_failure(&error, at_least);
                     self.clock.sleep(delay).await;
                 }
             }
         }
     }
 
-    fn take(&self, event: Event<V>, listed: &mut Vec<Arc<V>>) {
+    fn handle_event(&self, event: ListWatchEvent<V>, listed: &mut Vec<Arc<V>>) {
         match event {
-            Event::Restarted => listed.clear(),
+            ListWatchEvent::Init => listed.clear(),
             // An unchanged object keeps its allocation: a re-list does not need the memory twice.
-            Event::Listed(views) => {
-                listed.extend(views.into_iter().map(|view| self.store.held(&view).unwrap_or_else(|| Arc::new(view))));
+            ListWatchEvent::InitApply(views) => {
+                listed.extend(
+                    views.into_iter().map(|view| self.store.find_same_version(&view).unwrap_or_else(|| Arc::new(view))),
+                );
             }
-            Event::Unlisted(view) => listed.retain(|held| held.place() != view.place()),
-            Event::Done => {
-                self.change(|store| store.replace(std::mem::take(listed)));
-                self.listed();
+            ListWatchEvent::InitDelete(view) => listed.retain(|held| held.key_ref() != view.key_ref()),
+            ListWatchEvent::InitDone => {
+                self.update_store(|store| store.replace(std::mem::take(listed)));
+                self.record_list();
             }
-            Event::Applied(view) => {
-                self.changed();
-                self.change(|store| store.apply(Arc::new(view)));
+            ListWatchEvent::Apply(view) => {
+                self.record_change();
+                self.update_store(|store| store.apply(Arc::new(view)));
             }
-            Event::Deleted(view) => {
-                self.changed();
-                self.change(|store| store.remove(&view));
+            ListWatchEvent::Delete(view) => {
+                self.record_change();
+                self.update_store(|store| store.remove(&view));
             }
         }
     }
 
     /// Changes the cache and tells the handlers, both while none can be added: a new one finds a change in the cache or
     /// is told of it, never both.
-    fn change(&self, change: impl FnOnce(&Store<V>) -> Vec<Change<V>>) {
+    fn update_store(&self, change: impl FnOnce(&Store<V>) -> Vec<Change<V>>) {
         let handlers = self.handlers();
         let changes = change(&self.store);
         self.metrics.objects(self.store.len());
@@ -212,9 +214,9 @@ impl<V: CacheObject> Informer<V> {
         }
     }
 
-    fn listed(&self) {
+    fn record_list(&self) {
         let objects = self.store.len();
-        self.changed();
+        self.record_change();
         self.metrics.listed();
         let mut progress = self.progress();
         progress.lists += 1;
@@ -227,7 +229,7 @@ impl<V: CacheObject> Informer<V> {
         self.synced.send_replace(true);
     }
 
-    fn changed(&self) {
+    fn record_change(&self) {
         let mut progress = self.progress();
         progress.last_change = Some(self.clock.now());
         if progress.failures > 0 {
@@ -237,7 +239,7 @@ impl<V: CacheObject> Informer<V> {
         progress.stale_since = None;
     }
 
-    fn failed(&self, error: &Failure, at_least: Duration) -> Duration {
+    fn record_failure(&self, error: &ListWatchError, at_least: Duration) -> Duration {
         self.metrics.failed();
         let mut progress = self.progress();
         let delay = exponential(BACKOFF_BASE, BACKOFF_MAX, progress.failures).max(at_least);
@@ -269,12 +271,12 @@ impl<V: CacheObject> Informer<V> {
 /// Events that could not be read, each of which costs a list. That list works and says nothing of the next event, so only
 /// time makes the pauses short again.
 #[derive(Debug, Default)]
-struct Unreadable {
+struct UnreadableEventBackoff {
     in_a_row: u32,
     last: Duration,
 }
 
-impl Unreadable {
+impl UnreadableEventBackoff {
     /// How long to wait after one at monotonic time `now`.
     fn delay(&mut self, now: Duration) -> Duration {
         if now.saturating_sub(self.last) > BACKOFF_RESET {
@@ -290,7 +292,7 @@ impl Unreadable {
 /// An informer of any kind, as the program starts and watches over it.
 pub trait SharedInformer: Send + Sync {
     /// Lists and watches for ever.
-    fn run(self: Arc<Self>, dresser: Dresser, plain: Client) -> BoxFuture<'static, ()>;
+    fn run(self: Arc<Self>, builder: ClientBuilder, plain: Client) -> BoxFuture<'static, ()>;
     /// Waits for the initial list.
     fn wait_synced(&self) -> BoxFuture<'_, ()>;
     /// How it is doing.
@@ -298,8 +300,8 @@ pub trait SharedInformer: Send + Sync {
 }
 
 impl<V: CacheObject> SharedInformer for Informer<V> {
-    fn run(self: Arc<Self>, dresser: Dresser, plain: Client) -> BoxFuture<'static, ()> {
-        Box::pin(async move { Informer::run(&self, &dresser, plain).await })
+    fn run(self: Arc<Self>, builder: ClientBuilder, plain: Client) -> BoxFuture<'static, ()> {
+        Box::pin(async move { Informer::run(&self, &builder, plain).await })
     }
 
     fn wait_synced(&self) -> BoxFuture<'_, ()> {

@@ -15,8 +15,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use self::record::Step;
-use super::client::{Dresser, Limits, names};
+use self::record::LeaseAction;
+use super::client::{ClientBuilder, Limits, names};
 use super::clock::Clock;
 use super::error::ApiError;
 use super::leadership::Leadership;
@@ -98,7 +98,7 @@ impl Timing {
 
 /// Why a term ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lost {
+pub enum LeaseLost {
     /// No renewal succeeded in time.
     #[error("the lease was not renewed within {}s", limit.as_secs_f64())]
     Unrenewed {
@@ -114,7 +114,7 @@ pub enum Lost {
 }
 
 /// One replica's part in the election.
-pub struct Elector {
+pub struct LeaderElector {
     election: Election,
     leases: Api<Lease>,
     clock: Clock,
@@ -123,23 +123,23 @@ pub struct Elector {
     /// `None` once the end of the term was announced: the writer of events ends when nobody has a recorder.
     recorder: Option<Recorder>,
     /// The lease as last read or written, and when its content last changed.
-    seen: Option<(Lease, Duration)>,
+    observed: Option<(Lease, Duration)>,
     holding: bool,
     /// Whether the lease may be ours on the server: it was asked for, whatever came of it.
-    asked: bool,
+    may_hold: bool,
     /// When the claim ends unless it is renewed.
     until: Duration,
     tries: u64,
 }
 
 /// How one try to get or keep the lease ended.
-enum Tried {
+enum TryAcquire {
     Holding,
     HeldBy(String),
     Failed(ApiError),
 }
 
-impl Elector {
+impl LeaderElector {
     /// A candidate that talks to the server through `plain`.
     pub fn new(
         election: Election,
@@ -151,11 +151,11 @@ impl Elector {
     ) -> Self {
         // The pace is the election's own; half of the deadline leaves time for a second try.
         let limits = Limits { qps: 0.0, request_timeout: election.timing.renew_deadline / 2, ..Limits::default() };
-        let dresser = Dresser::new(names::LEADER_ELECTION, clock.clone(), limits);
-        let client = dresser.measured_by(metrics.requests()).dress(plain);
+        let builder = ClientBuilder::new(names::LEADER_ELECTION, clock.clone(), limits);
+        let client = builder.with_metrics(metrics.requests()).build(plain);
         let leases = Api::namespaced(client, &election.namespace);
         metrics.leader(&election.name, false);
-        let (seen, until) = (None, Duration::ZERO);
+        let (observed, until) = (None, Duration::ZERO);
         Self {
             election,
             leases,
@@ -163,9 +163,9 @@ impl Elector {
             leadership,
             metrics,
             recorder: Some(recorder),
-            seen,
+            observed,
             holding: false,
-            asked: false,
+            may_hold: false,
             until,
             tries: 0,
         }
@@ -178,20 +178,20 @@ impl Elector {
         loop {
             let limit = self.election.timing.renew_deadline;
             match self.clock.clone().timeout(limit, self.try_once()).await {
-                Ok(Tried::Holding) => break,
-                Ok(Tried::HeldBy(now)) => {
+                Ok(TryAcquire::Holding) => break,
+                Ok(TryAcquire::HeldBy(now)) => {
                     if holder.as_ref() != Some(&now) {
                         tracing::info!(lease = self.lease(), holder = now, "standing by: another replica leads");
                     }
                     holder = Some(now);
                 }
-                Ok(Tried::Failed(error)) => {
+                Ok(TryAcquire::Failed(error)) => {
                     tracing::warn!(lease = self.lease(), %error, "unable to get or create the lease, trying again");
                 }
                 Err(elapsed) => tracing::warn!(lease = self.lease(), %elapsed, "unable to get the lease, trying again"),
             }
-            let pause = self.pause();
-            self.clock.sleep(pause).await;
+            let delay = self.standby_delay();
+            self.clock.sleep(delay).await;
         }
         self.metrics.leader(&self.election.name, true);
         self.event("became leader");
@@ -199,11 +199,11 @@ impl Elector {
     }
 
     /// Keeps the lease until that fails.
-    pub async fn keep(&mut self) -> Lost {
+    pub async fn renew_until_lost(&mut self) -> LeaseLost {
         loop {
             self.clock.sleep(self.election.timing.retry_period).await;
             if let Err(lost) = self.renew().await {
-                self.leadership.end();
+                self.leadership.revoke();
                 self.holding = false;
                 self.metrics.leader(&self.election.name, false);
                 tracing::error!(lease = self.lease(), why = %lost, "lost the lease, nothing is written any more");
@@ -214,10 +214,10 @@ impl Elector {
 
     /// Gives the lease back, so that a standby need not wait. Only after the last write has ended.
     pub async fn release(&mut self) {
-        self.leadership.end();
+        self.leadership.revoke();
         self.metrics.leader(&self.election.name, false);
         self.holding = false;
-        if !std::mem::take(&mut self.asked) {
+        if !std::mem::take(&mut self.may_hold) {
             return;
         }
         let limit = self.election.timing.renew_deadline;
@@ -230,23 +230,23 @@ impl Elector {
 
     /// Tells who may be interested that this replica's term ends, while events can still be written. The last event.
     #[must_use]
-    pub fn announce_end(mut self) -> Self {
+    pub fn shut_down_events(mut self) -> Self {
         self.event("stopped leading");
         self.recorder = None;
         self
     }
 
-    async fn renew(&mut self) -> Result<(), Lost> {
+    async fn renew(&mut self) -> Result<(), LeaseLost> {
         let Timing { renew_deadline: limit, retry_period, .. } = self.election.timing;
         loop {
             let left = self.until.saturating_sub(self.clock.monotonic());
             let tried =
                 if left.is_zero() { None } else { self.clock.clone().timeout(left, self.try_once()).await.ok() };
             match tried {
-                None => return Err(Lost::Unrenewed { limit }),
-                Some(Tried::Holding) => return Ok(()),
-                Some(Tried::HeldBy(holder)) => return Err(Lost::Taken { holder }),
-                Some(Tried::Failed(error)) => {
+                None => return Err(LeaseLost::Unrenewed { limit }),
+                Some(TryAcquire::Holding) => return Ok(()),
+                Some(TryAcquire::HeldBy(holder)) => return Err(LeaseLost::Taken { holder }),
+                Some(TryAcquire::Failed(error)) => {
                     tracing::warn!(lease = self.lease(), %error, left_ms = left.as_millis(), "unable to renew the lease");
                 }
             }
@@ -255,60 +255,65 @@ impl Elector {
         }
     }
 
-    async fn try_once(&mut self) -> Tried {
+    async fn try_once(&mut self) -> TryAcquire {
         self.tries += 1;
         // The client's futures are large, and an election is waited for inside of everything else.
-        match Box::pin(self.try_to_hold()).await {
+        match Box::pin(self.try_acquire_or_renew()).await {
             Ok(tried) => tried,
-            Err(error) => Tried::Failed(error),
+            Err(error) => TryAcquire::Failed(error),
         }
     }
 
-    async fn try_to_hold(&mut self) -> Result<Tried, ApiError> {
+    async fn try_acquire_or_renew(&mut self) -> Result<TryAcquire, ApiError> {
         if self.holding
-            && let Some((lease, _)) = self.seen.clone()
+            && let Some((lease, _)) = self.observed.clone()
         {
             // Usually nobody else has touched it: one request is enough.
             let spec = lease.spec.clone().unwrap_or_default();
             let sent = self.now();
             let spec = record::renewal(&spec, self.election.timing.lease_duration, sent.1);
-            match self.put(lease, spec, sent).await {
-                Ok(()) => return Ok(Tried::Holding),
+            match self.replace_lease(lease, spec, sent).await {
+                Ok(()) => return Ok(TryAcquire::Holding),
                 Err(error) => tracing::debug!(lease = self.lease(), %error, "not renewed at once, looking at it"),
             }
             self.metrics.leader_slow_path(&self.election.name);
         }
-        let seen = self.leases.get_opt(&self.election.name).await?;
-        self.observe(seen);
+        let observed = self.leases.get_opt(&self.election.name).await?;
+        self.record_observed(observed);
         let sent = self.now();
-        let (spec, unchanged_for) = match &self.seen {
+        let (spec, unchanged_for) = match &self.observed {
             Some((lease, since)) => (lease.spec.as_ref(), sent.0.saturating_sub(*since)),
             None => (None, Duration::ZERO),
         };
         let Election { identity, timing, .. } = &self.election;
         match record::decide(spec, identity, unchanged_for, timing.lease_duration, sent.1) {
-            Step::Wait { holder } => return Ok(Tried::HeldBy(holder)),
-            Step::Create(spec) => {
+            LeaseAction::Wait { holder } => return Ok(TryAcquire::HeldBy(holder)),
+            LeaseAction::Create(spec) => {
                 let metadata = ObjectMeta { name: Some(self.election.name.clone()), ..ObjectMeta::default() };
                 let lease = Lease { metadata, spec: Some(spec) };
-                self.asked = true;
+                self.may_hold = true;
                 let lease = self.leases.create(&PostParams::default(), &lease).await?;
-                self.hold(lease, sent);
+                self.record_held(lease, sent);
             }
-            Step::Update(spec) => {
-                let lease = self.seen.as_ref().map(|(lease, _)| lease.clone()).unwrap_or_default();
-                self.put(lease, spec, sent).await?;
+            LeaseAction::Update(spec) => {
+                let lease = self.observed.as_ref().map(|(lease, _)| lease.clone()).unwrap_or_default();
+                self.replace_lease(lease, spec, sent).await?;
             }
         }
-        Ok(Tried::Holding)
+        Ok(TryAcquire::Holding)
     }
 
     /// Writes the lease over the very version that `lease` is.
-    async fn put(&mut self, mut lease: Lease, spec: LeaseSpec, sent: (Duration, Timestamp)) -> Result<(), ApiError> {
+    async fn replace_lease(
+        &mut self,
+        mut lease: Lease,
+        spec: LeaseSpec,
+        sent: (Duration, Timestamp),
+    ) -> Result<(), ApiError> {
         lease.spec = Some(spec);
-        self.asked = true;
+        self.may_hold = true;
         let lease = self.leases.replace(&self.election.name, &PostParams::default(), &lease).await?;
-        self.hold(lease, sent);
+        self.record_held(lease, sent);
         Ok(())
     }
 
@@ -323,19 +328,19 @@ impl Elector {
         Ok(())
     }
 
-    fn hold(&mut self, lease: Lease, sent: (Duration, Timestamp)) {
+    fn record_held(&mut self, lease: Lease, sent: (Duration, Timestamp)) {
         let validity = self.election.timing.renew_deadline;
         self.leadership.renew(sent, validity);
         self.until = sent.0.saturating_add(validity);
         self.holding = true;
-        self.seen = Some((lease, self.clock.monotonic()));
+        self.observed = Some((lease, self.clock.monotonic()));
     }
 
     /// Takes note of what the server has, and when that last changed.
-    fn observe(&mut self, lease: Option<Lease>) {
+    fn record_observed(&mut self, lease: Option<Lease>) {
         let now = self.clock.monotonic();
-        self.seen = lease.map(|lease| {
-            let held = self.seen.as_ref().filter(|(seen, _)| seen.spec == lease.spec);
+        self.observed = lease.map(|lease| {
+            let held = self.observed.as_ref().filter(|(observed, _)| observed.spec == lease.spec);
             let since = held.map_or(now, |(_, since)| *since);
             (lease, since)
         });
@@ -348,7 +353,7 @@ impl Elector {
     }
 
     /// Until the next look at somebody else's lease: no two replicas in step, and still the same in every run.
-    fn pause(&self) -> Duration {
+    fn standby_delay(&self) -> Duration {
         let mut digest = Fnv1a::default();
         digest.write(self.election.identity.as_bytes());
         digest.write(&self.tries.to_le_bytes());
@@ -358,7 +363,7 @@ impl Elector {
 
     fn event(&self, what: &str) {
         let Some(recorder) = &self.recorder else { return };
-        let metadata = self.seen.as_ref().map(|(lease, _)| lease.metadata.clone()).unwrap_or_default();
+        let metadata = self.observed.as_ref().map(|(lease, _)| lease.metadata.clone()).unwrap_or_default();
         let about = ObjectReference {
             api_version: "coordination.k8s.io/v1".to_owned(),
             kind: "Lease".to_owned(),

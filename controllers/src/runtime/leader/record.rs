@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 /// What to do next about the lease.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum LeaseAction {
     /// There is none: create it with this.
     Create(LeaseSpec),
     /// It is ours already, or free: write this over the version that was seen.
@@ -29,18 +29,20 @@ pub(super) fn decide(
     unchanged_for: Duration,
     lease_duration: Duration,
     now: Timestamp,
-) -> Step {
-    let Some(seen) = seen else { return Step::Create(claim(&LeaseSpec::default(), identity, lease_duration, now)) };
+) -> LeaseAction {
+    let Some(seen) = seen else {
+        return LeaseAction::Create(claim(&LeaseSpec::default(), identity, lease_duration, now));
+    };
     let holder = holder(seen);
     if holder == identity {
-        return Step::Update(renewal(seen, lease_duration, now));
+        return LeaseAction::Update(renewal(seen, lease_duration, now));
     }
-    if holder.is_empty() || unchanged_for >= believed_for(seen, lease_duration) {
+    if holder.is_empty() || unchanged_for >= respected_for(seen, lease_duration) {
         let transitions = seen.lease_transitions.unwrap_or_default().saturating_add(1);
         let claim = claim(seen, identity, lease_duration, now);
-        return Step::Update(LeaseSpec { lease_transitions: Some(transitions), ..claim });
+        return LeaseAction::Update(LeaseSpec { lease_transitions: Some(transitions), ..claim });
     }
-    Step::Wait { holder: holder.to_owned() }
+    LeaseAction::Wait { holder: holder.to_owned() }
 }
 
 /// Who holds the lease; empty when nobody does.
@@ -80,7 +82,7 @@ fn claim(seen: &LeaseSpec, identity: &str, lease_duration: Duration, now: Timest
     }
 }
 
-fn believed_for(seen: &LeaseSpec, ours: Duration) -> Duration {
+fn respected_for(seen: &LeaseSpec, ours: Duration) -> Duration {
     let seconds = seen.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     seconds.filter(|seconds| *seconds > 0).map_or(ours, Duration::from_secs)
 }
@@ -114,7 +116,7 @@ mod tests {
 
     #[test]
     fn without_a_lease_it_is_created() {
-        let Step::Create(spec) = decide(None, "me", Duration::ZERO, OURS, at(5)) else { panic!("not created") };
+        let LeaseAction::Create(spec) = decide(None, "me", Duration::ZERO, OURS, at(5)) else { panic!("not created") };
         let expected = LeaseSpec {
             holder_identity: Some("me".into()),
             lease_duration_seconds: Some(15),
@@ -128,7 +130,8 @@ mod tests {
 
     #[test]
     fn ours_is_renewed_in_its_term() {
-        let Step::Update(spec) = decide(Some(&held_by("me", Some(15))), "me", Duration::ZERO, OURS, at(9)) else {
+        let LeaseAction::Update(spec) = decide(Some(&held_by("me", Some(15))), "me", Duration::ZERO, OURS, at(9))
+        else {
             panic!("not renewed")
         };
         assert_eq!(spec, LeaseSpec { renew_time: Some(MicroTime(at(9))), ..held_by("me", Some(15)) });
@@ -148,14 +151,14 @@ mod tests {
     #[case::no_duration_and_ours_is_over(held_by("other", None), 15, true)]
     fn of_others_only_what_is_over_is_taken(#[case] seen: LeaseSpec, #[case] unchanged: u64, #[case] taken: bool) {
         match decide(Some(&seen), "me", Duration::from_secs(unchanged), OURS, at(30)) {
-            Step::Update(spec) => {
+            LeaseAction::Update(spec) => {
                 assert!(taken, "{spec:?}");
                 assert_eq!(spec.holder_identity.as_deref(), Some("me"));
                 assert_eq!(spec.lease_transitions, Some(4));
                 assert_eq!((spec.acquire_time, spec.renew_time), (Some(MicroTime(at(30))), Some(MicroTime(at(30)))));
                 assert_eq!(spec.lease_duration_seconds, Some(15));
             }
-            step => assert_eq!((step, taken), (Step::Wait { holder: "other".into() }, false)),
+            step => assert_eq!((step, taken), (LeaseAction::Wait { holder: "other".into() }, false)),
         }
     }
 

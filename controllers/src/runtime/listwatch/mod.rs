@@ -26,8 +26,8 @@ use kube::core::{Request as Requests, Status, WatchEvent};
 use kube::{Client, Resource as _};
 use serde::{Deserialize, Deserializer};
 
-use self::protobuf::Items;
-use super::client::{Encoding, Streamed};
+use self::protobuf::ListItems;
+use super::client::{Encoding, StreamResponse};
 use super::clock::{Clock, Elapsed};
 use crate::api::cache_object::CacheObject;
 use crate::api::protobuf::ProtoError;
@@ -48,49 +48,49 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// What a [`ListWatch`] has to tell.
 #[derive(Debug)]
-pub(super) enum Event<V> {
+pub(super) enum ListWatchEvent<V> {
     /// A list begins: what was listed before counts for nothing.
-    Restarted,
+    Init,
     /// A part of the list.
-    Listed(Vec<V>),
+    InitApply(Vec<V>),
     /// An object of the list that is under way is gone already.
-    Unlisted(V),
+    InitDelete(V),
     /// The list is whole.
-    Done,
+    InitDone,
     /// An object came or changed.
-    Applied(V),
+    Apply(V),
     /// An object is gone; its last state.
-    Deleted(V),
+    Delete(V),
 }
 
 /// Why there is no event.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum ListWatchError {
     #[error("unable to list")]
-    List(#[source] Cause),
+    List(#[source] RequestError),
     #[error("unable to watch")]
-    Start(#[source] Cause),
+    StartWatch(#[source] RequestError),
     #[error("watch failed")]
-    Watch(#[source] Cause),
+    Watch(#[source] RequestError),
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Cause {
+pub(super) enum RequestError {
     #[error(transparent)]
     Kube(#[from] kube::Error),
     #[error("{}: {}", .0.reason, .0.message)]
-    Refused(Box<Status>),
+    Status(Box<Status>),
     #[error("the server does not say of which resource version its answer is")]
-    NoVersion,
+    NoResourceVersion,
     #[error("the list ends before its end")]
-    Short,
+    Truncated,
     #[error(transparent)]
     Silent(#[from] Elapsed),
     #[error(transparent)]
     Protobuf(#[from] ProtoError),
 }
 
-impl Failure {
+impl ListWatchError {
     /// Whether a watch told something that cannot be read. A list is next, and may well work although the watch after it
     /// tells the same kind of thing again.
     pub(super) fn is_unreadable_event(&self) -> bool {
@@ -98,7 +98,7 @@ impl Failure {
     }
 }
 
-impl Cause {
+impl RequestError {
     /// Of an event. In JSON, whatever is no event is taken for a bare Status by kube: nearly everything can be read as one.
     fn is_unreadable(&self) -> bool {
         matches!(self, Self::Protobuf(_) | Self::Kube(kube::Error::SerdeError(_) | kube::Error::Api(_)))
@@ -106,7 +106,7 @@ impl Cause {
 
     fn code(&self) -> Option<u16> {
         match self {
-            Self::Kube(kube::Error::Api(status)) | Self::Refused(status) => Some(status.code),
+            Self::Kube(kube::Error::Api(status)) | Self::Status(status) => Some(status.code),
             _ => None,
         }
     }
@@ -114,32 +114,32 @@ impl Cause {
 
 /// What a watch tells, whatever its encoding.
 #[derive(Debug)]
-enum Seen<V> {
+enum RawEvent<V> {
     Applied(V, String),
     Deleted(V, String),
     Bookmark { version: String, ends_list: bool },
     Error(Box<Status>),
 }
 
-type Watch<V> = BoxStream<'static, Result<Seen<V>, Cause>>;
+type Watch<V> = BoxStream<'static, Result<RawEvent<V>, RequestError>>;
 
-enum State<V> {
+enum ListWatchState<V> {
     /// Nothing is known.
-    Unlisted,
+    Empty,
     /// In the middle of a list of pages.
-    Page {
+    InitPage {
         token: String,
     },
     /// In the middle of a streamed list.
-    Streaming(Items<V>),
+    InitStream(ListItems<V>),
     /// In the first part of a `WatchList`.
-    Initial(Watch<V>),
+    InitialWatch(Watch<V>),
     /// The list has been handed out, but for saying so.
-    Listed {
+    InitListed {
         watch: Option<Watch<V>>,
     },
     /// To be watched from the version on.
-    Ready,
+    Idle,
     Watching(Watch<V>),
 }
 
@@ -150,29 +150,29 @@ pub(super) struct ListWatch<V> {
     requests: Requests,
     encoding: Encoding,
     /// Until the server refuses.
-    watch_lists: bool,
+    use_watch_list: bool,
     /// Whether the next list must be of the newest version, because the server does not have the one that was seen.
     newest: bool,
     /// The version that is known: of the last list, event or bookmark.
     version: String,
     /// Whether the last list was made because that version had expired, and no watch has told anything since.
     expired: bool,
-    state: State<V>,
+    state: ListWatchState<V>,
 }
 
 /// A page of a list.
 #[derive(Deserialize)]
 #[serde(bound = "V: Deserialize<'de>")]
-struct Page<V> {
+struct ListPage<V> {
     #[serde(default)]
-    metadata: PageMeta,
+    metadata: ListMeta,
     #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
     items: Vec<V>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct PageMeta {
+struct ListMeta {
     resource_version: Option<String>,
     #[serde(rename = "continue")]
     token: Option<String>,
@@ -190,31 +190,31 @@ impl<V: CacheObject> ListWatch<V> {
             clock,
             requests: Requests::new(V::Resource::url_path(&(), None)),
             encoding,
-            watch_lists: encoding == Encoding::Protobuf,
+            use_watch_list: encoding == Encoding::Protobuf,
             newest: false,
             version: String::new(),
             expired: false,
-            state: State::Unlisted,
+            state: ListWatchState::Empty,
         }
     }
 
     /// The next event. After a failure it may be asked again, after a pause.
-    pub(super) async fn next(&mut self) -> Result<Event<V>, Failure> {
+    pub(super) async fn next(&mut self) -> Result<ListWatchEvent<V>, ListWatchError> {
         loop {
-            let event = match std::mem::replace(&mut self.state, State::Unlisted) {
-                State::Unlisted => Some(self.begin().await?),
-                State::Page { token } => Some(self.page(&token).await?),
-                State::Streaming(items) => self.more(items).await?,
-                State::Initial(watch) => self.initial(watch).await,
-                State::Listed { watch } => {
-                    self.state = watch.map_or(State::Ready, State::Watching);
-                    Some(Event::Done)
+            let event = match std::mem::replace(&mut self.state, ListWatchState::Empty) {
+                ListWatchState::Empty => Some(self.start_list().await?),
+                ListWatchState::InitPage { token } => Some(self.list_page(&token).await?),
+                ListWatchState::InitStream(items) => self.next_stream_items(items).await?,
+                ListWatchState::InitialWatch(watch) => self.next_initial_event(watch).await,
+                ListWatchState::InitListed { watch } => {
+                    self.state = watch.map_or(ListWatchState::Idle, ListWatchState::Watching);
+                    Some(ListWatchEvent::InitDone)
                 }
-                State::Ready => {
-                    self.watch().await?;
+                ListWatchState::Idle => {
+                    self.start_watch().await?;
                     None
                 }
-                State::Watching(watch) => self.watched(watch).await?,
+                ListWatchState::Watching(watch) => self.next_watch_event(watch).await?,
             };
             if let Some(event) = event {
                 return Ok(event);
@@ -222,78 +222,78 @@ impl<V: CacheObject> ListWatch<V> {
         }
     }
 
-    async fn begin(&mut self) -> Result<Event<V>, Failure> {
+    async fn start_list(&mut self) -> Result<ListWatchEvent<V>, ListWatchError> {
         match self.encoding {
-            Encoding::Json => self.state = State::Page { token: String::new() },
-            Encoding::Protobuf if self.watch_lists => self.watch_list().await,
-            Encoding::Protobuf => self.stream().await?,
+            Encoding::Json => self.state = ListWatchState::InitPage { token: String::new() },
+            Encoding::Protobuf if self.use_watch_list => self.start_watch_list().await,
+            Encoding::Protobuf => self.start_stream().await?,
         }
-        Ok(Event::Restarted)
+        Ok(ListWatchEvent::Init)
     }
 
-    async fn page(&mut self, token: &str) -> Result<Event<V>, Failure> {
+    async fn list_page(&mut self, token: &str) -> Result<ListWatchEvent<V>, ListWatchError> {
         let continue_token = (!token.is_empty()).then(|| token.to_owned());
         let params = ListParams { limit: Some(PAGE_SIZE), continue_token, ..ListParams::default() };
         let list = async {
             let request = self.requests.list(&params).map_err(kube::Error::BuildRequest)?;
-            self.client.request::<Page<V>>(request).await
+            self.client.request::<ListPage<V>>(request).await
         };
-        let Page { metadata, items } = list.await.map_err(|error| Failure::List(error.into()))?;
+        let ListPage { metadata, items } = list.await.map_err(|error| ListWatchError::List(error.into()))?;
         let full = |text: Option<String>| text.filter(|text| !text.is_empty());
         self.state = match (full(metadata.token), full(metadata.resource_version)) {
-            (Some(token), _) => State::Page { token },
+            (Some(token), _) => ListWatchState::InitPage { token },
             (None, Some(version)) => {
                 self.version = version;
-                State::Listed { watch: None }
+                ListWatchState::InitListed { watch: None }
             }
-            (None, None) => return Err(Failure::List(Cause::NoVersion)),
+            (None, None) => return Err(ListWatchError::List(RequestError::NoResourceVersion)),
         };
-        Ok(Event::Listed(items))
+        Ok(ListWatchEvent::InitApply(items))
     }
 
     /// Begins a `WatchList`. Whatever goes wrong with it, a list is tried next: one of the two must work, and a server
     /// without the feature refuses in more than one way.
-    async fn watch_list(&mut self) {
+    async fn start_watch_list(&mut self) {
         let params = WatchParams { send_initial_events: true, ..watch_params() };
         match self.open_watch(&params, "").await {
-            Ok(Some(watch)) => self.state = State::Initial(watch),
+            Ok(Some(watch)) => self.state = ListWatchState::InitialWatch(watch),
             Ok(None) => {}
-            Err(cause) => self.without_watch_list(&cause),
+            Err(cause) => self.fall_back_to_list(&cause),
         }
     }
 
-    fn without_watch_list(&mut self, cause: &Cause) {
+    fn fall_back_to_list(&mut self, cause: &RequestError) {
         tracing::debug!(error = super::error::chain(cause), "no WatchList from this server, listing instead");
-        self.watch_lists = false;
-        self.state = State::Unlisted;
+        self.use_watch_list = false;
+        self.state = ListWatchState::Empty;
     }
 
-    async fn initial(&mut self, mut watch: Watch<V>) -> Option<Event<V>> {
+    async fn next_initial_event(&mut self, mut watch: Watch<V>) -> Option<ListWatchEvent<V>> {
         match self.clock.timeout(WATCH_SILENCE, watch.next()).await {
-            Ok(Some(Ok(Seen::Applied(object, _)))) => {
-                self.state = State::Initial(watch);
-                return Some(Event::Listed(vec![object]));
+            Ok(Some(Ok(RawEvent::Applied(object, _)))) => {
+                self.state = ListWatchState::InitialWatch(watch);
+                return Some(ListWatchEvent::InitApply(vec![object]));
             }
-            Ok(Some(Ok(Seen::Bookmark { version, ends_list: true }))) => {
+            Ok(Some(Ok(RawEvent::Bookmark { version, ends_list: true }))) => {
                 self.version = version;
-                self.state = State::Listed { watch: Some(watch) };
+                self.state = ListWatchState::InitListed { watch: Some(watch) };
             }
-            Ok(Some(Ok(Seen::Deleted(object, _)))) => {
-                self.state = State::Initial(watch);
-                return Some(Event::Unlisted(object));
+            Ok(Some(Ok(RawEvent::Deleted(object, _)))) => {
+                self.state = ListWatchState::InitialWatch(watch);
+                return Some(ListWatchEvent::InitDelete(object));
             }
-            Ok(Some(Ok(Seen::Bookmark { .. }))) => self.state = State::Initial(watch),
-            Ok(Some(Ok(Seen::Error(status)))) => self.without_watch_list(&Cause::Refused(status)),
-            Ok(Some(Err(cause))) => self.without_watch_list(&cause),
-            Ok(None) => self.without_watch_list(&Cause::Short),
-            Err(silent) => self.without_watch_list(&silent.into()),
+            Ok(Some(Ok(RawEvent::Bookmark { .. }))) => self.state = ListWatchState::InitialWatch(watch),
+            Ok(Some(Ok(RawEvent::Error(status)))) => self.fall_back_to_list(&RequestError::Status(status)),
+            Ok(Some(Err(cause))) => self.fall_back_to_list(&cause),
+            Ok(None) => self.fall_back_to_list(&RequestError::Truncated),
+            Err(silent) => self.fall_back_to_list(&silent.into()),
         }
         None
     }
 
     /// Begins a list that is streamed from what the server has in memory. The first may be of any version, as client-go's,
     /// later ones of none older than what was seen.
-    async fn stream(&mut self) -> Result<(), Failure> {
+    async fn start_stream(&mut self) -> Result<(), ListWatchError> {
         let version = match (self.newest, self.version.as_str()) {
             (true, _) => None,
             (false, "") => Some("0".to_owned()),
@@ -304,87 +304,90 @@ impl<V: CacheObject> ListWatch<V> {
         match self.send(request).await {
             Ok(Some(answer)) => {
                 let silence = (self.clock.clone(), LIST_SILENCE);
-                self.state = State::Streaming(Items::new(answer.into_body(), silence));
+                self.state = ListWatchState::InitStream(ListItems::new(answer.into_body(), silence));
                 Ok(())
             }
             Ok(None) => Ok(()),
             Err(cause) => {
                 // Compacted away, or "too large": a server that is behind.
                 self.newest = matches!(cause.code(), Some(410 | 504));
-                Err(Failure::List(cause))
+                Err(ListWatchError::List(cause))
             }
         }
     }
 
-    async fn more(&mut self, mut items: Items<V>) -> Result<Option<Event<V>>, Failure> {
-        let part = items.next().await.map_err(Failure::List)?;
+    async fn next_stream_items(
+        &mut self,
+        mut items: ListItems<V>,
+    ) -> Result<Option<ListWatchEvent<V>>, ListWatchError> {
+        let part = items.next().await.map_err(ListWatchError::List)?;
         let Some(part) = part else {
             let version = items.version();
             if version.is_empty() {
-                return Err(Failure::List(Cause::NoVersion));
+                return Err(ListWatchError::List(RequestError::NoResourceVersion));
             }
             version.clone_into(&mut self.version);
             self.newest = false;
-            self.state = State::Listed { watch: None };
+            self.state = ListWatchState::InitListed { watch: None };
             return Ok(None);
         };
-        self.state = State::Streaming(items);
-        Ok((!part.is_empty()).then_some(Event::Listed(part)))
+        self.state = ListWatchState::InitStream(items);
+        Ok((!part.is_empty()).then_some(ListWatchEvent::InitApply(part)))
     }
 
-    async fn watch(&mut self) -> Result<(), Failure> {
+    async fn start_watch(&mut self) -> Result<(), ListWatchError> {
         let version = self.version.clone();
         match self.open_watch(&watch_params(), &version).await {
-            Ok(Some(watch)) => self.state = State::Watching(watch),
+            Ok(Some(watch)) => self.state = ListWatchState::Watching(watch),
             Ok(None) => {}
             Err(cause) => {
                 if cause.code() == Some(410) {
-                    return self.expire(Failure::Start(cause));
+                    return self.expire(ListWatchError::StartWatch(cause));
                 }
-                self.state = State::Ready;
-                return Err(Failure::Start(cause));
+                self.state = ListWatchState::Idle;
+                return Err(ListWatchError::StartWatch(cause));
             }
         }
         Ok(())
     }
 
-    async fn watched(&mut self, mut watch: Watch<V>) -> Result<Option<Event<V>>, Failure> {
+    async fn next_watch_event(&mut self, mut watch: Watch<V>) -> Result<Option<ListWatchEvent<V>>, ListWatchError> {
         let silence = self.clock.timeout(WATCH_SILENCE, watch.next()).await;
         let Ok(Some(seen)) = silence else {
-            self.state = State::Ready;
+            self.state = ListWatchState::Idle;
             return Ok(None);
         };
         let (event, version) = match seen {
-            Ok(Seen::Applied(object, version)) => (Some(Event::Applied(object)), version),
-            Ok(Seen::Deleted(object, version)) => (Some(Event::Deleted(object)), version),
-            Ok(Seen::Bookmark { version, .. }) => (None, version),
-            Ok(Seen::Error(status)) => {
+            Ok(RawEvent::Applied(object, version)) => (Some(ListWatchEvent::Apply(object)), version),
+            Ok(RawEvent::Deleted(object, version)) => (Some(ListWatchEvent::Delete(object)), version),
+            Ok(RawEvent::Bookmark { version, .. }) => (None, version),
+            Ok(RawEvent::Error(status)) => {
                 if status.code == 410 {
-                    return self.expire(Failure::Watch(Cause::Refused(status))).map(|()| None);
+                    return self.expire(ListWatchError::Watch(RequestError::Status(status))).map(|()| None);
                 }
-                self.state = State::Watching(watch);
-                return Err(Failure::Watch(Cause::Refused(status)));
+                self.state = ListWatchState::Watching(watch);
+                return Err(ListWatchError::Watch(RequestError::Status(status)));
             }
             Err(cause) => {
                 if !cause.is_unreadable() {
-                    self.state = State::Watching(watch);
+                    self.state = ListWatchState::Watching(watch);
                 }
-                return Err(Failure::Watch(cause));
+                return Err(ListWatchError::Watch(cause));
             }
         };
         if version.is_empty() {
-            return Err(Failure::Watch(Cause::NoVersion));
+            return Err(ListWatchError::Watch(RequestError::NoResourceVersion));
         }
         self.version = version;
         self.expired = false;
-        self.state = State::Watching(watch);
+        self.state = ListWatchState::Watching(watch);
         Ok(event)
     }
 
     /// The server has forgotten the version that was seen last. That is no sign of trouble, so the new list is asked for at once;
     /// but not twice in a row without a word from a watch between.
-    fn expire(&mut self, failure: Failure) -> Result<(), Failure> {
-        self.state = State::Unlisted;
+    fn expire(&mut self, failure: ListWatchError) -> Result<(), ListWatchError> {
+        self.state = ListWatchState::Empty;
         if std::mem::replace(&mut self.expired, true) {
             return Err(failure);
         }
@@ -393,62 +396,62 @@ impl<V: CacheObject> ListWatch<V> {
     }
 
     /// Opens a watch. `None`: the server does not speak protobuf, so everything begins anew in JSON.
-    async fn open_watch(&mut self, params: &WatchParams, version: &str) -> Result<Option<Watch<V>>, Cause> {
+    async fn open_watch(&mut self, params: &WatchParams, version: &str) -> Result<Option<Watch<V>>, RequestError> {
         let request = self.requests.watch(params, version).map_err(kube::Error::BuildRequest)?;
         if self.encoding == Encoding::Protobuf {
             let answer = self.send(request).await?;
             return Ok(answer.map(|answer| protobuf::events(answer.into_body())));
         }
         let events = self.client.request_events::<V>(request).await?;
-        Ok(Some(events.map(|event| event.map(seen).map_err(Cause::Kube)).boxed()))
+        Ok(Some(events.map(|event| event.map(raw_event).map_err(RequestError::Kube)).boxed()))
     }
 
     /// Asks for protobuf. `None`: the answer is not, so everything begins anew in JSON.
-    async fn send(&mut self, request: Request<Vec<u8>>) -> Result<Option<Response<Body>>, Cause> {
+    async fn send(&mut self, request: Request<Vec<u8>>) -> Result<Option<Response<Body>>, RequestError> {
         let mut request = request.map(Body::from);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(PROTOBUF_OR_JSON));
-        request.extensions_mut().insert(Streamed);
+        request.extensions_mut().insert(StreamResponse);
         let answer = self.client.send(request).await?;
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let is_protobuf = kind.starts_with(PROTOBUF);
         if !answer.status().is_success() {
             let code = answer.status().as_u16();
             let body = answer.into_body().collect().await?.to_bytes();
-            return Err(Cause::Refused(Box::new(protobuf::status(&body, code))));
+            return Err(RequestError::Status(Box::new(protobuf::status(&body, code))));
         }
         if is_protobuf {
             return Ok(Some(answer));
         }
         tracing::info!(resource = %V::Resource::plural(&()), "the server does not speak protobuf, going on in JSON");
         self.encoding = Encoding::Json;
-        self.state = State::Unlisted;
+        self.state = ListWatchState::Empty;
         Ok(None)
     }
 }
 
-fn list_failure(error: kube::Error) -> Failure {
-    Failure::List(error.into())
+fn list_failure(error: kube::Error) -> ListWatchError {
+    ListWatchError::List(error.into())
 }
 
 fn watch_params() -> WatchParams {
     WatchParams { timeout: Some(WATCH_SECONDS), ..WatchParams::default() }
 }
 
-fn seen<V: CacheObject>(event: WatchEvent<V>) -> Seen<V> {
+fn raw_event<V: CacheObject>(event: WatchEvent<V>) -> RawEvent<V> {
     let version = |object: &V| object.resource_version().to_owned();
     match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) => {
             let version = version(&object);
-            Seen::Applied(object, version)
+            RawEvent::Applied(object, version)
         }
         WatchEvent::Deleted(object) => {
             let version = version(&object);
-            Seen::Deleted(object, version)
+            RawEvent::Deleted(object, version)
         }
         WatchEvent::Bookmark(bookmark) => {
             let ends_list = bookmark.metadata.annotations.contains_key(LIST_ENDS);
-            Seen::Bookmark { version: bookmark.metadata.resource_version, ends_list }
+            RawEvent::Bookmark { version: bookmark.metadata.resource_version, ends_list }
         }
-        WatchEvent::Error(status) => Seen::Error(status.boxed()),
+        WatchEvent::Error(status) => RawEvent::Error(status.boxed()),
     }
 }

@@ -1,7 +1,7 @@
 //! The metrics registry, with upstream's names.
 //!
 //! Series appear when they are first touched. [`Metrics::encode`] gives the text and [`Metrics::value`] a single series;
-//! `Observer::metrics` (in `diagnostics`) adds what is only known at the moment somebody asks.
+//! `Diagnostics::metrics` (in `diagnostics`) adds what is only known at the moment somebody asks.
 
 mod process;
 mod requests;
@@ -40,7 +40,7 @@ pub struct Metrics {
     informer_relists: Family<ResourceLabel, Counter>,
     informer_errors: Family<ResourceLabel, Counter>,
     fail_safes: Family<ReasonLabel, Counter>,
-    kept: Family<NameLabel, Gauge>,
+    pending: Family<NameLabel, Gauge>,
     leader: Family<NameLabel, Gauge>,
     leader_slow_path: Family<NameLabel, Counter>,
     queue_unfinished: Family<NameLabel, FloatGauge>,
@@ -88,7 +88,7 @@ struct ReasonLabel {
     reason: String,
 }
 
-fn gauged(count: usize) -> i64 {
+fn gauge_value(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
@@ -128,7 +128,7 @@ impl Metrics {
             informer_relists: Family::default(),
             informer_errors: Family::default(),
             fail_safes: Family::default(),
-            kept: Family::default(),
+            pending: Family::default(),
             leader: Family::default(),
             leader_slow_path: Family::default(),
             queue_unfinished: Family::default(),
@@ -199,7 +199,7 @@ impl Metrics {
         );
         own.register("build_info", "1, with the version", self.build.clone());
         own.register("fail_safes", "Fail-safe branches taken, by reason", self.fail_safes.clone());
-        own.register("kept", "What controllers keep for later: countdowns, quarantines", self.kept.clone());
+        own.register("pending", "What controllers keep for later: countdowns, quarantines", self.pending.clone());
         own.register("queue_delayed", "Keys that wait for their time", self.queue_delayed.clone());
     }
 
@@ -215,27 +215,27 @@ impl Metrics {
     }
 
     /// How a queue is doing at this moment.
-    pub fn queue_now(&self, name: &str, unfinished: Duration, longest_running: Duration, delayed: usize) {
+    pub fn set_queue_status(&self, name: &str, unfinished: Duration, longest_running: Duration, delayed: usize) {
         let label = NameLabel { name: name.into() };
         self.queue_unfinished.get_or_create(&label).set(unfinished.as_secs_f64());
         self.queue_longest.get_or_create(&label).set(longest_running.as_secs_f64());
-        self.queue_delayed.get_or_create(&label).set(gauged(delayed));
+        self.queue_delayed.get_or_create(&label).set(gauge_value(delayed));
     }
 
     /// How much a controller keeps for later at this moment, under `name`.
-    pub fn kept_now(&self, name: &str, count: usize) {
-        self.kept.get_or_create(&NameLabel { name: name.into() }).set(gauged(count));
+    pub fn set_pending(&self, name: &str, count: usize) {
+        self.pending.get_or_create(&NameLabel { name: name.into() }).set(gauge_value(count));
     }
 
     /// How an informer is doing at this moment.
-    pub fn informer_now(&self, resource: &str, synced: bool, silence: Duration) {
+    pub fn set_informer_status(&self, resource: &str, synced: bool, silence: Duration) {
         let label = ResourceLabel { resource: resource.into() };
         self.informer_synced.get_or_create(&label).set(synced.into());
         self.informer_silence.get_or_create(&label).set(silence.as_secs_f64());
     }
 
     /// What the process uses at this moment.
-    pub fn process_now(&self) {
+    pub fn refresh_process(&self) {
         self.process.refresh();
     }
 
@@ -347,7 +347,7 @@ impl QueueMetrics {
     }
 
     pub(super) fn depth(&self, keys: usize) {
-        self.depth.set(gauged(keys));
+        self.depth.set(gauge_value(keys));
     }
 
     pub(super) fn added(&self) {

@@ -6,7 +6,7 @@
 
 pub mod rate_limit;
 
-mod delaying;
+mod delay_queue;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::delaying::Waiting;
+use self::delay_queue::DelayQueue;
 use self::rate_limit::RateLimiter;
 use super::clock::Clock;
 use super::metrics::QueueMetrics;
@@ -22,7 +22,7 @@ use super::metrics::QueueMetrics;
 /// A queue of keys to be worked on. Cheap to clone; clones share the queue.
 #[derive(Debug)]
 pub struct WorkQueue<K> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<QueueInner<K>>,
 }
 
 impl<K> Clone for WorkQueue<K> {
@@ -32,16 +32,16 @@ impl<K> Clone for WorkQueue<K> {
 }
 
 #[derive(Debug)]
-struct Shared<K> {
+struct QueueInner<K> {
     clock: Clock,
     metrics: QueueMetrics,
-    state: Mutex<State<K>>,
+    state: Mutex<QueueState<K>>,
     /// Wakes one waiting `get`, for a ready key or a deadline; each that takes a key passes the wake-up on.
     ready: Notify,
 }
 
 #[derive(Debug)]
-struct State<K> {
+struct QueueState<K> {
     /// Keys ready to be handed out, in order.
     queue: VecDeque<K>,
     /// Keys that need processing, with the time they were added: those in `queue`, and those added again while in
@@ -49,10 +49,10 @@ struct State<K> {
     dirty: BTreeMap<K, Duration>,
     /// Keys handed out and not yet done, with the time they were handed out.
     processing: BTreeMap<K, Duration>,
-    waiting: Waiting<K>,
+    delayed: DelayQueue<K>,
     limiter: RateLimiter<K>,
     /// When a key was last handed out, or the queue was last empty.
-    moved: Duration,
+    last_progress: Duration,
 }
 
 /// How a queue is doing.
@@ -65,7 +65,7 @@ pub struct QueueStatus {
     /// Keys whose delay has not passed.
     pub delayed: usize,
     /// Keys handed out and not yet done.
-    pub in_work: usize,
+    pub processing: usize,
     /// How long all keys in work have been worked on, together.
     pub unfinished: Duration,
     /// How long the first of them has been worked on.
@@ -89,11 +89,11 @@ impl<K: Ord + Clone + Send + Sync> WatchedQueue for WorkQueue<K> {
         QueueStatus {
             name: self.shared.metrics.name().to_owned(),
             ready: state.queue.len(),
-            delayed: state.waiting.len(),
-            in_work: running.len(),
+            delayed: state.delayed.len(),
+            processing: running.len(),
             unfinished: running.iter().sum(),
             longest_running: running.into_iter().max().unwrap_or_default(),
-            idle: if state.queue.is_empty() { Duration::ZERO } else { now.saturating_sub(state.moved) },
+            idle: if state.queue.is_empty() { Duration::ZERO } else { now.saturating_sub(state.last_progress) },
         }
     }
 }
@@ -101,15 +101,15 @@ impl<K: Ord + Clone + Send + Sync> WatchedQueue for WorkQueue<K> {
 impl<K: Ord + Clone> WorkQueue<K> {
     /// An empty queue on `clock` that reports to `metrics`.
     pub fn new(clock: Clock, metrics: QueueMetrics) -> Self {
-        let state = State {
+        let state = QueueState {
             queue: VecDeque::new(),
             dirty: BTreeMap::new(),
             processing: BTreeMap::new(),
-            waiting: Waiting::default(),
+            delayed: DelayQueue::default(),
             limiter: RateLimiter::default(),
-            moved: Duration::ZERO,
+            last_progress: Duration::ZERO,
         };
-        Self { shared: Arc::new(Shared { clock, metrics, state: Mutex::new(state), ready: Notify::new() }) }
+        Self { shared: Arc::new(QueueInner { clock, metrics, state: Mutex::new(state), ready: Notify::new() }) }
     }
 
     /// Marks `key` as needing work.
@@ -159,7 +159,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
                     self.shared.ready.notify_one();
                     return key;
                 }
-                state.waiting.next_deadline()
+                state.delayed.next_deadline()
             };
             match deadline {
                 None => notified.await,
@@ -187,7 +187,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         });
     }
 
-    fn with_state(&self, change: impl FnOnce(&mut State<K>, Duration, &QueueMetrics)) {
+    fn with_state(&self, change: impl FnOnce(&mut QueueState<K>, Duration, &QueueMetrics)) {
         let mut state = self.lock();
         let now = self.shared.clock.monotonic();
         // Keys whose time came while all workers were busy go first: they were due before this call.
@@ -197,12 +197,12 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.shared.ready.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Ord + Clone> State<K> {
+impl<K: Ord + Clone> QueueState<K> {
     fn add(&mut self, key: K, now: Duration, metrics: &QueueMetrics) {
         if self.dirty.contains_key(&key) {
             return;
@@ -217,24 +217,24 @@ impl<K: Ord + Clone> State<K> {
 
     fn push(&mut self, key: K, now: Duration) {
         if self.queue.is_empty() {
-            self.moved = now;
+            self.last_progress = now;
         }
         self.queue.push_back(key);
     }
 
     fn add_after(&mut self, key: K, now: Duration, delay: Duration, metrics: &QueueMetrics) {
-        if delay.is_zero() { self.add(key, now, metrics) } else { self.waiting.insert(key, now.saturating_add(delay)) }
+        if delay.is_zero() { self.add(key, now, metrics) } else { self.delayed.insert(key, now.saturating_add(delay)) }
     }
 
     fn promote_due(&mut self, now: Duration, metrics: &QueueMetrics) {
-        while let Some(key) = self.waiting.pop_due(now) {
+        while let Some(key) = self.delayed.pop_due(now) {
             self.add(key, now, metrics);
         }
     }
 
     fn take(&mut self, now: Duration, metrics: &QueueMetrics) -> Option<K> {
         let key = self.queue.pop_front()?;
-        self.moved = now;
+        self.last_progress = now;
         let added = self.dirty.remove(&key).unwrap_or(now);
         self.processing.insert(key.clone(), now);
         metrics.depth(self.queue.len());

@@ -42,7 +42,7 @@ async fn a_key_in_work_is_not_handed_out_until_done() {
     queue.add("a");
     assert_eq!(queue.get().await, "a");
     queue.add("a");
-    assert_eq!((queue.status().ready, queue.status().in_work), (0, 1));
+    assert_eq!((queue.status().ready, queue.status().processing), (0, 1));
     assert!(queue.get().now_or_never().is_none());
     queue.done(&"a");
     assert_eq!(queue.get().await, "a", "added again while in work");
@@ -255,7 +255,7 @@ proptest! {
                 }
                 prop_assert_eq!(queue.status().ready, model.queue.len());
                 prop_assert_eq!(queue.status().delayed, model.waiting.len());
-                prop_assert_eq!(queue.status().in_work, model.processing.len());
+                prop_assert_eq!(queue.status().processing, model.processing.len());
             }
             Ok(())
         })?;

@@ -6,7 +6,7 @@
 
 mod correlate;
 
-pub use correlate::{Correlated, Correlator};
+pub use correlate::{Correlation, Correlator};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -190,7 +190,7 @@ impl Recorder {
     /// Records that something happened to `about`. Never blocks: when [`QUEUE_LIMIT`] events wait already, this one is
     /// dropped, logged and counted.
     pub fn event(&self, about: ObjectReference, event_type: EventType, reason: &str, message: impl Into<String>) {
-        let event = self.make(about, event_type, reason, message.into());
+        let event = self.new_event(about, event_type, reason, message.into());
         let about = &event.involved_object;
         tracing::info!(
             object = %format_args!("{}/{}", about.namespace, about.name),
@@ -211,7 +211,7 @@ impl Recorder {
         }
     }
 
-    fn make(&self, about: ObjectReference, event_type: EventType, reason: &str, message: String) -> Event {
+    fn new_event(&self, about: ObjectReference, event_type: EventType, reason: &str, message: String) -> Event {
         let now = self.clock.now();
         let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
         Event {
@@ -278,8 +278,8 @@ struct Sink {
     correlator: Correlator,
 }
 
-enum Written {
-    Yes,
+enum WriteOutcome {
+    Written,
     Rejected,
     Retry(ApiError),
 }
@@ -288,11 +288,11 @@ impl Sink {
     async fn run(mut self, mut queue: mpsc::Receiver<Event>) {
         while let Some(event) = queue.recv().await {
             match self.correlator.correlate(event, &self.clock) {
-                Correlated::Skip => {
+                Correlation::Skip => {
                     self.metrics.event_dropped("spam");
                     tracing::debug!("event dropped: its source has said enough about this object");
                 }
-                Correlated::Write(event) => {
+                Correlation::Write(event) => {
                     // After the last recorder is gone nobody waits for retries any more.
                     let tries = if queue.is_closed() { 1 } else { MAX_TRIES };
                     self.write(*event, tries).await;
@@ -304,9 +304,9 @@ impl Sink {
     async fn write(&mut self, event: Event, tries: u32) {
         for attempt in 1..=tries {
             match self.write_once(&event).await {
-                Written::Yes => return,
-                Written::Rejected => return self.metrics.event_dropped("rejected"),
-                Written::Retry(error) => {
+                WriteOutcome::Written => return,
+                WriteOutcome::Rejected => return self.metrics.event_dropped("rejected"),
+                WriteOutcome::Retry(error) => {
                     tracing::error!(name = event.metadata.name, attempt, %error, "unable to write event");
                 }
             }
@@ -319,7 +319,7 @@ impl Sink {
         tracing::error!(name = event.metadata.name, tries, "failed to write event, it is dropped");
     }
 
-    async fn write_once(&mut self, event: &Event) -> Written {
+    async fn write_once(&mut self, event: &Event) -> WriteOutcome {
         let result = if event.count > 1 {
             match self.send(Method::PATCH, event, &patch_body(event)).await {
                 // The event has expired on the server: it begins anew, under its old name and count.
@@ -332,7 +332,7 @@ impl Sink {
         match result {
             Ok(answer) => {
                 self.correlator.update(&answer.unwrap_or_else(|| event.clone()));
-                Written::Yes
+                WriteOutcome::Written
             }
             Err(error) => rejected(event, error),
         }
@@ -355,15 +355,15 @@ impl Sink {
 }
 
 /// A refusal is final, an answer that did not come is not: as client-go.
-fn rejected(event: &Event, error: ApiError) -> Written {
-    let Some(refusal) = error.refusal() else { return Written::Retry(error) };
+fn rejected(event: &Event, error: ApiError) -> WriteOutcome {
+    let Some(refusal) = error.refusal() else { return WriteOutcome::Retry(error) };
     let name = &event.metadata.name;
     if refusal.reason == "AlreadyExists" || refusal.causes.iter().any(|cause| cause == NAMESPACE_TERMINATING) {
         tracing::debug!(name, %error, "server rejected event");
     } else {
         tracing::error!(name, %error, "server rejected event, it is dropped");
     }
-    Written::Rejected
+    WriteOutcome::Rejected
 }
 
 fn create_body(event: &Event) -> Value {

@@ -22,10 +22,10 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use self::health::Health;
-use self::tls::{Certificate, Source, TlsError};
+use self::health::HealthReply;
+use self::tls::{Certificate, CertificateSource, TlsError};
 use super::clock::Clock;
-use super::diagnostics::{Check, Observer};
+use super::diagnostics::{Check, Diagnostics};
 use super::metrics::text;
 
 /// Connections at once; more wait.
@@ -41,7 +41,7 @@ pub struct ServeOptions {
     /// Address and port.
     pub address: SocketAddr,
     /// The certificate.
-    pub certificate: Source,
+    pub certificate: CertificateSource,
     /// Refuse TLS 1.2.
     pub tls13_only: bool,
 }
@@ -66,7 +66,7 @@ pub enum ServeError {
 pub struct Server {
     listener: TcpListener,
     certificate: Mutex<Certificate>,
-    observer: Observer,
+    diagnostics: Diagnostics,
     clock: Clock,
 }
 
@@ -75,11 +75,11 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError`] when the port is taken or the certificate cannot be used.
-    pub async fn bind(options: ServeOptions, observer: Observer, clock: Clock) -> Result<Self, ServeError> {
+    pub async fn bind(options: ServeOptions, diagnostics: Diagnostics, clock: Clock) -> Result<Self, ServeError> {
         let address = options.address;
         let certificate = Mutex::new(Certificate::new(options.certificate, options.tls13_only, &clock)?);
         let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })?;
-        Ok(Self { listener, certificate, observer, clock })
+        Ok(Self { listener, certificate, diagnostics, clock })
     }
 
     /// The address, with the port that port 0 became.
@@ -123,7 +123,7 @@ impl Server {
         let answer = |request: Request<Incoming>| async move {
             let (parts, _) = request.into_parts();
             let query = parts.uri.query().unwrap_or_default();
-            Ok::<_, Infallible>(respond(&self.observer, &parts.method, parts.uri.path(), query, &parts.headers))
+            Ok::<_, Infallible>(respond(&self.diagnostics, &parts.method, parts.uri.path(), query, &parts.headers))
         };
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
@@ -135,7 +135,7 @@ impl Server {
 
 /// The answer to one request.
 pub fn respond(
-    observer: &Observer,
+    diagnostics: &Diagnostics,
     method: &Method,
     path: &str,
     query: &str,
@@ -147,22 +147,22 @@ pub fn respond(
         return answer;
     }
     match path {
-        "/metrics" => metrics(observer, headers),
-        "/debug/caches" => with_type(200, "application/json", format!("{:#}\n", observer.caches())),
+        "/metrics" => metrics(diagnostics, headers),
+        "/debug/caches" => with_type(200, "application/json", format!("{:#}\n", diagnostics.caches())),
         "/" => plain(200, "/debug/caches\n/healthz\n/livez\n/metrics\n/readyz\n".to_owned()),
-        path => health_of(observer, path, query),
+        path => health_of(diagnostics, path, query),
     }
 }
 
-fn health_of(observer: &Observer, path: &str, query: &str) -> Response<Full<Bytes>> {
+fn health_of(diagnostics: &Diagnostics, path: &str, query: &str) -> Response<Full<Bytes>> {
     let mut words = path.trim_start_matches('/').trim_end_matches('/').splitn(2, '/');
     let (name, check) = (words.next().unwrap_or_default(), words.next());
     let checks = match name {
-        "healthz" | "livez" => observer.live(),
-        "readyz" => observer.ready(),
+        "healthz" | "livez" => diagnostics.liveness_checks(),
+        "readyz" => diagnostics.readiness_checks(),
         _ => return plain(404, "404 page not found\n".to_owned()),
     };
-    let Health { status, text } = if let Some(check) = check {
+    let HealthReply { status, text } = if let Some(check) = check {
         health::one(check, &checks)
     } else {
         report(name, &checks);
@@ -177,8 +177,8 @@ fn report(endpoint: &str, checks: &[Check]) {
     }
 }
 
-fn metrics(observer: &Observer, headers: &HeaderMap) -> Response<Full<Bytes>> {
-    let open_metrics = observer.metrics();
+fn metrics(diagnostics: &Diagnostics, headers: &HeaderMap) -> Response<Full<Bytes>> {
+    let open_metrics = diagnostics.metrics();
     let accepts = headers.get_all(ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     if accepts.into_iter().any(|accept| accept.contains("application/openmetrics-text")) {
         return with_type(200, OPEN_METRICS, open_metrics);

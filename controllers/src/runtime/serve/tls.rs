@@ -10,11 +10,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
 
 use crate::runtime::clock::Clock;
-use crate::runtime::files::{Files, Unreadable};
+use crate::runtime::files::{FileReadError, WatchedFiles};
 
 /// Where the certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum CertificateSource {
     /// One of our own, valid for these names, made at the start and kept in memory.
     SelfSigned {
         /// Host names and addresses.
@@ -34,7 +34,7 @@ pub enum Source {
 pub enum TlsError {
     /// A file cannot be read.
     #[error(transparent)]
-    Read(#[from] Unreadable),
+    Read(#[from] FileReadError),
     /// A file is no PEM of what it should be.
     #[error("{} holds no usable {what}: {why}", path.display())]
     Pem {
@@ -52,19 +52,19 @@ pub enum TlsError {
 
 /// The current certificate.
 pub(super) struct Certificate {
-    source: Source,
+    source: CertificateSource,
     tls13_only: bool,
     current: Arc<ServerConfig>,
-    files: Files,
+    files: WatchedFiles,
 }
 
 impl Certificate {
     /// Reads or makes it.
-    pub(super) fn new(source: Source, tls13_only: bool, clock: &Clock) -> Result<Self, TlsError> {
+    pub(super) fn new(source: CertificateSource, tls13_only: bool, clock: &Clock) -> Result<Self, TlsError> {
         let (current, files) = match &source {
-            Source::SelfSigned { names } => (self_signed(names, tls13_only)?, Files::default()),
-            Source::Files { cert, key } => {
-                let files = Files::read(vec![cert.clone(), key.clone()], clock)?;
+            CertificateSource::SelfSigned { names } => (self_signed(names, tls13_only)?, WatchedFiles::default()),
+            CertificateSource::Files { cert, key } => {
+                let files = WatchedFiles::read(vec![cert.clone(), key.clone()], clock)?;
                 (from_files(&source, &files, tls13_only)?, files)
             }
         };
@@ -74,7 +74,7 @@ impl Certificate {
     /// What to answer a handshake with. Files that have become unusable are reported once and their last good content
     /// is used on.
     pub(super) fn current(&mut self, clock: &Clock) -> Arc<ServerConfig> {
-        if self.files.have_changed(clock) {
+        if self.files.reload_if_changed(clock) {
             match from_files(&self.source, &self.files, self.tls13_only) {
                 Ok(config) => {
                     self.current = config;
@@ -87,8 +87,12 @@ impl Certificate {
     }
 }
 
-fn from_files(source: &Source, files: &Files, tls13_only: bool) -> Result<Arc<ServerConfig>, TlsError> {
-    let (Source::Files { cert, key }, [cert_pem, key_pem]) = (source, files.content()) else {
+fn from_files(
+    source: &CertificateSource,
+    files: &WatchedFiles,
+    tls13_only: bool,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let (CertificateSource::Files { cert, key }, [cert_pem, key_pem]) = (source, files.content()) else {
         return Err(TlsError::Unusable("no files".to_owned()));
     };
     let pem = |path: &PathBuf, what, why: String| TlsError::Pem { path: path.clone(), what, why };
@@ -148,8 +152,8 @@ mod tests {
         std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
     }
 
-    fn files(folder: &Path) -> Source {
-        Source::Files { cert: folder.join("tls.crt"), key: folder.join("tls.key") }
+    fn files(folder: &Path) -> CertificateSource {
+        CertificateSource::Files { cert: folder.join("tls.crt"), key: folder.join("tls.key") }
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,18 +13,18 @@ use crate::api::selector::Selector;
 
 /// Objects in the order of their keys, and the ways to find them.
 #[derive(Debug)]
-pub(super) struct Held<V> {
+pub(super) struct Indexer<V> {
     objects: BTreeSet<Entry<V>>,
     /// In the order of [`CacheObject::INDEXES`].
     indexes: Vec<BTreeMap<Arc<str>, BTreeSet<Entry<V>>>>,
-    by_labels: BTreeMap<Arc<str>, Groups<V>>,
+    by_labels: BTreeMap<Arc<str>, LabelGroups<V>>,
     /// The sum of the objects' digests, which no order changes.
     checksum: u64,
 }
 
 /// The objects of one namespace by their labels. Those of one workload mostly have the same.
 #[derive(Debug)]
-struct Groups<V> {
+struct LabelGroups<V> {
     members: BTreeMap<Labels, BTreeSet<Entry<V>>>,
     /// Labels by one of them: key, then value.
     by_label: BTreeMap<Arc<str>, BTreeMap<Arc<str>, BTreeSet<Labels>>>,
@@ -35,51 +35,51 @@ struct Groups<V> {
 struct Entry<V>(Arc<V>);
 
 /// What has a place in the order: entries, and keys that are looked for.
-trait Placed {
-    fn at(&self) -> (&str, &str);
+trait KeyRef {
+    fn key_ref(&self) -> (&str, &str);
 }
 
-impl<V: CacheObject> Placed for Entry<V> {
-    fn at(&self) -> (&str, &str) {
-        self.0.place()
+impl<V: CacheObject> KeyRef for Entry<V> {
+    fn key_ref(&self) -> (&str, &str) {
+        self.0.key_ref()
     }
 }
 
-impl Placed for (&str, &str) {
-    fn at(&self) -> (&str, &str) {
+impl KeyRef for (&str, &str) {
+    fn key_ref(&self) -> (&str, &str) {
         (self.0, self.1)
     }
 }
 
-impl<'a, V: CacheObject> Borrow<dyn Placed + 'a> for Entry<V> {
-    fn borrow(&self) -> &(dyn Placed + 'a) {
+impl<'a, V: CacheObject> Borrow<dyn KeyRef + 'a> for Entry<V> {
+    fn borrow(&self) -> &(dyn KeyRef + 'a) {
         self
     }
 }
 
-impl Ord for dyn Placed + '_ {
+impl Ord for dyn KeyRef + '_ {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.at().cmp(&other.at())
+        self.key_ref().cmp(&other.key_ref())
     }
 }
 
-impl PartialOrd for dyn Placed + '_ {
+impl PartialOrd for dyn KeyRef + '_ {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for dyn Placed + '_ {
+impl PartialEq for dyn KeyRef + '_ {
     fn eq(&self, other: &Self) -> bool {
-        self.at() == other.at()
+        self.key_ref() == other.key_ref()
     }
 }
 
-impl Eq for dyn Placed + '_ {}
+impl Eq for dyn KeyRef + '_ {}
 
 impl<V: CacheObject> Ord for Entry<V> {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.at().cmp(&other.at())
+        self.key_ref().cmp(&other.key_ref())
     }
 }
 
@@ -91,28 +91,28 @@ impl<V: CacheObject> PartialOrd for Entry<V> {
 
 impl<V: CacheObject> PartialEq for Entry<V> {
     fn eq(&self, other: &Self) -> bool {
-        self.at() == other.at()
+        self.key_ref() == other.key_ref()
     }
 }
 
 impl<V: CacheObject> Eq for Entry<V> {}
 
-impl<V> Default for Groups<V> {
+impl<V> Default for LabelGroups<V> {
     fn default() -> Self {
         Self { members: BTreeMap::new(), by_label: BTreeMap::new() }
     }
 }
 
-impl<V: CacheObject> Default for Held<V> {
+impl<V: CacheObject> Default for Indexer<V> {
     fn default() -> Self {
         let indexes = V::INDEXES.iter().map(|_| BTreeMap::new()).collect();
         Self { objects: BTreeSet::new(), indexes, by_labels: BTreeMap::new(), checksum: 0 }
     }
 }
 
-impl<V: CacheObject> Held<V> {
+impl<V: CacheObject> Indexer<V> {
     /// Of objects in the order of their keys, each key once.
-    pub(super) fn sorted(objects: Vec<Arc<V>>) -> Self {
+    pub(super) fn from_sorted(objects: Vec<Arc<V>>) -> Self {
         let mut held = Self::default();
         for object in &objects {
             held.index(object, None);
@@ -125,8 +125,8 @@ impl<V: CacheObject> Held<V> {
         self.objects.into_iter().map(|entry| entry.0)
     }
 
-    pub(super) fn get(&self, place: (&str, &str)) -> Option<&Arc<V>> {
-        self.objects.get(&place as &dyn Placed).map(|entry| &entry.0)
+    pub(super) fn get(&self, key: (&str, &str)) -> Option<&Arc<V>> {
+        self.objects.get(&key as &dyn KeyRef).map(|entry| &entry.0)
     }
 
     pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<V>> {
@@ -134,9 +134,9 @@ impl<V: CacheObject> Held<V> {
     }
 
     pub(super) fn namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<V>> {
-        let from: &dyn Placed = &(namespace, "");
-        let from = self.objects.range::<dyn Placed, _>((Bound::Included(from), Bound::Unbounded));
-        from.map(|entry| &entry.0).take_while(move |object| object.place().0 == namespace)
+        let from: &dyn KeyRef = &(namespace, "");
+        let from = self.objects.range::<dyn KeyRef, _>((Bound::Included(from), Bound::Unbounded));
+        from.map(|entry| &entry.0).take_while(move |object| object.key_ref().0 == namespace)
     }
 
     pub(super) fn by_index(&self, index: &str, value: &str) -> Vec<Arc<V>> {
@@ -154,7 +154,7 @@ impl<V: CacheObject> Held<V> {
             selected.extend(members.iter().map(|entry| Arc::clone(&entry.0)));
             parts += 1;
         };
-        match selector.pins() {
+        match selector.required_label() {
             _ if selector.is_nothing() => {}
             None => groups.members.iter().filter(|(labels, _)| selector.matches(labels)).for_each(|(_, all)| take(all)),
             Some((key, values)) => {
@@ -166,7 +166,7 @@ impl<V: CacheObject> Held<V> {
             }
         }
         if parts > 1 {
-            selected.sort_by(|a, b| a.place().cmp(&b.place()));
+            selected.sort_by(|a, b| a.key_ref().cmp(&b.key_ref()));
         }
         selected
     }
@@ -188,8 +188,8 @@ impl<V: CacheObject> Held<V> {
         old
     }
 
-    pub(super) fn remove(&mut self, place: (&str, &str)) -> Option<Arc<V>> {
-        let old = self.objects.take(&place as &dyn Placed)?.0;
+    pub(super) fn remove(&mut self, key: (&str, &str)) -> Option<Arc<V>> {
+        let old = self.objects.take(&key as &dyn KeyRef)?.0;
         self.unindex(&old, None);
         Some(old)
     }
@@ -202,8 +202,8 @@ impl<V: CacheObject> Held<V> {
                 buckets.entry(value).or_default().replace(Entry(Arc::clone(object)));
             }
         }
-        let Some(labels) = object.selectable() else { return };
-        let groups = match self.by_labels.get_mut(object.place().0) {
+        let Some(labels) = object.labels() else { return };
+        let groups = match self.by_labels.get_mut(object.key_ref().0) {
             Some(groups) => groups,
             None => self.by_labels.entry(object.key().namespace).or_default(),
         };
@@ -211,7 +211,7 @@ impl<V: CacheObject> Held<V> {
             members.replace(Entry(Arc::clone(object)));
             return;
         }
-        debug_assert!(old.and_then(V::selectable) != Some(labels), "an object in place has its group");
+        debug_assert!(old.and_then(V::labels) != Some(labels), "an object in place has its group");
         groups.members.insert(labels.clone(), BTreeSet::from([Entry(Arc::clone(object))]));
         for (key, value) in labels.iter() {
             let by_value = groups.by_label.entry(key.to_arc()).or_default();
@@ -222,32 +222,32 @@ impl<V: CacheObject> Held<V> {
     /// Takes `old` out of every place where `new` does not replace it.
     fn unindex(&mut self, old: &V, new: Option<&V>) {
         self.checksum = self.checksum.wrapping_sub(digest(old));
-        let place = old.place();
+        let key = old.key_ref();
         for (name, buckets) in V::INDEXES.iter().zip(&mut self.indexes) {
             let was = old.index_value(name);
             if new.is_some_and(|new| new.index_value(name) == was) {
                 continue;
             }
             let Some(was) = was else { continue };
-            if buckets.get_mut(&was).is_some_and(|bucket| without(bucket, place)) {
+            if buckets.get_mut(&was).is_some_and(|bucket| remove_from_bucket(bucket, key)) {
                 buckets.remove(&was);
             }
         }
-        let Some(labels) = old.selectable() else { return };
-        if new.and_then(V::selectable) == Some(labels) {
+        let Some(labels) = old.labels() else { return };
+        if new.and_then(V::labels) == Some(labels) {
             return;
         }
-        let Some(groups) = self.by_labels.get_mut(place.0) else { return };
-        groups.remove(labels, place);
+        let Some(groups) = self.by_labels.get_mut(key.0) else { return };
+        groups.remove(labels, key);
         if groups.members.is_empty() {
-            self.by_labels.remove(place.0);
+            self.by_labels.remove(key.0);
         }
     }
 }
 
-impl<V: CacheObject> Groups<V> {
-    fn remove(&mut self, labels: &Labels, place: (&str, &str)) {
-        if !self.members.get_mut(labels).is_some_and(|members| without(members, place)) {
+impl<V: CacheObject> LabelGroups<V> {
+    fn remove(&mut self, labels: &Labels, key: (&str, &str)) {
+        if !self.members.get_mut(labels).is_some_and(|members| remove_from_bucket(members, key)) {
             return;
         }
         self.members.remove(labels);
@@ -266,15 +266,15 @@ impl<V: CacheObject> Groups<V> {
     }
 }
 
-/// Takes the entry at `place` out of `bucket` and says whether nothing is left.
-fn without<V: CacheObject>(bucket: &mut BTreeSet<Entry<V>>, place: (&str, &str)) -> bool {
-    bucket.remove(&place as &dyn Placed);
+/// Takes the entry at `key` out of `bucket` and says whether nothing is left.
+fn remove_from_bucket<V: CacheObject>(bucket: &mut BTreeSet<Entry<V>>, key: (&str, &str)) -> bool {
+    bucket.remove(&key as &dyn KeyRef);
     bucket.is_empty()
 }
 
 fn digest<V: CacheObject>(object: &V) -> u64 {
     let mut digest = Fnv1a::default();
-    let (namespace, name) = object.place();
+    let (namespace, name) = object.key_ref();
     for part in [namespace, name, object.uid(), object.resource_version()] {
         digest.write(part.as_bytes());
         digest.write(&[0]);

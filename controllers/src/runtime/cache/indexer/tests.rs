@@ -54,8 +54,8 @@ fn selectors() -> Vec<(Value, Selector)> {
     all.into_iter().map(parse).collect()
 }
 
-fn place(pod: &PodView) -> (String, String) {
-    let (namespace, name) = pod.place();
+fn key_of(pod: &PodView) -> (String, String) {
+    let (namespace, name) = pod.key_ref();
     (namespace.to_owned(), name.to_owned())
 }
 
@@ -67,11 +67,11 @@ fn names(pods: &[Arc<PodView>]) -> Vec<String> {
 fn follow(believed: &mut Model, changes: &[Change<PodView>]) {
     for change in changes {
         match change {
-            Change::Added(new) => assert!(believed.insert(place(new), Arc::clone(new)).is_none(), "{change:?}"),
+            Change::Added(new) => assert!(believed.insert(key_of(new), Arc::clone(new)).is_none(), "{change:?}"),
             Change::Updated { old, new } => {
-                assert_eq!(believed.insert(place(new), Arc::clone(new)).as_deref(), Some(&**old));
+                assert_eq!(believed.insert(key_of(new), Arc::clone(new)).as_deref(), Some(&**old));
             }
-            Change::Deleted(last) => assert_eq!(believed.remove(&place(last)).as_deref(), Some(&**last)),
+            Change::Deleted(last) => assert_eq!(believed.remove(&key_of(last)).as_deref(), Some(&**last)),
         }
     }
 }
@@ -81,7 +81,7 @@ fn check(store: &Store<PodView>, model: &Model) {
     assert_eq!(names(&store.list()), names(&model.values().cloned().collect::<Vec<_>>()));
     assert_eq!(store.len(), model.len());
     for namespace in ["m", "n"] {
-        let here: Vec<_> = model.values().filter(|pod| pod.place().0 == namespace).cloned().collect();
+        let here: Vec<_> = model.values().filter(|pod| pod.key_ref().0 == namespace).cloned().collect();
         assert_eq!(names(&store.list_namespace(namespace)), names(&here));
         for (json, selector) in selectors() {
             let want: Vec<_> = here.iter().filter(|pod| selector.matches(pod.labels())).cloned().collect();
@@ -106,17 +106,17 @@ proptest! {
         for step in steps {
             let changes = match step {
                 Step::Apply(pod) => {
-                    model.insert(place(&pod), Arc::clone(&pod));
+                    model.insert(key_of(&pod), Arc::clone(&pod));
                     store.apply(pod)
                 }
                 Step::Remove(pod) => {
-                    if model.get(&place(&pod)).is_some_and(|held| held.uid() == pod.uid()) {
-                        model.remove(&place(&pod));
+                    if model.get(&key_of(&pod)).is_some_and(|held| held.uid() == pod.uid()) {
+                        model.remove(&key_of(&pod));
                     }
                     store.remove(&pod)
                 }
                 Step::Replace(pods) => {
-                    model = pods.iter().map(|pod| (place(pod), Arc::clone(pod))).collect();
+                    model = pods.iter().map(|pod| (key_of(pod), Arc::clone(pod))).collect();
                     store.replace(pods)
                 }
             };

@@ -11,37 +11,37 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::core::Status;
 
-use super::{Cause, LIST_ENDS, Seen, Watch};
+use super::{LIST_ENDS, RawEvent, RequestError, Watch};
 use crate::api::cache_object::CacheObject;
-use crate::api::protobuf::{Fields, MAGIC, NoNumber, ProtoError, open, varint};
+use crate::api::protobuf::{Fields, MAGIC, ProtoError, VarintError, unwrap_envelope, varint};
 use crate::runtime::clock::Clock;
 
-type Data = BoxStream<'static, Result<Bytes, kube::Error>>;
+type DataStream = BoxStream<'static, Result<Bytes, kube::Error>>;
 
-fn data(body: Body) -> Data {
+fn data(body: Body) -> DataStream {
     body.into_data_stream().boxed()
 }
 
 /// The items of a list that is on its way.
-pub(super) struct Items<V> {
-    data: Data,
+pub(super) struct ListItems<V> {
+    data: DataStream,
     silence: (Clock, Duration),
-    parser: Parser,
+    parser: ListParser,
     version: String,
     _views: PhantomData<fn() -> V>,
 }
 
-impl<V: CacheObject> Items<V> {
+impl<V: CacheObject> ListItems<V> {
     /// Of the list that `body` is; a pause of more than `silence` ends it.
     pub(super) fn new(body: Body, silence: (Clock, Duration)) -> Self {
-        Self { data: data(body), silence, parser: Parser::default(), version: String::new(), _views: PhantomData }
+        Self { data: data(body), silence, parser: ListParser::default(), version: String::new(), _views: PhantomData }
     }
 
     /// The items that the next piece of the body completes; `None` at the end of the list.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<V>>, Cause> {
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<V>>, RequestError> {
         let (clock, limit) = &self.silence;
         let Some(piece) = clock.timeout(*limit, self.data.next()).await? else {
-            return if self.parser.is_complete() { Ok(None) } else { Err(Cause::Short) };
+            return if self.parser.is_complete() { Ok(None) } else { Err(RequestError::Truncated) };
         };
         self.parser.buffer.extend_from_slice(&piece?);
         let mut items = Vec::new();
@@ -49,8 +49,8 @@ impl<V: CacheObject> Items<V> {
         let decode = V::PROTOBUF.ok_or(ProtoError::Type)?;
         self.parser.run(|part| {
             match part {
-                Part::Metadata(metadata) => *version = list_version(metadata)?.into_owned(),
-                Part::Item(item) => items.push(decode(item)?),
+                ListPart::Metadata(metadata) => *version = list_version(metadata)?.into_owned(),
+                ListPart::Item(item) => items.push(decode(item)?),
             }
             Ok(())
         })?;
@@ -75,7 +75,7 @@ fn list_version(metadata: &[u8]) -> Result<Cow<'_, str>, ProtoError> {
 }
 
 /// A part of a list.
-enum Part<'a> {
+enum ListPart<'a> {
     Metadata(&'a [u8]),
     Item(&'a [u8]),
 }
@@ -83,20 +83,20 @@ enum Part<'a> {
 /// Cuts a list into parts while its bytes arrive. It is an envelope ([`MAGIC`], fields) whose field 2 is the list, whose
 /// field 1 is its metadata and whose fields 2 are its items.
 #[derive(Default)]
-struct Parser {
+struct ListParser {
     buffer: BytesMut,
     opened: bool,
     /// Bytes of the list that are still to come, once its beginning has been seen.
     left: Option<usize>,
 }
 
-impl Parser {
+impl ListParser {
     fn is_complete(&self) -> bool {
         self.left == Some(0)
     }
 
     /// Hands every part that is whole to `take`.
-    fn run(&mut self, mut take: impl FnMut(Part<'_>) -> Result<(), ProtoError>) -> Result<(), ProtoError> {
+    fn run(&mut self, mut take: impl FnMut(ListPart<'_>) -> Result<(), ProtoError>) -> Result<(), ProtoError> {
         if !self.opened {
             if self.buffer.len() < MAGIC.len() {
                 return Ok(());
@@ -119,8 +119,8 @@ impl Parser {
             if let Some(left) = &mut self.left {
                 *left = left.checked_sub(whole).ok_or(ProtoError::Torn)?;
                 match number {
-                    1 => take(Part::Metadata(field))?,
-                    2 => take(Part::Item(field))?,
+                    1 => take(ListPart::Metadata(field))?,
+                    2 => take(ListPart::Item(field))?,
                     _ => {}
                 }
             }
@@ -134,8 +134,8 @@ impl Parser {
 fn head(bytes: &[u8]) -> Result<Option<(u32, usize, usize)>, ProtoError> {
     let number = |bytes| match varint(bytes) {
         Ok(found) => Ok(Some(found)),
-        Err(NoNumber::Torn) => Ok(None),
-        Err(NoNumber::TooLong) => Err(ProtoError::Field(0)),
+        Err(VarintError::Torn) => Ok(None),
+        Err(VarintError::TooLong) => Err(ProtoError::Field(0)),
     };
     let Some((tag, rest)) = number(bytes)? else { return Ok(None) };
     let field = u32::try_from(tag >> 3).map_err(|_| ProtoError::Field(0))?;
@@ -150,7 +150,11 @@ fn head(bytes: &[u8]) -> Result<Option<(u32, usize, usize)>, ProtoError> {
 /// The events of a watch: each comes with its length in four bytes before it.
 pub(super) fn events<V: CacheObject>(body: Body) -> Watch<V> {
     let state = (data(body), BytesMut::new(), VecDeque::new());
-    let next = |(mut data, mut buffer, mut ready): (Data, BytesMut, VecDeque<Result<Seen<V>, Cause>>)| async move {
+    let next = |(mut data, mut buffer, mut ready): (
+        DataStream,
+        BytesMut,
+        VecDeque<Result<RawEvent<V>, RequestError>>,
+    )| async move {
         loop {
             if let Some(event) = ready.pop_front() {
                 return Some((event, (data, buffer, ready)));
@@ -160,7 +164,7 @@ pub(super) fn events<V: CacheObject>(body: Body) -> Watch<V> {
                 Err(error) => ready.push_back(Err(error.into())),
             }
             while let Some(frame) = frame(&mut buffer) {
-                ready.push_back(event(&frame).map_err(Cause::from));
+                ready.push_back(event(&frame).map_err(RequestError::from));
             }
         }
     };
@@ -177,7 +181,7 @@ fn frame(buffer: &mut BytesMut) -> Option<BytesMut> {
 }
 
 /// One `metav1.WatchEvent`.
-fn event<V: CacheObject>(frame: &[u8]) -> Result<Seen<V>, ProtoError> {
+fn event<V: CacheObject>(frame: &[u8]) -> Result<RawEvent<V>, ProtoError> {
     let (mut kind, mut object): (_, &[u8]) = (Cow::default(), &[]);
     for field in Fields::new(frame) {
         match field? {
@@ -192,28 +196,28 @@ fn event<V: CacheObject>(frame: &[u8]) -> Result<Seen<V>, ProtoError> {
             _ => {}
         }
     }
-    let (_, object) = open(object)?;
+    let (_, object) = unwrap_envelope(object)?;
     let view = || V::PROTOBUF.ok_or(ProtoError::Type)?(object);
     let version = |view: &V| view.resource_version().to_owned();
     Ok(match &*kind {
         "ADDED" | "MODIFIED" => {
             let view = view()?;
             let version = version(&view);
-            Seen::Applied(view, version)
+            RawEvent::Applied(view, version)
         }
         "DELETED" => {
             let view = view()?;
             let version = version(&view);
-            Seen::Deleted(view, version)
+            RawEvent::Deleted(view, version)
         }
         "BOOKMARK" => bookmark(object)?,
-        "ERROR" => Seen::Error(Box::new(status_message(object)?)),
+        "ERROR" => RawEvent::Error(Box::new(status_message(object)?)),
         _ => return Err(ProtoError::Type),
     })
 }
 
 /// Of a bookmark's object only the metadata is set, field 1 of every kind.
-fn bookmark<V>(object: &[u8]) -> Result<Seen<V>, ProtoError> {
+fn bookmark<V>(object: &[u8]) -> Result<RawEvent<V>, ProtoError> {
     let (mut version, mut ends_list) = (Cow::default(), false);
     for field in Fields::new(object) {
         let (1, metadata) = field? else { continue };
@@ -231,12 +235,12 @@ fn bookmark<V>(object: &[u8]) -> Result<Seen<V>, ProtoError> {
             }
         }
     }
-    Ok(Seen::Bookmark { version: version.into_owned(), ends_list })
+    Ok(RawEvent::Bookmark { version: version.into_owned(), ends_list })
 }
 
 /// The `metav1.Status` that the body of a refusal is, in either encoding; of anything else what HTTP says.
 pub(super) fn status(body: &[u8], code: u16) -> Status {
-    let told = match open(body) {
+    let told = match unwrap_envelope(body) {
         Ok((_, message)) => status_message(message).ok(),
         Err(_) => serde_json::from_slice(body).ok(),
     };

@@ -19,7 +19,7 @@ use crate::api::pod::PodView;
 use crate::api::protobuf::tests::Message;
 use crate::api::workload::{ReplicaSetView, Workload as _};
 use crate::runtime::client::Encoding;
-use crate::runtime::client::{Dresser, Limits, names};
+use crate::runtime::client::{ClientBuilder, Limits, names};
 use crate::runtime::informer::Informer;
 use crate::runtime::metrics::Metrics;
 
@@ -148,20 +148,20 @@ fn refusal(code: i64, reason: &str) -> Message {
 
 /// An answer: code, content type, pieces of the body; whether it stays open.
 #[derive(Clone)]
-struct Answer(u16, &'static str, Vec<Vec<u8>>, bool);
+struct MockResponse(u16, &'static str, Vec<Vec<u8>>, bool);
 
 const PROTO: &str = "application/vnd.kubernetes.protobuf";
 
-fn whole(body: Vec<u8>) -> Answer {
-    Answer(200, PROTO, vec![body], false)
+fn whole(body: Vec<u8>) -> MockResponse {
+    MockResponse(200, PROTO, vec![body], false)
 }
 
-fn quiet() -> Answer {
-    Answer(200, PROTO, Vec::new(), true)
+fn quiet() -> MockResponse {
+    MockResponse(200, PROTO, Vec::new(), true)
 }
 
-fn no_watch_list() -> Answer {
-    Answer(200, PROTO, vec![watch_event("ERROR", refusal(500, "InternalError"), "Status")], false)
+fn no_watch_list() -> MockResponse {
+    MockResponse(200, PROTO, vec![watch_event("ERROR", refusal(500, "InternalError"), "Status")], false)
 }
 
 struct Setup {
@@ -172,7 +172,7 @@ struct Setup {
 }
 
 impl Setup {
-    fn new(answers: Vec<Answer>) -> Self {
+    fn new(answers: Vec<MockResponse>) -> Self {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let lines = Arc::new(Mutex::new(Vec::new()));
         let (seen, answers) = (Arc::clone(&lines), Mutex::new(VecDeque::from(answers)));
@@ -182,7 +182,7 @@ impl Setup {
             seen.lock().unwrap().push(format!("{}{query}", if accept.contains("protobuf") { "" } else { "json " }));
             let answer = answers.lock().unwrap().pop_front().unwrap_or_else(quiet);
             async move {
-                let Answer(code, kind, pieces, open) = answer;
+                let MockResponse(code, kind, pieces, open) = answer;
                 let pieces =
                     stream::iter(pieces).map(|piece| Ok::<_, tower::BoxError>(Frame::data(Bytes::from(piece))));
                 let rest = if open { stream::pending().boxed() } else { stream::empty().boxed() };
@@ -192,10 +192,11 @@ impl Setup {
         });
         let plain = Client::new(service, "default");
         let informer = Arc::new(Informer::<PodView>::new(clock.clone(), &Metrics::new()));
-        let dresser = Dresser::new(names::INFORMERS, clock.clone(), Limits::default()).speaking(Encoding::Protobuf);
+        let builder =
+            ClientBuilder::new(names::INFORMERS, clock.clone(), Limits::default()).with_encoding(Encoding::Protobuf);
         let mut running = tokio::task::JoinSet::new();
         let run = Arc::clone(&informer);
-        running.spawn(async move { run.run(&dresser, plain).await });
+        running.spawn(async move { run.run(&builder, plain).await });
         Self { clock, informer, lines, _running: running }
     }
 
@@ -227,7 +228,7 @@ async fn a_watch_list_ends_with_its_bookmark_and_goes_on_as_a_watch() {
         watch_event("DELETED", pod("b", "7"), "Pod"),
         bookmark("9", false),
     ];
-    let setup = Setup::new(vec![Answer(200, PROTO, events, false), quiet()]);
+    let setup = Setup::new(vec![MockResponse(200, PROTO, events, false), quiet()]);
     assert_eq!(setup.after(1).await, ["a@6"]);
     assert!(setup.informer.has_synced());
     assert_eq!(setup.queries(), [INITIAL, "watch resourceVersion=9"]);
@@ -243,7 +244,7 @@ async fn what_is_deleted_before_a_watch_list_ends_is_gone() {
         watch_event("DELETED", pod("a", "5"), "Pod"),
         bookmark("5", true),
     ];
-    let setup = Setup::new(vec![Answer(200, PROTO, events, true)]);
+    let setup = Setup::new(vec![MockResponse(200, PROTO, events, true)]);
     assert_eq!(setup.after(1).await, ["b@4"]);
 }
 
@@ -256,7 +257,8 @@ async fn a_text_that_is_no_utf_8_spoils_no_list() {
     };
     let events = vec![watch_event("ADDED", odd("b", "6"), "Pod"), watch_event("MODIFIED", pod("a", "7"), "Pod")];
     let list = Message::default().message(1, Message::default().text(2, "5")).message(2, odd("a", "4"));
-    let setup = Setup::new(vec![no_watch_list(), whole(list.sealed("PodList")), Answer(200, PROTO, events, true)]);
+    let setup =
+        Setup::new(vec![no_watch_list(), whole(list.sealed("PodList")), MockResponse(200, PROTO, events, true)]);
     assert_eq!(setup.after(1).await, ["a@7", "b@6"]);
     let pod = setup.informer.lister().get(&ObjectKey::new("ns", "b")).unwrap();
     assert_eq!(pod.controller_ref().unwrap().name, "\u{fffd}x", "as the server would write it in JSON");
@@ -264,14 +266,14 @@ async fn a_text_that_is_no_utf_8_spoils_no_list() {
 
 #[rstest]
 #[case::in_the_stream(no_watch_list())]
-#[case::as_an_answer(Answer(422, PROTO, vec![refusal(422, "Invalid").sealed("Status")], false))]
-#[case::in_json(Answer(400, "application/json", vec![br#"{"kind":"Status","code":400}"#.to_vec()], false))]
-#[case::by_ending(Answer(200, PROTO, vec![watch_event("ADDED", pod("gone", "3"), "Pod")], false))]
+#[case::as_an_answer(MockResponse(422, PROTO, vec![refusal(422, "Invalid").sealed("Status")], false))]
+#[case::in_json(MockResponse(400, "application/json", vec![br#"{"kind":"Status","code":400}"#.to_vec()], false))]
+#[case::by_ending(MockResponse(200, PROTO, vec![watch_event("ADDED", pod("gone", "3"), "Pod")], false))]
 #[case::by_falling_silent(quiet())]
-#[case::by_talking_nonsense(Answer(200, PROTO, vec![vec![0, 0, 0, 1, 0xff]], false))]
+#[case::by_talking_nonsense(MockResponse(200, PROTO, vec![vec![0, 0, 0, 1, 0xff]], false))]
 #[tokio::test(start_paused = true)]
-async fn a_server_without_watch_lists_is_listed_at_once_and_never_asked_again(#[case] refused: Answer) {
-    let gone = Answer(200, PROTO, vec![watch_event("ERROR", refusal(410, "Expired"), "Status")], false);
+async fn a_server_without_watch_lists_is_listed_at_once_and_never_asked_again(#[case] refused: MockResponse) {
+    let gone = MockResponse(200, PROTO, vec![watch_event("ERROR", refusal(410, "Expired"), "Status")], false);
     let setup = Setup::new(vec![refused, whole(list("5", &["b", "a"])), gone, whole(list("8", &["a"])), quiet()]);
     assert_eq!(setup.after(400).await, ["a@4"]);
     let queries = setup.queries();
@@ -285,8 +287,8 @@ async fn a_server_without_watch_lists_is_listed_at_once_and_never_asked_again(#[
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_the_server_does_not_have_is_not_asked_for_twice() {
-    let gone = Answer(200, PROTO, vec![watch_event("ERROR", refusal(410, "Expired"), "Status")], false);
-    let behind = Answer(504, PROTO, vec![refusal(504, "Timeout").sealed("Status")], false);
+    let gone = MockResponse(200, PROTO, vec![watch_event("ERROR", refusal(410, "Expired"), "Status")], false);
+    let behind = MockResponse(504, PROTO, vec![refusal(504, "Timeout").sealed("Status")], false);
     let lists = vec![no_watch_list(), whole(list("5", &["a"])), gone, behind, whole(list("3", &["b"])), quiet()];
     let setup = Setup::new(lists);
     assert_eq!(setup.after(5).await, ["b@4"]);
@@ -295,9 +297,10 @@ async fn a_version_that_the_server_does_not_have_is_not_asked_for_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_in_json_is_where_json_begins() {
-    let json = |body: serde_json::Value| Answer(200, "application/json", vec![body.to_string().into_bytes()], false);
+    let json =
+        |body: serde_json::Value| MockResponse(200, "application/json", vec![body.to_string().into_bytes()], false);
     let list = serde_json::json!({ "metadata": { "resourceVersion": "5" }, "items": [pod_json("a", "4")] });
-    let setup = Setup::new(vec![Answer(200, "application/json", Vec::new(), true), json(list), quiet()]);
+    let setup = Setup::new(vec![MockResponse(200, "application/json", Vec::new(), true), json(list), quiet()]);
     assert_eq!(setup.after(1).await, ["a@4"]);
     assert_eq!(setup.queries(), [INITIAL, "json limit=500", "json watch resourceVersion=5"]);
 }
@@ -321,14 +324,14 @@ async fn half_a_list_is_none(#[case] break_it: fn(Vec<u8>) -> Vec<u8>) {
 async fn an_event_that_cannot_be_read_is_listed_again() {
     let events = vec![vec![0, 0, 0, 1, 0xff], watch_event("MODIFIED", pod("a", "7"), "Pod")];
     let lists = (whole(list("5", &["a"])), whole(list("8", &["b"])));
-    let setup = Setup::new(vec![no_watch_list(), lists.0, Answer(200, PROTO, events, true), lists.1, quiet()]);
+    let setup = Setup::new(vec![no_watch_list(), lists.0, MockResponse(200, PROTO, events, true), lists.1, quiet()]);
     assert_eq!(setup.after(2).await, ["b@4"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_falls_silent_is_tried_again() {
     let body = list("5", &["a"]);
-    let silent = Answer(200, PROTO, vec![body[..20].to_vec()], true);
+    let silent = MockResponse(200, PROTO, vec![body[..20].to_vec()], true);
     let setup = Setup::new(vec![no_watch_list(), silent, whole(body), quiet()]);
     assert_eq!(setup.after(29).await, Vec::<String>::new());
     assert_eq!(setup.after(2).await, ["a@4"]);
@@ -336,7 +339,7 @@ async fn a_list_that_falls_silent_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_gone_when_the_watch_begins_is_listed_again() {
-    let gone = Answer(410, PROTO, vec![refusal(410, "Gone").sealed("Status")], false);
+    let gone = MockResponse(410, PROTO, vec![refusal(410, "Gone").sealed("Status")], false);
     let setup = Setup::new(vec![no_watch_list(), whole(list("5", &["a"])), gone, whole(list("8", &["b"])), quiet()]);
     assert_eq!(setup.after(0).await, ["b@4"]);
 }
@@ -349,13 +352,13 @@ proptest! {
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(body.len())).collect();
         cuts.extend([0, body.len()]);
         cuts.sort_unstable();
-        let (mut parser, mut names, mut version) = (Parser::default(), Vec::new(), String::new());
+        let (mut parser, mut names, mut version) = (ListParser::default(), Vec::new(), String::new());
         for piece in cuts.windows(2) {
             parser.buffer.extend_from_slice(&body[piece[0]..piece[1]]);
             parser.run(|part| {
                 match part {
-                    Part::Metadata(metadata) => version = list_version(metadata)?.into_owned(),
-                    Part::Item(item) => names.push(PodView::protobuf(item)?.name().to_owned()),
+                    ListPart::Metadata(metadata) => version = list_version(metadata)?.into_owned(),
+                    ListPart::Item(item) => names.push(PodView::protobuf(item)?.name().to_owned()),
                 }
                 Ok(())
             })
@@ -367,7 +370,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let mut parser = Parser::default();
+        let mut parser = ListParser::default();
         parser.buffer.extend_from_slice(MAGIC);
         parser.buffer.extend_from_slice(&bytes);
         let _ = parser.run(|_| Ok(()));

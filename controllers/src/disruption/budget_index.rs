@@ -12,32 +12,32 @@ use crate::api::pdb::PdbView;
 
 /// All budgets, to be found by the labels of a pod.
 #[derive(Debug, Default)]
-pub struct Budgets {
-    namespaces: BTreeMap<String, Namespace>,
+pub struct BudgetIndex {
+    namespaces: BTreeMap<String, NamespaceBudgets>,
 }
 
 /// The budgets of one namespace, by name.
 #[derive(Debug, Default)]
-struct Namespace {
+struct NamespaceBudgets {
     budgets: BTreeMap<String, Arc<PdbView>>,
     /// Names of those that ask for one of some values of a label: key, then value.
-    pinned: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+    by_label: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
     /// Names of those that may select pods with any labels.
-    others: BTreeSet<String>,
+    without_required_label: BTreeSet<String>,
 }
 
-impl Budgets {
+impl BudgetIndex {
     /// Puts `pdb` in place of what its key held.
     pub fn set(&mut self, pdb: &Arc<PdbView>) {
         self.remove(pdb);
         let namespace = self.namespaces.entry(pdb.namespace().to_owned()).or_default();
         let name = pdb.name();
         // One with an invalid selector selects nothing.
-        match pdb.selector().map(|selector| (selector.is_nothing(), selector.pins())) {
+        match pdb.selector().map(|selector| (selector.is_nothing(), selector.required_label())) {
             Err(_) | Ok((true, _)) => {}
-            Ok((false, None)) => drop(namespace.others.insert(name.to_owned())),
+            Ok((false, None)) => drop(namespace.without_required_label.insert(name.to_owned())),
             Ok((false, Some((key, values)))) => {
-                let by_value = namespace.pinned.entry(key.to_owned()).or_default();
+                let by_value = namespace.by_label.entry(key.to_owned()).or_default();
                 for value in values {
                     by_value.entry(value.clone()).or_default().insert(name.to_owned());
                 }
@@ -50,9 +50,9 @@ impl Budgets {
     pub fn remove(&mut self, pdb: &PdbView) {
         let Some(namespace) = self.namespaces.get_mut(pdb.namespace()) else { return };
         let Some(held) = namespace.budgets.remove(pdb.name()) else { return };
-        namespace.others.remove(held.name());
-        if let Ok(Some((key, values))) = held.selector().map(|selector| selector.pins()) {
-            namespace.unpin(key, values, held.name());
+        namespace.without_required_label.remove(held.name());
+        if let Ok(Some((key, values))) = held.selector().map(|selector| selector.required_label()) {
+            namespace.remove_from_index(key, values, held.name());
         }
         if namespace.budgets.is_empty() {
             self.namespaces.remove(pdb.namespace());
@@ -60,10 +60,10 @@ impl Budgets {
     }
 
     /// The budgets of `namespace` that select pods with `labels`, by name.
-    pub fn of(&self, namespace: &str, labels: &Labels) -> Vec<Arc<PdbView>> {
+    pub fn matching(&self, namespace: &str, labels: &Labels) -> Vec<Arc<PdbView>> {
         let Some(namespace) = self.namespaces.get(namespace) else { return Vec::new() };
-        let pinned = labels.iter().filter_map(|(key, value)| namespace.pinned.get(&**key)?.get(&**value)).flatten();
-        let names = pinned.chain(&namespace.others);
+        let pinned = labels.iter().filter_map(|(key, value)| namespace.by_label.get(&**key)?.get(&**value)).flatten();
+        let names = pinned.chain(&namespace.without_required_label);
         let asked = names.filter_map(|name| namespace.budgets.get(name));
         let selects = |pdb: &&Arc<PdbView>| pdb.selector().is_ok_and(|selector| selector.matches(labels));
         let mut found: Vec<Arc<PdbView>> = asked.filter(selects).cloned().collect();
@@ -72,9 +72,9 @@ impl Budgets {
     }
 }
 
-impl Namespace {
-    fn unpin(&mut self, key: &str, values: &[String], name: &str) {
-        let Some(by_value) = self.pinned.get_mut(key) else { return };
+impl NamespaceBudgets {
+    fn remove_from_index(&mut self, key: &str, values: &[String], name: &str) {
+        let Some(by_value) = self.by_label.get_mut(key) else { return };
         for value in values {
             if let Some(names) = by_value.get_mut(value) {
                 names.remove(name);
@@ -84,7 +84,7 @@ impl Namespace {
             }
         }
         if by_value.is_empty() {
-            self.pinned.remove(key);
+            self.by_label.remove(key);
         }
     }
 }
@@ -127,7 +127,7 @@ mod tests {
             changes in prop::collection::vec(("[p-t]", prop::option::weighted(0.8, selector())), 0..30),
             labels in labels(),
         ) {
-            let (mut budgets, mut all) = (Budgets::default(), BTreeMap::new());
+            let (mut budgets, mut all) = (BudgetIndex::default(), BTreeMap::new());
             for (name, selector) in &changes {
                 if let Some(selector) = selector {
                     let pdb = pdb(name, selector);
@@ -140,8 +140,8 @@ mod tests {
             }
             let selects = |pdb: &&Arc<PdbView>| pdb.selector().is_ok_and(|selector| selector.matches(&labels));
             let want: Vec<_> = all.values().filter(selects).cloned().collect();
-            prop_assert_eq!(budgets.of("ns", &labels), want);
-            prop_assert_eq!(budgets.of("other", &labels), vec![]);
+            prop_assert_eq!(budgets.matching("ns", &labels), want);
+            prop_assert_eq!(budgets.matching("other", &labels), vec![]);
             for name in all.keys() {
                 budgets.remove(&pdb(name, &Value::Null));
             }

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 /// Waiting keys by monotonic deadline; equal deadlines keep the order of insertion.
 #[derive(Debug)]
-pub(super) struct Waiting<K> {
+pub(super) struct DelayQueue<K> {
     by_deadline: BTreeSet<(Duration, u64, K)>,
     by_key: BTreeMap<K, (Duration, u64)>,
     next_sequence: u64,
 }
 
-impl<K: Ord + Clone> Default for Waiting<K> {
+impl<K: Ord + Clone> Default for DelayQueue<K> {
     fn default() -> Self {
         Self { by_deadline: BTreeSet::new(), by_key: BTreeMap::new(), next_sequence: 0 }
     }
 }
 
-impl<K: Ord + Clone> Waiting<K> {
+impl<K: Ord + Clone> DelayQueue<K> {
     /// Lets `key` wait until `deadline`; an earlier deadline it waits for already is kept.
     pub(super) fn insert(&mut self, key: K, deadline: Duration) {
         if let Some(&(held, sequence)) = self.by_key.get(&key) {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn earliest_deadline_of_a_key_wins() {
-        let mut waiting = Waiting::default();
+        let mut waiting = DelayQueue::default();
         waiting.insert("a", s(5));
         waiting.insert("a", s(9));
         assert_eq!(waiting.next_deadline(), Some(s(5)));
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn equal_deadlines_keep_the_order_of_insertion() {
-        let mut waiting = Waiting::default();
+        let mut waiting = DelayQueue::default();
         for key in ["z", "a", "m"] {
             waiting.insert(key, s(1));
         }
