@@ -1,8 +1,8 @@
-//! The one place that knows all four controllers: builds what they stand on, starts those that are enabled once all
-//! caches are synced, and stops them in order.
+//! The application: builds the controllers and the runtime they share, starts the enabled ones once all caches are
+//! synced, and stops them in order. The only module that knows all four controllers.
 //!
-//! Concurrency is structured: every task belongs to the future that [`run`] returns. Dropping it, at any moment, stops
-//! all of them at once, as a crash would; cancelling `stop` lets them finish what they are doing.
+//! Concurrency is structured: every task belongs to the future that [`run`] returns. Dropping it at any moment stops
+//! all tasks at once, as a crash would; cancelling `stop` lets them finish their current work.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,16 +24,16 @@ use crate::runtime::metrics::Metrics;
 use crate::runtime::workers::panic_text;
 use crate::{disruption, podgc, taint_eviction, ttl};
 
-/// How long controllers may take to finish what they are doing when they are stopped.
+/// How long controllers may take to finish their current work on shutdown.
 pub const STOP_GRACE: Duration = Duration::from_secs(20);
-/// How long waiting events may take to be written when everything else has stopped.
+/// How long queued events may take to be written after everything else has stopped.
 pub const EVENT_GRACE: Duration = Duration::from_secs(5);
-/// `source.component` of the events about the lease.
+/// `source.component` of the events on the lease.
 pub const COMPONENT: &str = "plumbline-controllers";
-/// How often to log which caches are not synced yet.
+/// Interval of the log line that lists caches that are not synced yet.
 pub const SYNC_LOG_PERIOD: Duration = Duration::from_secs(10);
 
-/// The controllers, by upstream's names.
+/// Names of the controllers, as upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ControllerName {
     /// `disruption-controller`
@@ -47,7 +47,7 @@ pub enum ControllerName {
 }
 
 impl ControllerName {
-    /// All of them, in the order in which they start.
+    /// All controllers, in start order.
     pub const ALL: [Self; 4] = [Self::Disruption, Self::PodGarbageCollector, Self::TaintEviction, Self::Ttl];
 
     /// Upstream's canonical name.
@@ -60,7 +60,7 @@ impl ControllerName {
         }
     }
 
-    /// Upstream's old name, where it has one.
+    /// Upstream's former name, if any.
     pub const fn alias(self) -> Option<&'static str> {
         match self {
             Self::Disruption => Some("disruption"),
@@ -70,7 +70,7 @@ impl ControllerName {
         }
     }
 
-    /// The controller with this name or alias.
+    /// Returns the controller with this name or alias.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|controller| controller.as_str() == name || controller.alias() == Some(name))
     }
@@ -91,26 +91,26 @@ impl ControllerName {
     }
 }
 
-/// What to run and how.
+/// Configuration of the application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The controllers to run.
     pub controllers: BTreeSet<ControllerName>,
-    /// Terminated pods that may stay in the cluster; 0 means any number.
+    /// Number of terminated pods that may remain in the cluster; 0 means unlimited.
     pub terminated_pod_gc_threshold: usize,
-    /// Budgets synced at the same time.
+    /// Number of budgets synced concurrently.
     pub concurrent_disruption_syncs: usize,
-    /// Which way a percentage in `maxUnavailable` is rounded.
+    /// Rounding of a percentage in `maxUnavailable`.
     pub max_unavailable_rounding: Rounding,
     /// Limits of each controller's client.
     pub limits: Limits,
-    /// How lists and watches come over the wire, where the server has the choice.
+    /// Preferred encoding of lists and watches.
     pub encoding: Encoding,
-    /// How to elect the one replica that works; `None`: this is the only one.
+    /// Leader election; `None` if this is the only replica.
     pub election: Option<Election>,
 }
 
-/// All controllers, with kube-controller-manager's defaults but without leader election, which needs an identity.
+/// All controllers with kube-controller-manager's defaults, but without leader election, which needs an identity.
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -125,29 +125,29 @@ impl Default for Config {
     }
 }
 
-/// Why [`run`] ended without being asked to.
+/// Errors that end [`run`] before `stop` is cancelled.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
-    /// Another replica may be leading by now. Everything was dropped at once, as in a crash.
+    /// The lease was lost, so another replica may be leading. Everything was dropped at once, as in a crash.
     #[error("leader election lost: {0}")]
     LostLease(#[from] LeaseLost),
-    /// A bug: a part ended that never should.
-    #[error("{part} ended by itself")]
+    /// A bug: a task ended that never should.
+    #[error("{part} ended unexpectedly")]
     Ended {
-        /// Which part.
+        /// The task.
         part: String,
     },
-    /// A bug: a part panicked outside of a sync.
+    /// A bug: a task panicked outside of a sync.
     #[error("{part} panicked: {message}")]
     Panicked {
-        /// Which part.
+        /// The task.
         part: String,
-        /// The message of the panic.
+        /// The panic message.
         message: String,
     },
 }
 
-/// The controllers of one [`Config`], ready to run.
+/// The controllers of a [`Config`], ready to run.
 pub struct App {
     context: ControllerContext,
     controllers: Vec<(ControllerName, ControllerFuture)>,
@@ -158,7 +158,7 @@ pub struct App {
 /// Runs the controllers of `config` until `stop` is cancelled.
 ///
 /// # Errors
-/// [`AppError`] when a part of the program ends that never should.
+/// [`AppError`] if a task ends that never should.
 pub async fn run(
     config: Config,
     clients: ClientFactory,
@@ -169,8 +169,8 @@ pub async fn run(
 }
 
 impl App {
-    /// Builds the controllers and what they stand on. Nothing is sent yet; clients are made, so this needs a tokio
-    /// runtime.
+    /// Builds the controllers and the shared runtime. Sends no request yet, but creates clients and therefore needs a
+    /// tokio runtime.
     pub fn new(
         config: &Config,
         clients: ClientFactory,
@@ -201,20 +201,20 @@ impl App {
         Self { context, controllers, elector, diagnostics }
     }
 
-    /// What it looks like from outside, now and while it runs.
+    /// Returns a handle to health checks, metrics and caches, valid before and during [`Self::run`].
     pub fn diagnostics(&self) -> Diagnostics {
         self.diagnostics.clone()
     }
 
-    /// How the informers are doing, in the order in which they were first asked for.
+    /// Returns the status of all informers, in the order of their creation.
     pub fn informers(&self) -> Vec<InformerStatus> {
         self.context.informers().iter().map(|informer| informer.status()).collect()
     }
 
-    /// Runs until the `stop` it was made with is cancelled.
+    /// Runs until the `stop` passed to [`Self::new`] is cancelled.
     ///
     /// # Errors
-    /// [`AppError`] when a part of the program ends that never should.
+    /// [`AppError`] if a task ends that never should.
     pub async fn run(self) -> Result<(), AppError> {
         let Self { context, controllers, mut elector, diagnostics } = self;
         let mut informers = NamedTasks::default();
@@ -227,7 +227,7 @@ impl App {
         for background in context.take_background() {
             events.spawn(background.name, background.run);
         }
-        // A replica whose caches do not sync never asks for the lease; one that waits for it stays ready to go on.
+        // A replica requests the lease only after its caches are synced; a standby keeps its caches up to date.
         tokio::select! {
             biased;
             () = context.stop.cancelled() => {
@@ -280,7 +280,7 @@ async fn release(elector: &mut Option<LeaderElector>) {
     }
 }
 
-/// Ends when the lease is lost: never without an election.
+/// Completes when the lease is lost; never without an election.
 async fn renew_until_lost(elector: &mut Option<LeaderElector>) -> LeaseLost {
     match elector {
         Some(elector) => elector.renew_until_lost().await,
@@ -288,7 +288,7 @@ async fn renew_until_lost(elector: &mut Option<LeaderElector>) -> LeaseLost {
     }
 }
 
-/// Writes the events that wait, then gives the lease back, if nothing can be on its way to the server any more.
+/// Writes the queued events, then releases the lease if no write can still be on its way to the server.
 async fn finish(
     context: ControllerContext,
     mut events: NamedTasks,
@@ -297,7 +297,8 @@ async fn finish(
 ) -> Result<(), AppError> {
     let clock = context.clock.clone();
     let mut lease = elector.take().map(LeaderElector::shut_down_events);
-    // Handlers hold recorders too: with the informers gone all recorders are, and what is queued is written, once.
+    // Event handlers hold recorders too. Once the informers are dropped, no recorder is left and the queued events are
+    // each tried once.
     drop(context);
     let written = tokio::select! {
         biased;
@@ -305,13 +306,13 @@ async fn finish(
         written = clock.timeout(EVENT_GRACE, events.all_ended()) => written.is_ok(),
     };
     if !written {
-        tracing::warn!(parts = ?events.names(), "events are left unwritten");
+        tracing::warn!(parts = ?events.names(), "some events were not written");
     }
     drop(events);
     if ended {
         release(&mut lease).await;
     } else {
-        tracing::warn!("a write may be on its way to the server: the lease is not released but runs out");
+        tracing::warn!("a write may still be in flight: the lease is not released and will expire");
     }
     tracing::info!("stopped");
     Ok(())
@@ -332,7 +333,7 @@ async fn synced(context: &ControllerContext) {
     }
 }
 
-/// Whether they all ended in time.
+/// Returns true if all controllers ended in time.
 async fn stop_controllers(clock: &Clock, running: &mut NamedTasks) -> bool {
     tracing::info!("stopping");
     let ended = clock.timeout(STOP_GRACE, running.all_ended()).await.is_ok();
@@ -342,7 +343,7 @@ async fn stop_controllers(clock: &Clock, running: &mut NamedTasks) -> bool {
     ended
 }
 
-/// Named tasks that end with this value.
+/// Named tasks that are aborted when this value is dropped.
 #[derive(Default)]
 struct NamedTasks {
     tasks: JoinSet<()>,
@@ -355,7 +356,7 @@ impl NamedTasks {
         self.names.push((handle.id(), name));
     }
 
-    /// Waits for the first task to end, which none should.
+    /// Waits for the first task to end, which is an error.
     async fn unexpected_end(&mut self) -> AppError {
         match self.tasks.join_next_with_id().await {
             None => std::future::pending().await,
@@ -368,7 +369,7 @@ impl NamedTasks {
         while let Some(ended) = self.tasks.join_next_with_id().await {
             match ended {
                 Ok((id, ())) => drop(self.forget(id)),
-                Err(error) => tracing::error!(error = %self.failed(error), "while stopping"),
+                Err(error) => tracing::error!(error = %self.failed(error), "a task failed during shutdown"),
             }
         }
     }

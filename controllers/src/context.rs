@@ -1,9 +1,9 @@
-//! What a controller is given to start with.
+//! The context in which controllers are built.
 //!
-//! A controller is a function `start(&ControllerContext, Options) -> ControllerFuture`: it takes its informers and makes its queues *now*, and returns
-//! the future that does the work *later*, once all caches are synced and this replica leads, and begins by adding its
-//! handlers to the informers. Everything it asks for here is shared: two controllers that ask for the informer of pods get the same one, and only informers somebody asked
-//! for are started.
+//! A controller is a function `start(&ControllerContext, options) -> ControllerFuture`. It requests its informers and
+//! creates its queues *immediately*; the returned future does the work *later*, once all caches are synced and this
+//! replica leads, and begins by adding its event handlers to the informers. Everything is shared: two controllers that
+//! request the informer of pods get the same one, and only requested informers are started.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -24,21 +24,21 @@ use crate::runtime::queue::{WatchedQueue, WorkQueue};
 use crate::runtime::recorder::Recorder;
 use crate::write::{Reader, Writer};
 
-/// The work of a controller: polled after all caches are synced, ends after `context.stop` is cancelled.
+/// The work of a controller: polled after all caches are synced, completes after `context.stop` is cancelled.
 pub type ControllerFuture = BoxFuture<'static, ()>;
 
-/// The surroundings of the controllers.
+/// Shared dependencies of the controllers.
 pub struct ControllerContext {
-    /// The time they live in.
+    /// The clock of all controllers.
     pub clock: Clock,
-    /// Where they count.
+    /// The metrics registry.
     pub metrics: Metrics,
-    /// Cancelled when they shall end.
+    /// Cancelled on shutdown.
     pub stop: CancellationToken,
     factory: ClientFactory,
     limits: Limits,
     leadership: Leadership,
-    /// Each informer has its own client, to see its own contact with the server; they share the request rate.
+    /// Each informer has its own client, to track its own contact with the server; they share the request rate.
     informer_client_builder: ClientBuilder,
     clients: Mutex<BTreeMap<String, Client>>,
     informers: Mutex<Vec<InformerSlot>>,
@@ -47,7 +47,7 @@ pub struct ControllerContext {
     background: Mutex<Vec<BackgroundTask>>,
 }
 
-/// Work next to the controllers, e.g. the writer of events. Ends by itself once its handles are dropped.
+/// A task next to the controllers, such as the writer of events. Completes when its handles are dropped.
 pub(crate) struct BackgroundTask {
     pub(crate) name: String,
     pub(crate) run: BoxFuture<'static, ()>,
@@ -60,7 +60,7 @@ struct InformerSlot {
 }
 
 impl ControllerContext {
-    /// Surroundings without any informer yet.
+    /// Creates a context without informers.
     pub fn new(
         clock: Clock,
         metrics: Metrics,
@@ -86,14 +86,15 @@ impl ControllerContext {
         }
     }
 
-    /// The same, with informers that ask for their lists and watches in `encoding`.
+    /// Makes informers request lists and watches in `encoding`.
     #[must_use]
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
         self.informer_client_builder = self.informer_client_builder.with_encoding(encoding);
         self
     }
 
-    /// The shared informer of the kind that `V` views. One view type per kind: each type has its own list and watch.
+    /// Returns the shared informer of the kind that `V` views. Use one view type per kind: each type has its own list
+    /// and watch.
     pub fn informer<V: CacheObject>(&self) -> Arc<Informer<V>> {
         let mut slots = lock(&self.informers);
         let held = slots.iter().find(|slot| slot.view == TypeId::of::<V>());
@@ -105,29 +106,30 @@ impl ControllerContext {
         informer
     }
 
-    /// An empty work queue; `name` is its name in metrics.
+    /// Creates an empty work queue; `name` is its label in metrics.
     pub fn queue<K: Ord + Clone + Send + Sync + 'static>(&self, name: &str) -> WorkQueue<K> {
         let queue = WorkQueue::new(self.clock.clone(), self.metrics.queue(name));
         lock(&self.queues).push(Arc::new(queue.clone()));
         queue
     }
 
-    /// Lets the program be asked how much of something is kept for later: `count` says so, and must keep nothing alive.
+    /// Registers a gauge of pending work, such as timers. `count` returns the current number and must keep nothing
+    /// alive.
     pub fn register_pending(&self, name: &'static str, count: impl Fn() -> usize + Send + Sync + 'static) {
         lock(&self.pending).push(PendingGauge { name, count: Arc::new(count) });
     }
 
-    /// The door for writes of the client called `client` (see [`names`]).
+    /// Returns a writer that uses the client `client` (see [`names`]).
     pub fn writer(&self, client: &str) -> Writer {
         Writer::new(self.client(client))
     }
 
-    /// Live reads by the client called `client`.
+    /// Returns a reader of live objects that uses the client `client`.
     pub fn reader(&self, client: &str) -> Reader {
         Reader::new(self.client(client), self.clock.clone())
     }
 
-    /// Events written by the client called `client` in the name of `component` (`source.component`).
+    /// Returns a recorder of events with `source.component` set to `component`; it uses the client `client`.
     pub fn recorder(&self, client: &str, component: &str) -> Recorder {
         let (recorder, run) = Recorder::new(component, self.client(client), self.clock.clone(), self.metrics.clone());
         lock(&self.background).push(BackgroundTask { name: format!("events of {component}"), run });
@@ -162,7 +164,7 @@ impl ControllerContext {
         (self.informer_client_builder.clone(), (self.factory)(names::INFORMERS))
     }
 
-    /// One client per name: its readers, writers and recorders share connections and request rate.
+    /// Returns the client `name`. Its readers, writers and recorders share connections and request rate.
     fn client(&self, name: &str) -> Client {
         let builder = || {
             let builder = ClientBuilder::new(name, self.clock.clone(), self.limits);

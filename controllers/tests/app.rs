@@ -1,4 +1,4 @@
-//! The program as a whole: what is started for which controllers, in which order, and that it can be stopped at any time.
+//! The application as a whole: which controllers start, in which order, and that it can be stopped at any time.
 
 mod support;
 
@@ -37,7 +37,7 @@ fn node(name: &str) -> Value {
 #[case::taint_eviction(&[ControllerName::TaintEviction], &["pods", "nodes"])]
 #[case::all(&ControllerName::ALL, ALL)]
 #[tokio::test(start_paused = true)]
-async fn only_the_informers_somebody_needs_exist_and_each_once(
+async fn only_required_informers_exist_and_each_once(
     #[case] controllers: &[ControllerName],
     #[case] resources: &[&str],
 ) {
@@ -137,7 +137,7 @@ fn lease(holder: &str) -> Value {
 }
 
 fn writes(log: &support::Log) -> Vec<String> {
-    let log = log.lock().expect("nobody panicked while holding it");
+    let log = log.lock().expect("no panic while locked");
     log.iter().filter(|line| !line.starts_with("GET") && !line.contains("/events")).cloned().collect()
 }
 
@@ -157,14 +157,17 @@ async fn a_standby_reads_and_waits_and_writes_nothing() {
     assert_eq!(writes(&log), Vec::<String>::new());
 }
 
-/// It sees the objects of the cluster come and go, for weeks, and takes nothing from its queues.
+/// A standby observes changes of the cluster for weeks and takes nothing from its queues.
 #[rstest]
 #[case::standby("somebody", 0)]
 #[case::leader("me", 1)]
 #[tokio::test(start_paused = true)]
 async fn a_standby_gathers_no_work_and_records_no_events(#[case] holder: &'static str, #[case] working: usize) {
     let generation = AtomicUsize::new(0);
-    let meta = |name: &str, uid: usize| json!({ "name": name, "namespace": "ns", "uid": uid.to_string(), "resourceVersion": "3" });
+    let meta = |name: &str, uid: usize| {
+        json!({ "name": name, "namespace": "ns", "uid": uid.to_string(),
+        "resourceVersion": "3" })
+    };
     let budget = move |name| json!({ "metadata": meta(name, 0), "spec": { "minAvailable": 1, "selector": {} } });
     let (clients, log) = serve(move |line| match line {
         "GET /api/v1/nodes" => list(&[node("n1")]),
@@ -173,13 +176,12 @@ async fn a_standby_gathers_no_work_and_records_no_events(#[case] holder: &'stati
             let uid = generation.fetch_add(1, Ordering::Relaxed);
             let announced =
                 json!({ "type": "DisruptionTarget", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
-            list(&[
-                json!({ "metadata": meta("p", uid), "spec": { "nodeName": "n1" }, "status": { "conditions": [announced] } }),
-            ])
+            list(&[json!({ "metadata": meta("p", uid), "spec": { "nodeName": "n1" },
+                    "status": { "conditions": [announced] } })])
         }
         "GET /api/v1/pods (watch)" => failure(410, "Expired"),
         line if line.contains("/leases/l") => {
-            // Whoever holds it renews it.
+            // The holder renews the lease.
             let mut lease = lease(holder);
             lease["spec"]["leaseTransitions"] = generation.fetch_add(1, Ordering::Relaxed).into();
             (200, lease)
@@ -199,7 +201,7 @@ async fn a_standby_gathers_no_work_and_records_no_events(#[case] holder: &'stati
     let counted = |line: &&str| counts.iter().any(|name| line.starts_with(name)) && !line.ends_with(" 0");
     assert_eq!(metrics.lines().filter(counted).count().min(1), working, "{metrics}");
     stop.cancel();
-    // The writer of events goes on until it has tried to write what was recorded.
+    // The writer of events completes after one attempt for each queued event.
     let _ = app.await;
     let events =
         log.lock().unwrap().iter().filter(|line| line.starts_with("POST /api/v1/namespaces/ns/events")).count();

@@ -1,6 +1,6 @@
-//! Broken transports over real sockets: nothing panics, everything is tried again, what the server asks for is heeded.
+//! Broken transports over real sockets: nothing panics, everything is retried, and the server's delays are respected.
 //!
-//! Only transport is tested here; the servers keep no state. Times are real, so limits are set short.
+//! Only transport is tested here; the servers have no state. Times are real, so limits are short.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #![expect(clippy::disallowed_methods, reason = "real sockets need real time")]
 
@@ -60,8 +60,8 @@ fn failure(code: u16, reason: &str) -> ResponseTemplate {
     ResponseTemplate::new(code).set_body_json(status)
 }
 
-/// A server on a raw socket: each connection gets the next of these answers, then is closed (`None`: at once, with a
-/// reset). The last one repeats.
+/// Starts a server on a raw socket: each connection gets the next of these responses, then is closed (`None`: at once,
+/// with a reset). The last one repeats.
 async fn raw(answers: Vec<Option<String>>) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -209,7 +209,7 @@ async fn a_read_over_a_broken_connection_is_repeated_after_a_second() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_a_transport_error() {
+async fn a_refused_connection_is_a_transport_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

@@ -1,4 +1,4 @@
-//! The log lines that operators search for: each says what failed, what it means and what happens next.
+//! The log lines that operators search for: each states what failed, what it means and what happens next.
 
 mod support;
 
@@ -79,7 +79,7 @@ async fn a_budget_that_cannot_be_synced_fails_safe_loudly() {
     })
     .await;
     assert!(logs_contain("write failed action=PUT poddisruptionbudgets/status ns/pdb"));
-    assert!(logs_contain("failed to sync budget, no disruption is allowed until it works budget=ns/pdb"));
+    assert!(logs_contain("failed to sync budget, no disruption is allowed until a sync succeeds budget=ns/pdb"));
     assert!(logs_contain("unable to write the fail-safe status, trying again"));
 }
 

@@ -47,7 +47,8 @@ async fn a_program_on_its_way_from_start_to_end() {
     let app = App::new(&ttl(), clients, clock(), Metrics::new(), stop.clone());
     let diagnostics = app.diagnostics();
     assert_eq!(get(&diagnostics, "/healthz").await, (200, "ok".into()));
-    let unready = "[+]ping ok\n[-]informer-sync failed: reason withheld\n[+]leaderElection ok\n[+]shutdown ok\nreadyz check failed\n";
+    let unready = "[+]ping ok\n[-]informer-sync failed: reason withheld\n[+]leaderElection ok\n[+]shutdown \
+        ok\nreadyz check failed\n";
     assert_eq!(get(&diagnostics, "/readyz").await, (500, unready.into()));
     let why = "internal server error: caches not synced: nodes\n";
     assert_eq!(get(&diagnostics, "/readyz/informer-sync").await, (500, why.into()));
@@ -83,7 +84,7 @@ async fn metrics_have_upstreams_names() {
     let app = App::new(&ttl(), clients, clock(), metrics, CancellationToken::new());
     let diagnostics = app.diagnostics();
     let app = tokio::spawn(app.run());
-    // The first try and one repetition, 5 ms later.
+    // The first attempt and one retry 5 ms later.
     pass(Duration::from_millis(8)).await;
     let (_, text) = get(&diagnostics, "/metrics").await;
     for line in [
@@ -139,7 +140,7 @@ async fn start(certificate: CertificateSource, tls13_only: bool, clock: Clock) -
     address
 }
 
-/// The leaf that the server shows, and its answer to `GET path`.
+/// Returns the certificate that the server presents, and its response to `GET path`.
 async fn https(
     address: SocketAddr,
     path: &str,
@@ -182,7 +183,7 @@ async fn what_cannot_be_served_is_said_at_the_start() {
     assert!(error.to_string().starts_with("unable to read /nowhere/tls.crt: "), "{error}");
 }
 
-/// Trusts everything: the test looks at the certificate itself.
+/// Accepts any certificate: the test inspects it itself.
 #[derive(Debug)]
 struct Anything;
 

@@ -1,4 +1,4 @@
-//! Conditions: of pods and nodes, and `metav1.Condition` of budgets.
+//! Conditions of pods, nodes and budgets (`metav1.Condition`).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -11,9 +11,9 @@ use super::time::{self, CompactTimestamp, whole_seconds};
 pub mod types {
     /// The pod is about to be deleted by something other than its owner or a user.
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
-    /// The pod serves, or the node is healthy.
+    /// The pod can serve requests, or the node is healthy.
     pub const READY: &str = "Ready";
-    /// Whether a budget has disruptions left.
+    /// The budget allows at least one disruption.
     pub const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
     /// Status `True`.
     pub const TRUE: &str = "True";
@@ -25,24 +25,24 @@ pub mod types {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodCondition {
-    /// Last probe; written as `null` when unknown, as Go's zero time is.
+    /// Time of the last probe; serialized as `null` when absent, as Go's zero time is.
     #[serde(deserialize_with = "time::time")]
     pub last_probe_time: Option<Timestamp>,
-    /// When `status` last changed, whole seconds.
+    /// Time of the last change of `status`, in whole seconds.
     #[serde(deserialize_with = "time::time")]
     pub last_transition_time: Option<Timestamp>,
-    /// For people.
+    /// Human-readable details.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// `metadata.generation` the condition was computed for; 0 is absent.
+    /// `metadata.generation` that the condition was computed for; 0 if absent.
     #[serde(skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
-    /// For programs.
+    /// Machine-readable reason.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Which condition.
+    /// The condition's type.
     #[serde(rename = "type")]
     pub kind: String,
 }
@@ -52,12 +52,11 @@ pub(super) fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-/// The conditions of a cached pod: what they say is shared with the thousands of pods that say the same, only the times
-/// are its own.
+/// The conditions of a cached pod. Everything except the times is shared with all pods that have equal conditions.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Conditions {
     texts: InternedSlice<ConditionText>,
-    /// When each last changed; then, if any is known, when each was last probed.
+    /// The last transition time of each condition. If any probe time is known, the last probe times follow.
     times: Box<[CompactTimestamp]>,
 }
 
@@ -83,7 +82,7 @@ impl Internable for ConditionText {
     }
 }
 
-/// A condition as it comes in.
+/// A condition as received from the server.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct RawCondition {
@@ -112,17 +111,17 @@ impl Conditions {
         Self { texts: InternedSlice::new(conditions.into_iter().map(text).collect()), times: times.into() }
     }
 
-    /// All of them, in order.
+    /// Returns all conditions in order.
     pub fn iter(&self) -> impl Iterator<Item = PodCondition> {
         (0..self.texts.len()).map(|index| self.get(index))
     }
 
-    /// The first condition of `kind`.
+    /// Returns the first condition of type `kind`.
     pub fn find(&self, kind: &str) -> Option<PodCondition> {
         self.texts.iter().position(|text| text.kind == kind).map(|index| self.get(index))
     }
 
-    /// The status of the first condition of `kind`.
+    /// Returns the status of the first condition of type `kind`.
     pub fn status_of(&self, kind: &str) -> Option<&str> {
         self.texts.iter().find(|text| text.kind == kind).map(|text| text.status.as_str())
     }
@@ -141,7 +140,7 @@ impl Conditions {
         }
     }
 
-    /// The `v1.PodCondition`s that are field `number` of a protobuf message.
+    /// Decodes the `v1.PodCondition`s in field `number` of a protobuf message.
     pub(super) fn protobuf(message: Fields<'_>, number: u32) -> Result<Self, ProtoError> {
         let mut conditions = Vec::new();
         for field in message {
@@ -177,9 +176,9 @@ impl<'de> Deserialize<'de> for Conditions {
     }
 }
 
-/// Sets `new` in `conditions` and says whether anything but the observed generation changed.
+/// Sets `new` in `conditions`. Returns true if anything except the observed generation changed.
 ///
-/// `last_transition_time` becomes `now`, cut to whole seconds, unless the status stays the same.
+/// `last_transition_time` becomes `now`, truncated to whole seconds, unless the status stays the same.
 pub fn update_pod_condition(conditions: &mut Vec<PodCondition>, mut new: PodCondition, now: Timestamp) -> bool {
     new.last_transition_time = Some(whole_seconds(now));
     let Some(old) = conditions.iter_mut().find(|condition| condition.kind == new.kind) else {
@@ -198,26 +197,26 @@ pub fn update_pod_condition(conditions: &mut Vec<PodCondition>, mut new: PodCond
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// When `status` last changed, whole seconds.
+    /// Time of the last change of `status`, in whole seconds.
     #[serde(deserialize_with = "time::time")]
     pub last_transition_time: Option<Timestamp>,
-    /// For people; may be empty, never absent.
+    /// Human-readable details; may be empty, never absent.
     pub message: String,
-    /// `metadata.generation` the condition was computed for; 0 is absent.
+    /// `metadata.generation` that the condition was computed for; 0 if absent.
     #[serde(skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
-    /// For programs.
+    /// Machine-readable reason.
     pub reason: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Which condition.
+    /// The condition's type.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// Sets `new` in `conditions`; others, known or not, stay as they are (D-044).
+/// Sets `new` in `conditions` and leaves all other conditions unchanged, unknown types included (D-044).
 ///
-/// `last_transition_time` becomes `now`, cut to whole seconds, unless the status stays the same.
+/// `last_transition_time` becomes `now`, truncated to whole seconds, unless the status stays the same.
 pub fn set_condition(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) {
     new.last_transition_time = Some(whole_seconds(now));
     match conditions.iter_mut().find(|condition| condition.kind == new.kind) {

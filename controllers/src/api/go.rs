@@ -1,8 +1,8 @@
-//! Go's text forms, where they reach the wire: quoting, integer parsing, JSON of string lists.
+//! Go text formats that reach the wire: quoting, integer parsing, JSON of string lists.
 
 use std::fmt::Write as _;
 
-/// `value` as Go's `%q` prints it.
+/// Quotes `value` as Go's `%q` does.
 pub fn quote(value: &str) -> String {
     let mut quoted = String::with_capacity(value.len() + 2);
     quoted.push('"');
@@ -27,19 +27,19 @@ pub fn quote(value: &str) -> String {
     quoted
 }
 
-/// Why [`atoi`] refused; its `Display` is the text of Go's `*strconv.NumError`.
+/// The error of [`atoi`]; its `Display` is the text of Go's `*strconv.NumError`.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AtoiError {
     /// Not an optional sign followed by decimal digits.
     #[error("strconv.Atoi: parsing {}: invalid syntax", quote(.0))]
     Syntax(String),
-    /// Outside of 64 bits.
+    /// Out of the range of 64 bits.
     #[error("strconv.Atoi: parsing {}: value out of range", quote(.0))]
     Range(String),
 }
 
-/// Parses a decimal integer as Go's `strconv.Atoi` does on 64 bits: an optional `+` or `-`, then
-/// digits only; no spaces, no underscores.
+/// Parses a decimal integer as Go's `strconv.Atoi` does on 64 bits: an optional `+` or `-`, then digits only; no
+/// spaces, no underscores.
 pub fn atoi(text: &str) -> Result<i64, AtoiError> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -48,8 +48,8 @@ pub fn atoi(text: &str) -> Result<i64, AtoiError> {
     text.parse().map_err(|_| AtoiError::Range(text.to_owned()))
 }
 
-/// A `[]string` as `encoding/json` prints it: a nil slice (which an empty list becomes here) is
-/// `null`, and `<`, `>`, `&` are escaped.
+/// Encodes a `[]string` as `encoding/json` does: `null` for a nil slice, which an empty list becomes here, and `<`, `>`
+/// and `&` are escaped.
 pub fn json_strings(values: &[String]) -> String {
     if values.is_empty() {
         return "null".to_owned();

@@ -4,44 +4,44 @@ use serde::{Deserialize, Serialize};
 
 use super::go;
 
-/// An integer, or text that should be a percentage.
+/// An integer, or a string that should be a percentage.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum IntOrPercent {
     /// A count.
     Int(i32),
-    /// A percentage such as `30%`; anything else is refused when it is scaled.
+    /// A percentage such as `30%`. Any other string is an error when scaled.
     Text(String),
 }
 
-/// Which way a fraction of a pod goes.
+/// Rounding of a fraction of a pod.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Rounding {
-    /// To the next whole pod: what Kubernetes does.
+    /// Up to the next whole pod, as Kubernetes does.
     #[default]
     Up,
-    /// To the whole pod below: what design document 25 says of `maxUnavailable`.
+    /// Down to a whole pod, as design document 25 requires for `maxUnavailable`.
     Down,
 }
 
-/// Text that is no percentage; `Display` is upstream's message.
+/// A string that is not a percentage; `Display` is upstream's message.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ScaleError {
     /// No trailing `%`.
     #[error("invalid value for IntOrString: invalid type: string is not a percentage")]
     NotAPercentage,
-    /// The part before the `%` is no integer.
+    /// The part before the `%` is not an integer.
     #[error("invalid value for IntOrString: invalid value {}: {cause}", go::quote(.text))]
     NotANumber {
-        /// The whole text.
+        /// The whole string.
         text: String,
-        /// What Go says of the number.
+        /// Go's error for the number.
         cause: go::AtoiError,
     },
 }
 
 impl IntOrPercent {
-    /// The count itself, or the percentage of `total` rounded as asked.
+    /// Returns the count itself, or the percentage of `total`, rounded by `rounding`.
     ///
     /// The product is exact; a result beyond 64 bits saturates.
     pub fn scaled(&self, total: i64, rounding: Rounding) -> Result<i64, ScaleError> {

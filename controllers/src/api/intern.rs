@@ -1,8 +1,8 @@
-//! Equal values once: the texts and small lists that thousands of cached objects have in common.
+//! String and slice interning: values that thousands of cached objects have in common are stored once.
 //!
-//! A pool holds one `Arc` of each value that somebody uses. What nobody uses any more is swept out when the pool has
-//! doubled since the last sweep, so that memory follows what is cached, not what ever was. Pools are the process's:
-//! sharing changes no answer, only where it is kept.
+//! An [`Interner`] holds one `Arc` of each value in use. Unused values are removed when the table has doubled since the
+//! last sweep, so memory follows the current content of the caches. Interners are global to the process; sharing never
+//! changes a result, only where it is stored.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -14,28 +14,28 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::hash::Fnv1a;
 
-/// A pool smaller than this is not worth sweeping.
+/// Tables smaller than this are not swept.
 const SWEEP_FROM: usize = 1024;
 
-/// One `Arc` for each value in use.
+/// A table that holds one `Arc` of each value in use.
 pub struct Interner<T: ?Sized> {
     table: Mutex<InternTable<T>>,
 }
 
 struct InternTable<T: ?Sized> {
-    /// By hash; values whose hashes collide share an entry.
+    /// Values by hash; colliding values share an entry.
     values: BTreeMap<u64, Vec<Arc<T>>>,
     len: usize,
     sweep_at: usize,
 }
 
 impl<T: ?Sized> Interner<T> {
-    /// An empty pool.
+    /// Creates an empty interner.
     pub const fn new() -> Self {
         Self { table: Mutex::new(InternTable { values: BTreeMap::new(), len: 0, sweep_at: SWEEP_FROM }) }
     }
 
-    /// The value of this `hash` that `is` the one; the first time `make` makes it.
+    /// Returns the interned value that has this `hash` and matches `is`; creates it with `make` if there is none.
     pub fn intern(&self, hash: u64, is: impl Fn(&T) -> bool, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
         let mut table = self.lock();
         if let Some(value) = table.values.get(&hash).into_iter().flatten().find(|value| is(value)) {
@@ -50,12 +50,12 @@ impl<T: ?Sized> Interner<T> {
         value
     }
 
-    /// Values held, those that nobody uses any more included until the next sweep.
+    /// Number of values, including unused ones that the next sweep will remove.
     pub fn len(&self) -> usize {
         self.lock().len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,7 +72,7 @@ impl<T: ?Sized> Default for Interner<T> {
 }
 
 impl<T: ?Sized> InternTable<T> {
-    /// Whoever takes a value does so under the lock, so one that only the pool has stays so meanwhile.
+    /// Handles are cloned only under the lock, so a strong count of 1 means that only the table holds the value.
     fn sweep(&mut self) {
         self.values.retain(|_, values| {
             values.retain(|value| Arc::strong_count(value) > 1);
@@ -83,16 +83,16 @@ impl<T: ?Sized> InternTable<T> {
     }
 }
 
-/// A digest of texts, stable between runs.
+/// A hasher whose result is stable between runs.
 #[derive(Default)]
 pub struct Hasher(Fnv1a);
 
 impl Hasher {
-    /// Adds a text.
+    /// Adds a string.
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         self.0.write(text.as_bytes());
-        // Keeps `ab`, `c` apart from `a`, `bc`: no UTF-8 has this byte.
+        // Separates `ab`, `c` from `a`, `bc`: this byte never occurs in UTF-8.
         self.0.write(&[0xff]);
         self
     }
@@ -104,7 +104,7 @@ impl Hasher {
         self
     }
 
-    /// The digest.
+    /// Returns the hash.
     pub fn finish(self) -> u64 {
         self.0.0
     }
@@ -113,12 +113,12 @@ impl Hasher {
 static STRINGS: Interner<str> = Interner::new();
 static EMPTY: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(""));
 
-/// A text that many objects have: labels, names of nodes and owners, phases. Cheap to clone.
+/// An interned string: labels, names of nodes and owners, phases. Cheap to clone.
 #[derive(Clone, Eq, Ord, PartialOrd)]
 pub struct InternedStr(Arc<str>);
 
 impl InternedStr {
-    /// The shared copy of `text`.
+    /// Returns the interned copy of `text`.
     pub fn new(text: &str) -> Self {
         if text.is_empty() {
             return Self(Arc::clone(&EMPTY));
@@ -126,17 +126,17 @@ impl InternedStr {
         Self(STRINGS.intern(Hasher::default().text(text).finish(), |held| held == text, || Arc::from(text)))
     }
 
-    /// The text.
+    /// Returns the string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The same allocation as an `Arc`.
+    /// Returns the same allocation as an `Arc`.
     pub fn to_arc(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }
 
-    /// Texts in the process's pool, for debugging.
+    /// Number of strings in the process's table, for debugging.
     pub fn interned_count() -> usize {
         STRINGS.len()
     }
@@ -216,7 +216,7 @@ impl<'de> Deserialize<'de> for InternedStr {
     }
 }
 
-/// Shares straight from the parser's bytes: a text that is known already is never allocated.
+/// Interns from the parser's buffer, so that a string that is in the table already is never allocated.
 struct InternedStrVisitor;
 
 impl serde::de::Visitor<'_> for InternedStrVisitor {
@@ -231,20 +231,20 @@ impl serde::de::Visitor<'_> for InternedStrVisitor {
     }
 }
 
-/// What [`InternedSlice`] lists are made of.
+/// The element type of an [`InternedSlice`].
 pub trait Internable: Clone + PartialEq + 'static {
-    /// The pool of lists of these.
+    /// Returns the interner of slices of this type.
     fn interner() -> &'static Interner<[Self]>;
 
-    /// Adds this to the digest of its list.
+    /// Adds this element to the hash of its slice.
     fn digest(&self, hasher: Hasher) -> Hasher;
 }
 
-/// A list that many objects have: labels, tolerations, taints. Cheap to clone.
+/// An interned slice: labels, tolerations, taints. Cheap to clone.
 pub struct InternedSlice<T>(Option<Arc<[T]>>);
 
 impl<T: Internable> InternedSlice<T> {
-    /// The shared copy of `list`.
+    /// Returns the interned copy of `list`.
     pub fn new(list: Vec<T>) -> Self {
         if list.is_empty() {
             return Self(None);
@@ -256,7 +256,7 @@ impl<T: Internable> InternedSlice<T> {
 }
 
 impl<T> InternedSlice<T> {
-    /// Whether both are the same allocation, or both are empty.
+    /// Returns true if both are the same allocation, or both are empty.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Some(one), Some(two)) => Arc::ptr_eq(one, two),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_is_swept_out() {
+    fn unused_values_are_swept() {
         let pool = Interner::<str>::new();
         let share = |n: u64| pool.intern(n, |held| held == n.to_string(), || Arc::from(n.to_string()));
         let kept = share(0);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_is_not_swept_at_every_step() {
+    fn used_values_do_not_cause_a_sweep_at_every_insert() {
         let pool = Interner::<str>::new();
         let all: Vec<_> = (0..5000).map(|n: u64| pool.intern(n, |_| true, || Arc::from(n.to_string()))).collect();
         assert_eq!((pool.len(), all.len()), (5000, 5000));

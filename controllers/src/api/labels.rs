@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::intern::{Hasher, Internable, InternedSlice, InternedStr, Interner};
 
-/// Labels in the order of their keys, shared by all objects that have the same.
+/// Labels ordered by key, shared by all objects with equal labels.
 #[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Labels(InternedSlice<Label>);
 
@@ -14,23 +14,23 @@ pub struct Labels(InternedSlice<Label>);
 pub type Label = (InternedStr, InternedStr);
 
 impl Labels {
-    /// The labels of a map.
+    /// Interns the labels of a map.
     pub fn new(labels: BTreeMap<InternedStr, InternedStr>) -> Self {
         Self(InternedSlice::new(labels.into_iter().collect()))
     }
 
-    /// The value of the label `key`.
+    /// Returns the value of the label `key`.
     pub fn get(&self, key: &str) -> Option<&InternedStr> {
-        // A handful: going through them is faster than halving.
+        // Objects have few labels: a linear search is faster than a binary one.
         self.0.iter().find(|(held, _)| held == key).map(|(_, value)| value)
     }
 
-    /// All of them, by key.
+    /// Returns all labels, ordered by key.
     pub fn iter(&self) -> impl Iterator<Item = &Label> {
         self.0.iter()
     }
 
-    /// Whether both are the same allocation: then they are equal. Equal ones usually are.
+    /// Returns true if both are the same allocation and therefore equal. Equal labels usually are the same allocation.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         self.0.ptr_eq(&other.0)
     }

@@ -1,4 +1,4 @@
-//! Metadata as the caches keep it, and the accessors shared by all views.
+//! Object metadata as the caches store it, and accessors shared by all views.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,15 +17,15 @@ use super::owner::{Owner, owner_of, take_owner};
 use super::protobuf::{FieldValue, Fields, ProtoError};
 use super::time::CompactTimestamp;
 
-/// The annotation that tells kubelets how long to cache secrets and config maps, in seconds.
+/// The annotation that sets for how many seconds kubelets may cache secrets and config maps.
 pub const TTL_ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
-/// Index of pods and `ReplicaSets` by the UID of the owner that manages them.
+/// Index of pods and `ReplicaSets` by the UID of their controller.
 pub const BY_CONTROLLER: &str = "metadata.ownerReferences.controller";
 
-/// What every view can be asked.
+/// Accessors that every view has.
 ///
-/// Absent text is `""` and an absent generation is 0, as Go's zero values are.
+/// Absent strings are `""` and an absent generation is 0, as Go's zero values are.
 pub trait View {
     /// `metadata.name`
     fn name(&self) -> &str;
@@ -46,7 +46,7 @@ pub trait View {
     fn generation(&self) -> i64;
 }
 
-/// Metadata: identity, times, and what else a kind keeps of it. The rest is skipped unread.
+/// Metadata: identity, times, and the fields that the kind's projection `K` reads. All other fields are skipped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meta<K> {
     /// `metadata.name`
@@ -61,22 +61,22 @@ pub struct Meta<K> {
     pub generation: i64,
     /// `metadata.creationTimestamp`
     pub created: CompactTimestamp,
-    /// Whether there is a `metadata.deletionTimestamp`: deletion has been asked for.
+    /// `true` if `metadata.deletionTimestamp` is set: deletion was requested.
     pub terminating: bool,
-    /// What the kind keeps besides.
+    /// The fields that only this kind reads.
     pub projection: K,
 }
 
-/// What a kind keeps of the metadata besides identity and times.
+/// The fields of the metadata that a kind reads in addition to identity and times.
 pub trait MetadataProjection: Default {
-    /// Takes in the value of `field` from JSON, or skips it.
+    /// Reads the value of `field` from JSON, or skips it.
     fn json<'de, A: MapAccess<'de>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error>;
 
-    /// From a protobuf `ObjectMeta`.
+    /// Decodes a protobuf `ObjectMeta`.
     fn protobuf(metadata: Fields<'_>) -> Result<Self, ProtoError>;
 }
 
-/// The fields of the metadata that any kind reads.
+/// The metadata fields that at least one kind reads.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(field_identifier, rename_all = "camelCase")]
 pub enum Field {
@@ -100,17 +100,17 @@ pub enum Field {
     Annotations,
     /// `metadata.ownerReferences`
     OwnerReferences,
-    /// Any other: nobody reads it.
+    /// Any other field; it is skipped.
     #[serde(other)]
     Other,
 }
 
-/// The next value; `null` is the default.
+/// Reads the next value; `null` becomes the default.
 pub(super) fn value<'de, T: Deserialize<'de> + Default, A: MapAccess<'de>>(map: &mut A) -> Result<T, A::Error> {
     map.next_value::<Option<T>>().map(Option::unwrap_or_default)
 }
 
-/// Steps over the next value.
+/// Skips the next value.
 fn skip<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
     map.next_value::<IgnoredAny>().map(|_| ())
 }
@@ -163,7 +163,7 @@ impl<K: MetadataProjection> Meta<K> {
         }
     }
 
-    /// From a protobuf `ObjectMeta`.
+    /// Decodes a protobuf `ObjectMeta`.
     pub(super) fn protobuf(message: Fields<'_>) -> Result<Self, ProtoError> {
         let mut meta = Self::empty();
         for field in message {
@@ -174,7 +174,7 @@ impl<K: MetadataProjection> Meta<K> {
                 (6, value) => meta.resource_version = value.text()?.into(),
                 (7, value) => meta.generation = value.integer()?,
                 (8, value) => meta.created = value.time()?.into(),
-                // A pointer in Go: it is sent when it is set.
+                // A pointer in Go: it is encoded only if set.
                 (9, _) => meta.terminating = true,
                 _ => {}
             }
@@ -184,12 +184,12 @@ impl<K: MetadataProjection> Meta<K> {
     }
 }
 
-/// Labels and owner: for pods.
+/// Labels and controller; used for pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LabelsAndOwner {
     /// `metadata.labels`
     pub labels: Labels,
-    /// The owner that manages it.
+    /// The controller of the object.
     pub owner: Option<Arc<Owner>>,
 }
 
@@ -219,10 +219,10 @@ impl MetadataProjection for LabelsAndOwner {
     }
 }
 
-/// The owner alone: for workloads.
+/// The controller only; used for workloads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnerOnly {
-    /// The owner that manages it.
+    /// The controller of the object.
     pub owner: Option<Arc<Owner>>,
 }
 
@@ -246,10 +246,10 @@ impl MetadataProjection for OwnerOnly {
     }
 }
 
-/// The annotation that the ttl controller reads: for nodes.
+/// The annotation that the ttl controller reads; used for nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TtlAnnotation {
-    /// The value of [`TTL_ANNOTATION`], if it is there.
+    /// The value of [`TTL_ANNOTATION`], if it is set.
     pub ttl: Option<InternedStr>,
 }
 
@@ -276,7 +276,7 @@ impl MetadataProjection for TtlAnnotation {
     }
 }
 
-/// One annotation of many, the others skipped unread: some hold whole objects.
+/// The value of one annotation. The others, which may hold whole objects, are skipped.
 struct TtlValue(Option<InternedStr>);
 
 impl<'de> Deserialize<'de> for TtlValue {
@@ -303,7 +303,7 @@ impl<'de> Deserialize<'de> for TtlValue {
     }
 }
 
-/// Whether a key is [`TTL_ANNOTATION`], found out without keeping the key.
+/// True for [`TTL_ANNOTATION`]. Compares a map key without allocating it.
 struct TtlKey(bool);
 
 impl<'de> Deserialize<'de> for TtlKey {
@@ -326,14 +326,14 @@ impl<'de> Deserialize<'de> for TtlKey {
     }
 }
 
-/// The number of `labels` in a protobuf `ObjectMeta`.
+/// Field number of `labels` in a protobuf `ObjectMeta`.
 const LABELS: u32 = 11;
-/// The number of `annotations` in a protobuf `ObjectMeta`.
+/// Field number of `annotations` in a protobuf `ObjectMeta`.
 const ANNOTATIONS: u32 = 12;
-/// The number of `ownerReferences` in a protobuf `ObjectMeta`.
+/// Field number of `ownerReferences` in a protobuf `ObjectMeta`.
 const OWNER_REFERENCES: u32 = 13;
 
-/// Key and value of a protobuf map's entry.
+/// Returns key and value of a protobuf map entry.
 fn map_entry(entry: FieldValue<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), ProtoError> {
     let (mut key, mut value) = (Cow::default(), Cow::default());
     for field in entry.message()? {
@@ -346,7 +346,7 @@ fn map_entry(entry: FieldValue<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), Prot
     Ok((key, value))
 }
 
-/// A view as it comes in protobuf: metadata is field 1 of every kind, the rest is told by the view.
+/// Splits a protobuf object into metadata, spec and status, which each view decodes itself.
 pub(super) fn object_parts(object: &[u8]) -> Result<ObjectParts<'_>, ProtoError> {
     let mut parts = ObjectParts::default();
     for field in Fields::new(object) {
@@ -360,7 +360,7 @@ pub(super) fn object_parts(object: &[u8]) -> Result<ObjectParts<'_>, ProtoError>
     Ok(parts)
 }
 
-/// Metadata, spec and status, which have these numbers in every kind.
+/// Encoded metadata, spec and status: fields 1, 2 and 3 of every kind.
 #[derive(Default)]
 pub(super) struct ObjectParts<'a> {
     metadata: &'a [u8],
@@ -382,8 +382,9 @@ impl<'a> ObjectParts<'a> {
     }
 }
 
-/// Implements [`View`] and, for kinds an informer may hold, `CacheObject`, for structs whose metadata is
-/// the field `metadata`. Indexes are pairs of a name and the field they go by; `None` leaves an object out.
+/// Implements [`View`] for a struct whose metadata is the field `metadata`, and `CacheObject` for kinds that an
+/// informer may cache. Indexes are pairs of a name and a function that returns the indexed value; `None` leaves an
+/// object out.
 macro_rules! view {
     ($view:ty) => {
         impl $crate::api::View for $view {

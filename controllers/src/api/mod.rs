@@ -1,19 +1,24 @@
-//! Slim serde types: only the fields somebody reads.
+//! Slim API types: only the fields that a controller reads.
 //!
-//! The caches hold one view per object, so what a view leaves out is never allocated. Unknown
-//! fields are skipped while parsing; a view is therefore good for reading and deciding, and only
-//! [`pdb::PdbView`] keeps enough (all metadata but `managedFields`, all of spec and status) to be
-//! written back whole.
+//! The caches hold one view per object. Fields that are not part of a view are skipped while parsing and never
+//! allocated, so a view is good for reading and deciding. Only [`pdb::PdbView`] keeps enough (all metadata except
+//! `managedFields`, all of spec and status) to be written back as a whole.
 //!
-//! | module | holds |
+//! This module imports nothing else of the crate.
+//!
+//! | module | contents |
 //! | --- | --- |
-//! | [`meta`] | metadata slimming, the [`View`] trait with the accessors every controller uses |
+//! | [`meta`] | object metadata, the [`View`] trait with the accessors that every controller uses |
+//! | [`object_key`], [`labels`], [`owner`], [`time`] | parts of the metadata |
 //! | [`pod`], [`node`], [`pdb`], [`workload`], [`scale`] | the objects |
+//! | [`cache_object`] | the trait of objects that an informer can cache |
 //! | [`condition`] | pod, node and `metav1` conditions with upstream's update rules |
-//! | [`selector`] | label selectors: parsing, matching, Go's two text forms |
+//! | [`selector`] | label selectors: parsing, matching, Go's two text formats |
 //! | [`taint`] | taints and tolerations |
 //! | [`int_or_percent`] | `intstr.IntOrString` and its scaling |
-//! | [`go`] | Go text forms that reach the wire (`%q`, `strconv.Atoi`) |
+//! | [`go`] | Go text formats that reach the wire (`%q`, `strconv.Atoi`) |
+//! | [`intern`], [`hash`] | interned strings and slices, a stable hash |
+//! | [`protobuf`] | reader of Kubernetes' protobuf encoding |
 
 pub mod cache_object;
 pub mod condition;

@@ -10,15 +10,15 @@ use super::meta::{self, Meta, TtlAnnotation, view};
 use super::protobuf::ProtoError;
 use super::taint::{self, OUT_OF_SERVICE, Taint};
 
-/// A node, as far as the four controllers read it.
+/// The fields of a node that the four controllers read.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct NodeView {
     /// Identity and the ttl annotation; labels, owners, finalizers and managed fields are dropped.
     pub metadata: Meta<TtlAnnotation>,
-    /// What keeps pods away.
+    /// The taints.
     #[serde(default)]
     pub spec: NodeSpecView,
-    /// How it is.
+    /// The conditions.
     #[serde(default)]
     pub status: NodeStatusView,
 }
@@ -27,7 +27,7 @@ pub struct NodeView {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct NodeSpecView {
-    /// All taints, whatever their effect.
+    /// All taints, of any effect.
     pub taints: InternedSlice<Taint>,
 }
 
@@ -35,7 +35,7 @@ pub struct NodeSpecView {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct NodeStatusView {
-    /// Heartbeats are dropped, so that a heartbeat does not grow the cache.
+    /// Conditions without heartbeat times, so that a heartbeat does not grow the cache.
     pub conditions: InternedSlice<NodeConditionView>,
 }
 
@@ -45,7 +45,7 @@ pub struct NodeStatusView {
 pub struct NodeConditionView {
     /// `True`, `False` or `Unknown`.
     pub status: InternedStr,
-    /// Which condition.
+    /// The condition's type.
     #[serde(rename = "type")]
     pub kind: InternedStr,
 }
@@ -66,26 +66,26 @@ view!(NodeView as Node;
 );
 
 impl NodeView {
-    /// Whether the Ready condition is True. A node without one is not ready (G-055).
+    /// Returns true if the Ready condition is True. A node without that condition is not ready (G-055).
     pub fn is_ready(&self) -> bool {
         let ready = self.status.conditions.iter().find(|condition| condition.kind == types::READY);
         ready.is_some_and(|ready| ready.status == types::TRUE)
     }
 
-    /// Whether the out-of-service taint is there, with any value and effect (G-051).
+    /// Returns true if the node has the out-of-service taint, with any value and effect (G-051).
     pub fn is_out_of_service(&self) -> bool {
         self.spec.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
     }
 
-    /// The annotation of the ttl controller ([`super::meta::TTL_ANNOTATION`]).
+    /// Returns the annotation of the ttl controller ([`super::meta::TTL_ANNOTATION`]).
     pub fn ttl_annotation(&self) -> Option<&str> {
         self.metadata.projection.ttl.as_deref()
     }
 
-    /// From a protobuf `v1.Node`.
+    /// Decodes a protobuf `v1.Node`.
     ///
     /// # Errors
-    /// For bytes that are none.
+    /// [`ProtoError`] if the bytes are not such a message.
     pub fn protobuf(node: &[u8]) -> Result<Self, ProtoError> {
         let parts = meta::object_parts(node)?;
         let (mut taints, mut conditions) = (Vec::new(), Vec::new());

@@ -13,12 +13,12 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The key of a namespaced object.
+    /// Creates the key of a namespaced object.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The key of a cluster-scoped object.
+    /// Creates the key of a cluster-scoped object.
     pub fn cluster(name: impl Into<Arc<str>>) -> Self {
         Self::new("", name)
     }
@@ -31,7 +31,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// As it is displayed: log lines show keys.
+/// The same as `Display`, for log lines.
 impl fmt::Debug for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! The owner that manages an object.
+//! The controller of an object: the owner that manages it.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use serde::Deserialize;
 use super::intern::{Hasher, InternedStr, Interner};
 use super::protobuf::{FieldValue, ProtoError};
 
-/// The owner that manages an object: the first reference with `controller: true`.
+/// The controller of an object: the first owner reference with `controller: true`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Owner {
-    /// Group and version of its kind.
+    /// Group and version of the owner's kind.
     pub api_version: InternedStr,
-    /// Its kind.
+    /// The owner's kind.
     pub kind: InternedStr,
-    /// Its name.
+    /// The owner's name.
     pub name: InternedStr,
-    /// Its UID.
+    /// The owner's UID.
     pub uid: InternedStr,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn owner_of(references: Vec<OwnerReference>) -> Option<Arc<Owner>> {
     Some(Owner { api_version, kind, name, uid }.intern())
 }
 
-/// Takes `reference` for the owner if it is the first that manages.
+/// Sets `owner` to `reference` if it is the first reference with `controller: true`.
 pub(super) fn take_owner(owner: &mut Option<Arc<Owner>>, reference: FieldValue<'_>) -> Result<(), ProtoError> {
     let (mut found, mut manages) = (Owner::default(), false);
     if owner.is_some() {

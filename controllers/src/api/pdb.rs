@@ -17,30 +17,30 @@ use super::object_key::ObjectKey;
 use super::selector::{LabelSelector, Selector, SelectorError};
 use super::time;
 
-/// A `policy/v1` budget, whole but for `managedFields`: its status is written back by PUT, which must
-/// lose nothing.
+/// A `policy/v1` budget without `managedFields`. It is complete otherwise because its status is updated by PUT, which
+/// drops every field that the body does not contain.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct PdbView {
-    /// All metadata but `managedFields`.
+    /// All metadata except `managedFields`.
     #[serde(deserialize_with = "without_managed_fields")]
     pub metadata: ObjectMeta,
-    /// What is promised.
+    /// The desired state.
     #[serde(default)]
     pub spec: PdbSpec,
-    /// What is so.
+    /// The observed state.
     #[serde(default)]
     pub status: PdbStatus,
-    /// `spec.selector`, parsed when it is first asked for.
+    /// `spec.selector`, parsed on first use.
     #[serde(skip)]
     parsed: ParsedSelector,
-    /// Namespace and name, made when they are first asked for.
+    /// Namespace and name, created on first use.
     #[serde(skip)]
     key: OnceLock<ObjectKey>,
 }
 
-/// All metadata but `managedFields`: a write without them leaves the stored ones alone.
+/// Reads all metadata except `managedFields`: a write without them leaves the stored ones unchanged.
 fn without_managed_fields<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    // Whoever may write a budget may write them, with times that cannot be read: they are not looked at.
+    // `managedFields` are not parsed: a user may write times into them that cannot be parsed.
     let mut metadata = Map::deserialize(from)?;
     metadata.remove("managedFields");
     ObjectMeta::deserialize(Value::Object(metadata)).map_err(D::Error::custom)
@@ -49,7 +49,7 @@ fn without_managed_fields<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMe
 #[derive(Clone, Debug, Default)]
 struct ParsedSelector(OnceLock<Result<Selector, SelectorError>>);
 
-/// What is parsed and made from the rest says nothing of its own.
+/// Compares the object only; the parsed selector and the key are derived from it.
 impl PartialEq for PdbView {
     fn eq(&self, other: &Self) -> bool {
         (&self.metadata, &self.spec, &self.status) == (&other.metadata, &other.spec, &other.status)
@@ -57,15 +57,15 @@ impl PartialEq for PdbView {
 }
 
 impl PdbView {
-    /// The selector, parsed once for all pods it is held against.
+    /// Returns the selector, parsed once for all pods it is matched against.
     ///
     /// # Errors
-    /// What apimachinery says of an invalid selector.
+    /// apimachinery's message for an invalid selector.
     pub fn selector(&self) -> Result<&Selector, &SelectorError> {
         self.parsed.0.get_or_init(|| Selector::parse(self.spec.selector.as_ref())).as_ref()
     }
 
-    /// The same budget with another status.
+    /// Returns the same budget with another status.
     #[must_use]
     pub fn with_status(&self, status: PdbStatus) -> Self {
         let Self { metadata, spec, status: _, parsed, key } = self;
@@ -77,16 +77,16 @@ impl PdbView {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PdbSpec {
-    /// At most so many pods may be away. Wins over `min_available`.
+    /// Maximum number of unavailable pods. Takes precedence over `min_available`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrPercent>,
-    /// At least so many pods must be there.
+    /// Minimum number of available pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_available: Option<IntOrPercent>,
     /// Absent matches nothing, empty matches all pods of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// Read by the eviction API only.
+    /// Used by the eviction API only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unhealthy_pod_eviction_policy: Option<String>,
 }
@@ -95,21 +95,22 @@ pub struct PdbSpec {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PdbStatus {
-    /// Conditions, unknown ones included.
+    /// Conditions, including unknown types.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Healthy pods now.
+    /// Number of healthy pods.
     pub current_healthy: i32,
-    /// Healthy pods promised.
+    /// Minimum number of healthy pods.
     pub desired_healthy: i32,
-    /// Pods whose eviction was granted and not yet seen, by name, with the second of the grant.
+    /// Pods whose eviction was granted and whose deletion was not observed yet, by name, with the time of the grant in
+    /// seconds.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "time::by_name::deserialize")]
     pub disrupted_pods: BTreeMap<String, Timestamp>,
-    /// Evictions that may be granted now.
+    /// Number of evictions that may be granted now.
     pub disruptions_allowed: i32,
-    /// Pods counted on.
+    /// Number of pods that the budget counts.
     pub expected_pods: i32,
-    /// `metadata.generation` the status was computed for; 0 is absent.
+    /// `metadata.generation` that the status was computed for; 0 if absent.
     #[serde(skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
 }

@@ -14,27 +14,27 @@ use super::taint::{self, Toleration};
 
 /// Phases of a pod.
 pub mod phases {
-    /// Not all containers run yet.
+    /// Not all containers are running yet.
     pub const PENDING: &str = "Pending";
-    /// At least one container runs or will run again.
+    /// At least one container is running or will be restarted.
     pub const RUNNING: &str = "Running";
-    /// All containers ended well.
+    /// All containers terminated successfully.
     pub const SUCCEEDED: &str = "Succeeded";
-    /// All containers ended, one of them badly.
+    /// All containers terminated, at least one with a failure.
     pub const FAILED: &str = "Failed";
-    /// The node does not say.
+    /// The node does not report the pod's state.
     pub const UNKNOWN: &str = "Unknown";
 }
 
-/// A pod, as far as the four controllers read it: some 400 bytes, all that pods have in common shared.
+/// The fields of a pod that the four controllers read: about 400 bytes per pod, with all common parts shared.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct PodView {
-    /// Identity, labels and owner; annotations, finalizers and managed fields are dropped.
+    /// Identity, labels and controller; annotations, finalizers and managed fields are dropped.
     pub metadata: Meta<LabelsAndOwner>,
-    /// Where it runs and what it tolerates.
+    /// The node and the tolerations.
     #[serde(default)]
     pub spec: PodSpecView,
-    /// How it is.
+    /// Phase and conditions.
     #[serde(default)]
     pub status: PodStatusView,
 }
@@ -43,9 +43,9 @@ pub struct PodView {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpecView {
-    /// The node; empty until bound.
+    /// Name of the node; empty until the pod is bound.
     pub node_name: InternedStr,
-    /// In the order that decides (N-003).
+    /// Tolerations in list order, which decides between several that match (N-003).
     pub tolerations: InternedSlice<Toleration>,
 }
 
@@ -55,34 +55,34 @@ pub struct PodSpecView {
 pub struct PodStatusView {
     /// One of [`phases`], or empty.
     pub phase: InternedStr,
-    /// Why the pod is in this phase; `Evicted` matters.
+    /// Reason of the phase; `Evicted` is used.
     pub reason: InternedStr,
-    /// All conditions, in order: a patch must name them all.
+    /// All conditions in order: a patch must name all of them.
     pub conditions: Conditions,
-    /// `metadata.generation` the status was computed for; 0 is absent.
+    /// `metadata.generation` that the status was computed for; 0 if absent.
     pub observed_generation: i64,
 }
 
-/// A pod's status to change; serialized, two of them make a patch.
+/// A mutable pod status; the difference of two of them, serialized, is a patch.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodStatus {
     /// One of [`phases`], or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
-    /// Why the pod is in this phase.
+    /// Reason of the phase.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// All conditions, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<PodCondition>,
-    /// `metadata.generation` the status was computed for; 0 is absent.
+    /// `metadata.generation` that the status was computed for; 0 if absent.
     #[serde(skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
 }
 
 impl PodStatusView {
-    /// The same status, to be changed.
+    /// Returns a mutable copy of the status.
     pub fn to_status(&self) -> PodStatus {
         PodStatus {
             phase: self.phase.to_string(),
@@ -106,27 +106,27 @@ view!(PodView as Pod,
 );
 
 impl PodView {
-    /// The condition of `kind`; of several the first.
+    /// Returns the first condition of type `kind`.
     pub fn condition(&self, kind: &str) -> Option<PodCondition> {
         self.status.conditions.find(kind)
     }
 
-    /// Whether the Ready condition is True; the phase is not asked (D-101).
+    /// Returns true if the Ready condition is True; the phase is ignored (D-101).
     pub fn is_ready(&self) -> bool {
         self.status.conditions.status_of(types::READY) == Some(types::TRUE)
     }
 
-    /// Whether deletion has been asked for.
+    /// Returns true if deletion was requested.
     pub fn is_terminating(&self) -> bool {
         self.metadata.terminating
     }
 
-    /// Whether it can never run again.
+    /// Returns true if the pod can never run again.
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_str(), phases::SUCCEEDED | phases::FAILED)
     }
 
-    /// Whether the kubelet evicted it under node pressure.
+    /// Returns true if the kubelet evicted the pod under node pressure.
     pub fn is_evicted(&self) -> bool {
         self.status.phase == phases::FAILED && self.status.reason == "Evicted"
     }
@@ -136,15 +136,15 @@ impl PodView {
         &self.metadata.projection.labels
     }
 
-    /// The owner that manages it.
+    /// Returns the controller of the pod.
     pub fn controller_ref(&self) -> Option<&Owner> {
         self.metadata.projection.owner.as_deref()
     }
 
-    /// From a protobuf `v1.Pod`.
+    /// Decodes a protobuf `v1.Pod`.
     ///
     /// # Errors
-    /// For bytes that are none.
+    /// [`ProtoError`] if the bytes are not such a message.
     pub fn protobuf(pod: &[u8]) -> Result<Self, ProtoError> {
         let parts = meta::object_parts(pod)?;
         Ok(Self { metadata: parts.metadata()?, spec: spec(parts.spec())?, status: status(parts.status())? })

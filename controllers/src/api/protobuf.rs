@@ -1,28 +1,28 @@
-//! Kubernetes' protobuf, as far as views read it: fields of a message one after the other, borrowed from its bytes.
+//! A reader of Kubernetes' protobuf encoding: iterates over the fields of a message and borrows from its bytes.
 //!
-//! No schema is compiled: a view names the few field numbers it keeps (from the `generated.proto` of its API group) and
-//! everything else is stepped over unread. Numbers and wire types never change meaning between versions of Kubernetes.
+//! No schema is compiled. A view names the few field numbers that it reads (from the `generated.proto` of its API
+//! group); all other fields are skipped. Kubernetes never changes the meaning of a field number or wire type.
 
 use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-/// What every body and every object of a watch begins with.
+/// Prefix of every protobuf body and every object in a watch.
 pub const MAGIC: &[u8] = b"k8s\0";
 
-/// Bytes that are no such message.
+/// Errors of decoding a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ProtoError {
-    /// The bytes end inside of a field.
+    /// The bytes end within a field.
     #[error("protobuf: the message ends within a field")]
     Torn,
-    /// A number takes more than 64 bits, or a field has a wire type that proto2 and proto3 do not use.
+    /// A number has more than 64 bits, or a field has a wire type that proto2 and proto3 do not use.
     #[error("protobuf: field {0} cannot be read")]
     Field(u32),
-    /// A field has another type than expected.
+    /// A field has a type other than expected.
     #[error("protobuf: a field has another type than expected")]
     Type,
-    /// The four bytes are missing that every Kubernetes message begins with.
+    /// The four-byte prefix of every Kubernetes message is missing.
     #[error("protobuf: not a Kubernetes message")]
     Magic,
 }
@@ -30,47 +30,47 @@ pub enum ProtoError {
 /// The value of one field.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FieldValue<'a> {
-    /// An integer or a flag.
+    /// An integer or a boolean.
     Number(u64),
-    /// A text, bytes or a message.
+    /// A string, bytes or a message.
     Bytes(&'a [u8]),
-    /// Four or eight bytes: no view reads any.
+    /// Four or eight bytes; no view reads such a field.
     Fixed,
 }
 
 impl<'a> FieldValue<'a> {
-    /// As bytes.
+    /// Returns the bytes.
     pub fn bytes(self) -> Result<&'a [u8], ProtoError> {
         if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(ProtoError::Type) }
     }
 
-    /// As a text. Go lets texts through that are not UTF-8; in JSON the server mends them, here we do: whoever may write
-    /// one object must not be able to make the list of all unreadable.
+    /// Returns a string. Go accepts strings that are not UTF-8. The server replaces invalid bytes in JSON; here they
+    /// are replaced too, so that one bad object cannot make a whole list unreadable.
     pub fn text(self) -> Result<Cow<'a, str>, ProtoError> {
         self.bytes().map(String::from_utf8_lossy)
     }
 
-    /// As the fields of a message.
+    /// Returns the fields of a message.
     pub fn message(self) -> Result<Fields<'a>, ProtoError> {
         self.bytes().map(Fields::new)
     }
 
-    /// As a signed integer. Protobuf has negative ones in two's complement.
+    /// Returns a signed integer; negative ones are encoded in two's complement.
     pub fn integer(self) -> Result<i64, ProtoError> {
         if let Self::Number(number) = self { Ok(number.cast_signed()) } else { Err(ProtoError::Type) }
     }
 
-    /// As a signed integer of 32 bits; what does not fit is cut as Go cuts it.
+    /// Returns a signed 32-bit integer, truncated as Go does.
     pub fn integer32(self) -> Result<i32, ProtoError> {
         self.integer().map(|number| number as i32)
     }
 
-    /// As a flag.
+    /// Returns a boolean.
     pub fn flag(self) -> Result<bool, ProtoError> {
         self.integer().map(|number| number != 0)
     }
 
-    /// As a `metav1.Time`: whole seconds; an empty message is none.
+    /// Returns a `metav1.Time` in whole seconds; an empty message is `None`.
     pub fn time(self) -> Result<Option<Timestamp>, ProtoError> {
         let mut seconds = None;
         for field in self.message()? {
@@ -82,20 +82,21 @@ impl<'a> FieldValue<'a> {
     }
 }
 
-/// The moment so many seconds after 1970, or the nearest whole second that can be held: jiff's range ends a day before Go's.
+/// Returns the time `seconds` after the Unix epoch, clamped to the range of [`Timestamp`], which ends a day before
+/// Go's.
 pub fn clamped(seconds: i64) -> Timestamp {
     let seconds = seconds.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
     Timestamp::from_second(seconds).unwrap_or_default()
 }
 
-/// The fields of a message in the order they are sent, with their numbers.
+/// Iterates over the fields of a message in the order of their encoding, with their numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of `message`.
+    /// Creates an iterator over the fields of `message`.
     pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
@@ -129,7 +130,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-#[expect(clippy::copy_iterator, reason = "no more than a slice, and some messages are gone through twice")]
+#[expect(clippy::copy_iterator, reason = "a small slice; some messages are iterated twice")]
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<(u32, FieldValue<'a>), ProtoError>;
 
@@ -145,12 +146,12 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Why there is no number at the front of some bytes.
+/// Errors of decoding a varint.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum VarintError {
-    /// They end too early: more may come.
+    /// The bytes end too early; more may follow.
     Torn,
-    /// It would not fit into 64 bits.
+    /// The number has more than 64 bits.
     TooLong,
 }
 
@@ -163,10 +164,10 @@ impl VarintError {
     }
 }
 
-/// The number at the front of `bytes`, and the rest of them.
+/// Decodes the varint at the start of `bytes`; returns it with the remaining bytes.
 ///
 /// # Errors
-/// When there is no whole number.
+/// [`VarintError`] if there is no complete number.
 pub fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), VarintError> {
     let mut number = 0_u64;
     for (index, byte) in bytes.iter().take(10).enumerate() {
@@ -181,11 +182,11 @@ pub fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), VarintError> {
     Err(if bytes.len() < 10 { VarintError::Torn } else { VarintError::TooLong })
 }
 
-/// What is inside of a body or of a watch's object: the message after [`MAGIC`] and the envelope (`runtime.Unknown`),
-/// and the kind the envelope tells.
+/// Returns the kind and the message in an envelope: [`MAGIC`], then a `runtime.Unknown`. Bodies and objects in a watch
+/// are such envelopes.
 ///
 /// # Errors
-/// When there is no such envelope.
+/// [`ProtoError`] if the bytes are not such an envelope.
 pub fn unwrap_envelope(envelope: &[u8]) -> Result<(Cow<'_, str>, &[u8]), ProtoError> {
     let envelope = envelope.strip_prefix(MAGIC).ok_or(ProtoError::Magic)?;
     let (mut kind, mut raw): (_, &[u8]) = (Cow::default(), &[]);
@@ -211,7 +212,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
 
-    /// A message being written.
+    /// A message under construction.
     #[derive(Clone, Debug, Default)]
     pub(crate) struct Message(pub(crate) Vec<u8>);
 
@@ -243,7 +244,7 @@ pub(crate) mod tests {
             self.bytes(field, &message.0)
         }
 
-        /// In the envelope, as a body.
+        /// Returns the message in an envelope, as a body.
         pub(crate) fn sealed(self, kind: &str) -> Vec<u8> {
             let type_meta = Self::default().text(1, "v1").text(2, kind);
             [MAGIC, &Self::default().message(1, type_meta).bytes(2, &self.0).0].concat()
@@ -251,7 +252,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_stepped_over_whatever_their_type() {
+    fn unknown_fields_of_any_type_are_skipped() {
         let mut bytes = Message::default().number(1, -5).text(2, "two").0;
         bytes.extend([3 << 3 | 1, 0, 0, 0, 0, 0, 0, 0, 0, 4 << 3 | 5, 0, 0, 0, 0]);
         let fields: Vec<_> = Fields::new(&bytes).collect::<Result<_, _>>().unwrap();
@@ -266,8 +267,10 @@ pub(crate) mod tests {
     #[case::within_the_number(&[0x08, 0xff], ProtoError::Torn)]
     #[case::within_the_text(&[0x0a, 5, b'a'], ProtoError::Torn)]
     #[case::a_group(&[0x0b], ProtoError::Field(1))]
-    #[case::more_than_64_bits(&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], ProtoError::Field(1))]
-    #[case::a_length_beyond_memory(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], ProtoError::Torn)]
+    #[case::more_than_64_bits(&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02],
+        ProtoError::Field(1))]
+    #[case::a_length_beyond_memory(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+        ProtoError::Torn)]
     fn broken_messages_end_with_the_error(#[case] bytes: &[u8], #[case] error: ProtoError) {
         let fields: Vec<_> = Fields::new(bytes).collect();
         assert_eq!(fields, [Err(error)]);

@@ -1,16 +1,16 @@
-//! What the scale subresource answers.
+//! The response of the scale subresource.
 
 use serde::Deserialize;
 
 use super::meta::{Meta, OwnerOnly, view};
 
-/// `autoscaling/v1.Scale`; the older groups' scales have the same two fields.
+/// `autoscaling/v1.Scale`; the scales of the older groups have the same two fields.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct ScaleView {
     /// Identity of the scaled object.
     #[serde(default)]
     pub metadata: Meta<OwnerOnly>,
-    /// The wanted scale.
+    /// The desired scale.
     #[serde(default)]
     pub spec: ScaleSpecView,
 }
@@ -19,7 +19,7 @@ pub struct ScaleView {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct ScaleSpecView {
-    /// Wanted pods.
+    /// Desired number of pods.
     pub replicas: i32,
 }
 

@@ -1,4 +1,4 @@
-//! Label selectors: what they match, when they are invalid, and how Go prints them.
+//! Label selectors: matching, validation, and Go's text formats.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::labels::Labels;
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
-    /// Requirements joined by and.
+    /// Requirements that must all hold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<LabelSelectorRequirement>,
     /// Each entry is an `In` requirement with one value.
@@ -24,16 +24,16 @@ pub struct LabelSelector {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct LabelSelectorRequirement {
-    /// The label.
+    /// The label's key.
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,
-    /// For `In` and `NotIn`.
+    /// The values of `In` and `NotIn`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
 
-/// As Go's `%v` prints a `*metav1.LabelSelector`: its generated `String()`.
+/// Formats as Go's `%v` formats a `*metav1.LabelSelector`: its generated `String()`.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("&LabelSelector{MatchLabels:map[string]string{")?;
@@ -49,7 +49,7 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-/// A selector that was checked and can be asked.
+/// A validated selector.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Selector {
     /// All must hold; `None` matches nothing.
@@ -71,13 +71,13 @@ enum Operator {
     DoesNotExist,
 }
 
-/// An invalid selector; `Display` is the text apimachinery gives.
+/// An invalid selector; `Display` is apimachinery's message.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(String);
 
 impl Selector {
-    /// Checks `selector`. An absent selector matches nothing, an empty one everything.
+    /// Validates `selector`. An absent selector matches nothing, an empty one matches everything.
     ///
     /// # Errors
     /// The first invalid requirement, in the order `matchLabels` (by key), `matchExpressions`.
@@ -103,20 +103,20 @@ impl Selector {
         Ok(Self { requirements: Some(requirements) })
     }
 
-    /// Whether an object with `labels` is selected.
+    /// Returns true if the selector matches `labels`.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.as_ref().is_some_and(|all| all.iter().all(|one| one.matches(labels)))
     }
 
-    /// Labels of which an object must have one to be selected, as key and possible values: what an index goes by.
+    /// Returns a label, as key and possible values, that an object must have to be selected. Indexes use it.
     ///
-    /// Of several such requirements the one with the fewest values; `None` when there is none.
+    /// If there are several such requirements, returns the one with the fewest values; `None` if there is none.
     pub fn required_label(&self) -> Option<(&str, &[String])> {
         let pinning = self.requirements.iter().flatten().filter(|one| one.operator == Operator::In);
         pinning.min_by_key(|one| one.values.len()).map(|one| (one.key.as_str(), one.values.as_slice()))
     }
 
-    /// Whether nothing is selected, whatever its labels.
+    /// Returns true if the selector matches no labels at all.
     pub fn is_nothing(&self) -> bool {
         self.requirements.is_none()
     }
@@ -169,11 +169,17 @@ fn requirement(key: &str, operator: Operator, values: &[String]) -> Result<Requi
 
 const NAME_LENGTH_MAX: usize = 63;
 const PREFIX_LENGTH_MAX: usize = 253;
-const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const PREFIX_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+    alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const PREFIX_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+    '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+    '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
+    used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// What is wrong with a label key: an optional DNS prefix, `/`, and a name.
+/// Returns the validation errors of a label key: an optional DNS prefix, `/`, and a name.
 fn label_key_errors(key: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let name = match key.split('/').collect::<Vec<_>>().as_slice() {
@@ -193,7 +199,8 @@ fn label_key_errors(key: &str) -> Vec<String> {
         }
         _ => {
             return vec![format!(
-                "a valid label key {NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "a valid label key {NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. \
+                    'example.com/MyName')"
             )];
         }
     };

@@ -8,16 +8,16 @@ use super::protobuf::{Fields, ProtoError};
 /// The only effect that evicts running pods.
 pub const NO_EXECUTE: &str = "NoExecute";
 
-/// Set by people or by fencing agents on a node that is known to be down.
+/// Set by administrators or fencing agents on a node that is known to be down.
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// `v1.Taint`; `timeAdded` is left out because nothing here may depend on it (N-089).
+/// `v1.Taint`; `timeAdded` is left out because no decision may depend on it (N-089).
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct Taint {
-    /// The key.
+    /// The taint's key.
     pub key: InternedStr,
-    /// The value, often empty.
+    /// The taint's value, often empty.
     pub value: InternedStr,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: InternedStr,
@@ -31,11 +31,11 @@ pub struct Toleration {
     pub key: InternedStr,
     /// `Equal` (also when empty) or `Exists`.
     pub operator: InternedStr,
-    /// Compared for `Equal`.
+    /// The taint's value; compared for `Equal`.
     pub value: InternedStr,
     /// The taint's effect; empty matches every effect.
     pub effect: InternedStr,
-    /// Seconds the taint is tolerated; absent is for ever.
+    /// Seconds for which the taint is tolerated; absent means forever.
     pub toleration_seconds: Option<i64>,
 }
 
@@ -62,7 +62,7 @@ impl Internable for Toleration {
     }
 }
 
-/// From a protobuf `v1.Taint`.
+/// Decodes a protobuf `v1.Taint`.
 pub(super) fn taint(message: Fields<'_>) -> Result<Taint, ProtoError> {
     let mut taint = Taint::default();
     for field in message {
@@ -76,7 +76,7 @@ pub(super) fn taint(message: Fields<'_>) -> Result<Taint, ProtoError> {
     Ok(taint)
 }
 
-/// From a protobuf `v1.Toleration`.
+/// Decodes a protobuf `v1.Toleration`.
 pub(super) fn toleration(message: Fields<'_>) -> Result<Toleration, ProtoError> {
     let mut toleration = Toleration::default();
     for field in message {
@@ -93,10 +93,10 @@ pub(super) fn toleration(message: Fields<'_>) -> Result<Toleration, ProtoError> 
 }
 
 impl Toleration {
-    /// Whether this tolerates `taint`.
+    /// Returns true if this tolerates `taint`.
     ///
-    /// An unknown operator never does, and neither do `Lt` and `Gt`, which are behind a gate that is
-    /// off in 1.36 (N-093).
+    /// An unknown operator never does, and neither do `Lt` and `Gt`, which are behind a feature gate that is off in
+    /// 1.36 (N-093).
     pub fn tolerates(&self, taint: &Taint) -> bool {
         if !self.effect.is_empty() && self.effect != taint.effect {
             return false;

@@ -1,4 +1,4 @@
-//! Times in JSON, `metav1.Time`.
+//! Times: `metav1.Time` in JSON, and a compact optional timestamp.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use super::protobuf::clamped;
 
-/// A point in time, or none, to the microsecond: half the size of an `Option<Timestamp>`.
+/// An optional point in time in microseconds: half the size of an `Option<Timestamp>`.
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
 pub struct CompactTimestamp(i64);
 
@@ -15,7 +15,7 @@ impl CompactTimestamp {
     /// No time.
     pub const NONE: Self = Self(i64::MIN);
 
-    /// The time, if there is one.
+    /// Returns the time, if there is one.
     pub fn get(self) -> Option<Timestamp> {
         (self != Self::NONE).then(|| Timestamp::from_microsecond(self.0).unwrap_or(Timestamp::MIN))
     }
@@ -39,13 +39,13 @@ impl fmt::Debug for CompactTimestamp {
     }
 }
 
-/// `time` as `metav1.Time` goes over the wire: cut to the second before it.
+/// Truncates `time` to the second, as `metav1.Time` is encoded.
 pub fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(time)
 }
 
-/// A time that can always be read. jiff's range ends a day before Go's, and one time that is out of it must not make the
-/// object, and with it the list of all objects, unreadable: it becomes the last time there is.
+/// A timestamp whose deserialization never fails. jiff's range ends a day before Go's; a time outside of it becomes the
+/// last representable one, so that it does not make the whole list unreadable.
 struct ClampedTime(Timestamp);
 
 impl<'de> Deserialize<'de> for ClampedTime {
@@ -66,12 +66,12 @@ impl<'de> Deserialize<'de> for ClampedTime {
     }
 }
 
-/// A time, or `null` for none.
+/// Deserializes a time; `null` is `None`.
 pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     Ok(Option::<ClampedTime>::deserialize(from)?.map(|ClampedTime(time)| time))
 }
 
-/// Times by name. `null`, which is how Go writes its zero time, is the first there is.
+/// Deserializes times by name. `null`, which is Go's zero time, becomes the first representable time.
 pub(super) mod by_name {
     use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Owners of pods whose scale the disruption controller reads from its caches.
+//! Workloads whose scale the disruption controller reads from its caches.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::ReplicationController;
@@ -9,11 +9,11 @@ use super::meta::{self, BY_CONTROLLER, Meta, OwnerOnly, view};
 use super::owner::Owner;
 use super::protobuf::ProtoError;
 
-/// The part of a workload's spec that is a scale.
+/// The field of a workload's spec that sets its scale.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct ReplicasSpec {
-    /// Wanted pods. The API server always sets it; absent is read as its default, 1.
+    /// Desired number of pods. The API server always sets it; if absent, the API default 1 applies.
     pub replicas: Option<i32>,
 }
 
@@ -22,9 +22,9 @@ macro_rules! workloads {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
         pub struct $view {
-            /// Identity and owner.
+            /// Identity and controller.
             pub metadata: Meta<OwnerOnly>,
-            /// The scale.
+            /// The desired scale.
             #[serde(default)]
             pub spec: ReplicasSpec,
         }
@@ -34,13 +34,13 @@ macro_rules! workloads {
         );
 
         impl $view {
-            /// From the same object in protobuf.
+            /// Decodes the protobuf message of this kind.
             ///
             /// # Errors
-            /// For bytes that are none.
+            /// [`ProtoError`] if the bytes are not such a message.
             pub fn protobuf(workload: &[u8]) -> Result<Self, ProtoError> {
                 let parts = meta::object_parts(workload)?;
-                // A pointer in Go, field 1 of every spec that has it: absent when it is not set.
+                // A pointer in Go, field 1 of every spec that has it: encoded only if set.
                 let mut replicas = None;
                 for field in parts.spec() {
                     if let (1, value) = field? {
@@ -68,7 +68,7 @@ pub trait Workload: super::View {
     /// `spec.replicas`
     fn replicas(&self) -> i32;
 
-    /// The owner that manages it.
+    /// Returns the controller of the workload.
     fn controller_ref(&self) -> Option<&Owner>;
 }
 

@@ -1,4 +1,4 @@
-//! From flags to clients and log lines: what only the binary does.
+//! Turns flags into clients and log output; used by the binary only.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -18,43 +18,43 @@ use crate::runtime::error::chain;
 mod client;
 mod credentials;
 
-/// How long to try to connect to the API server.
+/// Timeout of connecting to the API server.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why there is no way to the API server.
+/// Errors of creating clients for the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The file that was named cannot be used.
+    /// The given kubeconfig cannot be used.
     #[error("unable to use kubeconfig {}: {why}", path.display())]
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// No file was named and none was found where it may be.
+    /// No kubeconfig was given and none was found in the default locations.
     #[error("unable to find a kubeconfig ($KUBECONFIG, ~/.kube/config) or a service account, use --kubeconfig: {0}")]
     NotFound(String),
-    /// TLS material or addresses that make no client.
-    #[error("unable to make a client: {0}")]
+    /// TLS material or addresses from which no client can be created.
+    #[error("unable to create a client: {0}")]
     Client(String),
 }
 
-/// A factory of clients for the API server that the flags name. Each name has its own connections, so that one
-/// controller's requests do not wait behind another's.
+/// Creates a factory of clients for the API server that the flags name. Each client has its own connections, so that
+/// one controller's requests do not wait for another's.
 ///
 /// # Errors
-/// When the kubeconfig cannot be read or makes no client. Whether the server answers is not tried.
+/// [`ConnectError`] if the kubeconfig cannot be read or no client can be created from it. Does not contact the server.
 pub async fn clients(args: &Args) -> Result<ClientFactory, ConnectError> {
     connect(args).await.map(|(clients, _)| clients)
 }
 
-/// As [`clients`], with host and port of the server.
+/// The same as [`clients`], and returns host and port of the server.
 ///
 /// # Errors
 /// As [`clients`].
 pub async fn connect(args: &Args) -> Result<(ClientFactory, String), ConnectError> {
-    // With two providers compiled in, rustls would refuse to choose; a second call changes nothing.
+    // rustls does not choose between two compiled-in providers; a second call has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut config = config(args).await?;
     if let Some(master) = &args.master {
@@ -78,26 +78,26 @@ async fn config(args: &Args) -> Result<Config, ConnectError> {
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(wrong)
 }
 
-/// The name of this machine, or pod.
+/// Returns the name of this machine or pod.
 pub fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// A name for this replica that no other has: the host's, and some random digits, as upstream's.
+/// Returns a unique name of this replica: the host name and random digits, as upstream's.
 pub fn identity() -> String {
     let host = host();
     let mut random = [0; 16];
-    // Without randomness the process id keeps replicas of one host apart, and pods have a host each.
+    // Without randomness, the process id distinguishes replicas on one host; pods have a host name each.
     if ring::rand::SystemRandom::new().fill(&mut random).is_err() {
         random[..4].copy_from_slice(&std::process::id().to_be_bytes());
     }
     format!("{host}_{:032x}", u128::from_be_bytes(random))
 }
 
-/// Sends log lines to standard error, as the flags say.
+/// Sets up logging to standard error as the flags specify.
 pub fn log_to_stderr(args: &Args) {
     let level = args.log_level();
-    // kube logs each failed request itself; we log what came of it.
+    // kube logs every failed request itself; this crate logs the outcome.
     let default = format!("warn,plumbline_controllers={level},kube_client=off,kube_runtime=off");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

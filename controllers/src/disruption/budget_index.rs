@@ -1,7 +1,7 @@
-//! Which budgets select a pod, without asking all of them. PURE.
+//! An index of budgets by pod labels. PURE.
 //!
-//! A budget that asks for a label's value is found under that label, the others are asked one by one: nearly all budgets
-//! of a cluster are of the first kind, so a pod's event touches its own budgets and no others.
+//! A budget that requires a label's value is found by that label; all others are matched one by one. Nearly all budgets
+//! of a cluster are of the first kind, so a pod event touches only the pod's own budgets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::api::View as _;
 use crate::api::labels::Labels;
 use crate::api::pdb::PdbView;
 
-/// All budgets, to be found by the labels of a pod.
+/// All budgets, indexed by the pod labels they require.
 #[derive(Debug, Default)]
 pub struct BudgetIndex {
     namespaces: BTreeMap<String, NamespaceBudgets>,
@@ -20,19 +20,19 @@ pub struct BudgetIndex {
 #[derive(Debug, Default)]
 struct NamespaceBudgets {
     budgets: BTreeMap<String, Arc<PdbView>>,
-    /// Names of those that ask for one of some values of a label: key, then value.
+    /// Names of budgets that require one of some values of a label: by key, then value.
     by_label: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
-    /// Names of those that may select pods with any labels.
+    /// Names of budgets without such a requirement.
     without_required_label: BTreeSet<String>,
 }
 
 impl BudgetIndex {
-    /// Puts `pdb` in place of what its key held.
+    /// Inserts `pdb`, replacing the budget with the same key.
     pub fn set(&mut self, pdb: &Arc<PdbView>) {
         self.remove(pdb);
         let namespace = self.namespaces.entry(pdb.namespace().to_owned()).or_default();
         let name = pdb.name();
-        // One with an invalid selector selects nothing.
+        // An invalid selector selects nothing.
         match pdb.selector().map(|selector| (selector.is_nothing(), selector.required_label())) {
             Err(_) | Ok((true, _)) => {}
             Ok((false, None)) => drop(namespace.without_required_label.insert(name.to_owned())),
@@ -46,7 +46,7 @@ impl BudgetIndex {
         namespace.budgets.insert(name.to_owned(), Arc::clone(pdb));
     }
 
-    /// Forgets the budget with the key of `pdb`.
+    /// Removes the budget with the key of `pdb`.
     pub fn remove(&mut self, pdb: &PdbView) {
         let Some(namespace) = self.namespaces.get_mut(pdb.namespace()) else { return };
         let Some(held) = namespace.budgets.remove(pdb.name()) else { return };
@@ -59,7 +59,7 @@ impl BudgetIndex {
         }
     }
 
-    /// The budgets of `namespace` that select pods with `labels`, by name.
+    /// Returns the budgets of `namespace` that select pods with `labels`, by name.
     pub fn matching(&self, namespace: &str, labels: &Labels) -> Vec<Arc<PdbView>> {
         let Some(namespace) = self.namespaces.get(namespace) else { return Vec::new() };
         let pinned = labels.iter().filter_map(|(key, value)| namespace.by_label.get(&**key)?.get(&**value)).flatten();
@@ -105,7 +105,7 @@ mod tests {
         prop::collection::btree_map("[abc]", "[xyz]", 0..3).prop_map(|map| serde_json::from_value(json!(map)).unwrap())
     }
 
-    /// Selectors of every kind: empty, absent, invalid, with and without a value to go by.
+    /// Selectors of every kind: empty, absent, invalid, with and without a required label.
     fn selector() -> impl Strategy<Value = Value> {
         let requirement = ("[abc]", "(In|NotIn|Exists|DoesNotExist|Bad)", prop::collection::vec("[xyz]", 0..3));
         let requirement = requirement.prop_map(|(key, operator, values)| {
@@ -145,7 +145,7 @@ mod tests {
             for name in all.keys() {
                 budgets.remove(&pdb(name, &Value::Null));
             }
-            prop_assert!(budgets.namespaces.is_empty(), "nothing is left behind");
+            prop_assert!(budgets.namespaces.is_empty(), "the index is empty");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! SHELL: the queues, and one sync: gather, decide, act.
+//! SHELL: the syncs of budgets and stale pods: gather, decide, act.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,15 +29,15 @@ use crate::runtime::workers::{self, Outcome};
 use crate::write::Writer;
 use crate::write::actions::Action;
 
-/// The component that its events name.
+/// `source.component` of the events.
 const COMPONENT: &str = "controllermanager";
 
-/// What may be chosen about the controller.
+/// Options of the controller.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Options {
-    /// Budgets synced at once; one budget is never synced twice at once.
+    /// Number of budgets synced concurrently; a budget is never synced twice at once.
     pub concurrent_syncs: usize,
-    /// Which way a percentage in `maxUnavailable` goes.
+    /// Rounding of a percentage in `maxUnavailable`.
     pub max_unavailable_rounding: Rounding,
 }
 
@@ -47,7 +47,7 @@ impl Default for Options {
     }
 }
 
-/// Takes what the controller needs and returns its work.
+/// Creates the controller; returns its work.
 pub fn start(context: &ControllerContext, options: Options) -> ControllerFuture {
     let queues = Queues::new(context);
     let recorder = context.recorder(names::DISRUPTION, COMPONENT);
@@ -67,7 +67,7 @@ pub fn start(context: &ControllerContext, options: Options) -> ControllerFuture 
     let stop = context.stop.clone();
     Box::pin(async move {
         register();
-        // What they recorded comes before what the workers do.
+        // Events that the handlers recorded are processed before the workers start.
         tokio::task::yield_now().await;
         let Queues { budgets, rechecks, stale_pods, .. } = &controller.queues;
         let controller = &controller;
@@ -89,7 +89,7 @@ struct DisruptionController {
     pods: Lister<PodView>,
     owners: OwnerScaleFinder,
     writer: Writer,
-    /// Of failing budgets: the version that the fail-safe status was written over.
+    /// Versions of failing budgets on top of which the fail-safe status was written.
     fail_safe_versions: Mutex<BTreeMap<ObjectKey, String>>,
     clock: Clock,
     metrics: Metrics,
@@ -98,7 +98,7 @@ struct DisruptionController {
     options: Options,
 }
 
-/// Why a sync failed. `Display` goes into conditions and events.
+/// Errors of a sync. `Display` goes into conditions and events.
 #[derive(Debug, thiserror::Error)]
 enum SyncError {
     #[error("{0}")]
@@ -119,7 +119,7 @@ impl DisruptionController {
             return Outcome::Forget;
         };
         if !is_changed && lock(&self.fail_safe_versions).get(&key).is_some_and(|over| over == pdb.resource_version()) {
-            // The cache has not even seen our own last write: nothing to go by yet.
+            // The cache does not contain our own last write yet, so there is nothing new to decide.
             return Outcome::Retry;
         }
         match self.try_sync(&pdb, is_changed).await {
@@ -127,13 +127,15 @@ impl DisruptionController {
                 lock(&self.fail_safe_versions).remove(&key);
                 Outcome::Forget
             }
-            // Somebody wrote meanwhile: the retry sees it. What was computed is only outdated, not wrong.
+            // The budget was written concurrently and the retry sees the new version. The computed status is outdated,
+            // not wrong.
             Err(SyncError::Write(ApiError::Conflict(_))) => {
                 self.queues.mark_changed(&key);
                 Outcome::Retry
             }
             Err(error) => {
-                tracing::error!(budget = %key, %error, "failed to sync budget, no disruption is allowed until it works");
+                tracing::error!(budget = %key, %error, "failed to sync budget, no disruption is allowed until a sync \
+                    succeeds");
                 self.metrics.fail_safe("disruption");
                 self.fail_safe(&pdb, &error.to_string()).await;
                 Outcome::Retry
@@ -141,7 +143,7 @@ impl DisruptionController {
         }
     }
 
-    /// Makes sure that a budget that cannot be computed allows nothing (BR-25-06).
+    /// Ensures that a budget whose status cannot be computed allows no disruption (BR-25-06).
     async fn fail_safe(&self, pdb: &PdbView, error: &str) {
         let Some(status) = fail_safe(pdb, error, self.clock.now()) else { return };
         match self.write(pdb, status, "fail safe").await {
@@ -154,7 +156,7 @@ impl DisruptionController {
         }
     }
 
-    /// One sync. A failure is reported as an event when the sync is `is_changed`, not at every retry.
+    /// Syncs a budget. A failure is reported as an event if the budget `is_changed`, not at every retry.
     async fn try_sync(&self, pdb: &PdbView, is_changed: bool) -> Result<(), SyncError> {
         let failed = |reason, what, error: SyncError| {
             if is_changed {
@@ -176,9 +178,9 @@ impl DisruptionController {
         let now = self.clock.now();
         let PdbDecision { status, recheck_at, not_deleted } = decide(pdb, &pods, expected, now);
         for pod in not_deleted {
-            tracing::info!(budget = %pdb.key(), pod = %pod.key(), "pod was granted an eviction and is still there");
+            tracing::info!(budget = %pdb.key(), pod = %pod.key(), "eviction was granted but the pod still exists");
             let namespace = pdb.namespace();
-            // The namespace twice is upstream's slip, and what people match on.
+            // Upstream prints the namespace twice by mistake; users match on this text.
             let text = format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
             self.recorder.event(pod_reference(&pod), EventType::Warning, "NotDeleted", text);
         }
@@ -205,7 +207,7 @@ impl DisruptionController {
         let rounding = self.options.max_unavailable_rounding;
         let expected = expected_counts(&pdb.spec, pods.len(), scales.replicas.into_values(), rounding)?;
         if expected.saturated {
-            tracing::warn!(budget = %pdb.key(), "scales of the owners add up to more than 32 bits hold, counting the most");
+            tracing::warn!(budget = %pdb.key(), "the sum of the owners' scales exceeds 32 bits, using the maximum");
         }
         Ok((expected, scales.unmanaged))
     }
@@ -215,7 +217,7 @@ impl DisruptionController {
         self.writer.apply(&Action::UpdatePdbStatus { pdb }, why).await
     }
 
-    /// Sets a `DisruptionTarget` condition to False that has outlived its disruption (BR-25-05).
+    /// Sets a stale `DisruptionTarget` condition to False (BR-25-05).
     async fn sync_stale_pod(&self, key: ObjectKey) -> Outcome {
         let Some(pod) = self.pods.get(&key) else { return Outcome::Forget };
         let now = self.clock.now();
@@ -258,7 +260,8 @@ fn unmanaged_text(pdb: &PdbView) -> String {
     let selector = pdb.spec.selector.as_ref().map_or_else(|| "nil".to_owned(), ToString::to_string);
     format!(
         "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a result, the \
-         status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these \
+         status of the PDB cannot be calculated correctly,
+             which may result in undefined behavior. To account for these \
          pods please set \".spec.minAvailable\" field of the PDB to an integer value."
     )
 }

@@ -1,4 +1,4 @@
-//! SHELL: changes of objects to keys of budgets and pods.
+//! SHELL: maps events of objects to keys of budgets and pods.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -17,7 +17,7 @@ use crate::runtime::clock::Clock;
 use crate::runtime::informer::Informer;
 use crate::runtime::recorder::{EventType, Recorder};
 
-/// What adds all handlers of the controller, once its work begins.
+/// Returns a closure that registers the event handlers; call it when the controller starts.
 pub(super) fn register_handlers(
     context: &ControllerContext,
     queues: &Queues,
@@ -38,7 +38,7 @@ pub(super) fn register_handlers(
     };
     let handlers = Arc::new(handlers);
     move || {
-        // Budgets first: each pod then finds its own.
+        // Budgets first, so that each pod finds its own.
         budgets.add_event_handler({
             let handlers = Arc::clone(&handlers);
             move |change| handlers.budget_changed(change)
@@ -97,8 +97,8 @@ impl Handlers {
         }
     }
 
-    /// Queues every budget of `pod`, and warns when there are several: the eviction API then refuses to
-    /// evict it at all (D-110).
+    /// Queues every budget of `pod`. Records a warning if there are several: the eviction API then refuses to evict the
+    /// pod (D-110).
     fn enqueue_budgets(&self, pod: &PodView) {
         let budgets = self.budgets_of(pod);
         if let [first, _, ..] = budgets.as_slice() {
@@ -115,19 +115,20 @@ impl Handlers {
         }
     }
 
-    /// The budgets that select `pod`, by name.
+    /// Returns the budgets that select `pod`, by name.
     fn budgets_of(&self, pod: &PodView) -> Vec<Arc<PdbView>> {
         self.budgets.read().unwrap_or_else(PoisonError::into_inner).matching(pod.namespace(), pod.labels())
     }
 
-    /// Calls `changed` with the UID of every owner that comes, or whose `spec.replicas` or own owner changes (D-108): each of
-    /// them changes what its pods' budgets expect. Not of one that goes: its pods go with it, and each says so.
+    /// Calls `changed` with the UID of an owner when it is added or its `spec.replicas` or controller changes (D-108):
+    /// each of these changes the counts of its pods' budgets. Deletions are ignored: the owner's pods are deleted too
+    /// and trigger their own events.
     fn watch_scale<V>(self: &Arc<Self>, owners: &Informer<V>, changed: fn(&Self, &str))
     where
         V: cache_object::CacheObject + Workload,
     {
         let handlers = Arc::clone(self);
-        // What is there at the start is counted by every budget's first sync.
+        // The first sync of every budget reads the owners that exist at the start.
         owners.add_event_handler_without_replay(move |change| match change {
             Change::Updated { old, new }
                 if old.replicas() == new.replicas() && old.controller_ref() == new.controller_ref() => {}
@@ -136,10 +137,10 @@ impl Handlers {
         });
     }
 
-    /// Queues the budgets of all pods that this owner manages.
+    /// Queues the budgets of all pods that the owner `uid` manages.
     fn pods_changed_owner(&self, uid: &str) {
         let pods = self.pods.by_index(BY_CONTROLLER, uid);
-        // Pods of one owner mostly have the same labels, and so the same budgets.
+        // Pods of one owner usually have the same labels and therefore the same budgets.
         for pods in pods.chunk_by(|a, b| a.labels().ptr_eq(b.labels()) && a.namespace() == b.namespace()) {
             let Some(pod) = pods.first() else { continue };
             self.budgets_of(pod).iter().for_each(|pdb| self.queues.budget_changed(pdb.key()));

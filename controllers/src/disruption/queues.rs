@@ -17,11 +17,11 @@ use crate::runtime::recorder::ObjectReference;
 pub(super) struct Queues {
     /// Budgets to sync.
     pub(super) budgets: WorkQueue<ObjectKey>,
-    /// Budgets with claims, for when the first of them runs out.
+    /// Budgets with granted evictions, delayed until the first of them expires.
     pub(super) rechecks: WorkQueue<ObjectKey>,
-    /// Pods that announce a disruption, for when it becomes stale.
+    /// Pods with a `DisruptionTarget` condition, delayed until it becomes stale.
     pub(super) stale_pods: WorkQueue<ObjectKey>,
-    /// Budgets that something happened to since their last sync. Others in `budgets` are retries.
+    /// Budgets that changed since their last sync. Other keys in `budgets` are retries.
     changed_since_sync: Arc<Mutex<BTreeSet<ObjectKey>>>,
 }
 
@@ -35,7 +35,7 @@ impl Queues {
         }
     }
 
-    /// Queues a budget that something happened to.
+    /// Queues a budget that has changed.
     pub(super) fn budget_changed(&self, key: ObjectKey) {
         self.mark_changed(&key);
         self.budgets.add(key);
@@ -54,7 +54,7 @@ impl Queues {
     }
 }
 
-/// From `now` to `at`; nothing when it has passed.
+/// Returns the time from `now` to `at`; zero if it has passed.
 pub(super) fn delay(now: Timestamp, at: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! When a `DisruptionTarget` condition has outlived the disruption it announced. PURE.
+//! Decides when a `DisruptionTarget` condition is stale. PURE.
 
 use jiff::Timestamp;
 
@@ -7,22 +7,22 @@ use crate::api::View;
 use crate::api::condition::{PodCondition, types};
 use crate::api::pod::PodView;
 
-/// Set by the kubelet, which may end a pod long after announcing it: never stale (D-064).
+/// Set by the kubelet, which may terminate a pod long after setting it: never stale (D-064).
 const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
 
-/// What to do about a pod's `DisruptionTarget` condition.
+/// Staleness of a pod's `DisruptionTarget` condition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Staleness {
-    /// Nothing: no such condition, or one that never becomes stale.
+    /// There is no such condition, or it never becomes stale.
     Never,
-    /// Look again then.
+    /// It becomes stale at this time.
     At(Timestamp),
-    /// It is stale: set it to False.
+    /// It is stale and must be set to False.
     Stale,
 }
 
-/// Judges `pod` (BR-25-05): a condition that is True on a live, non-terminating pod is stale two
-/// minutes after it became so.
+/// Evaluates `pod` (BR-25-05): a condition that is True on a running, non-terminating pod is stale two minutes after
+/// its last transition.
 pub fn staleness(pod: &PodView, now: Timestamp) -> Staleness {
     if pod.is_terminating() || pod.is_terminal() {
         return Staleness::Never;
@@ -36,7 +36,7 @@ pub fn staleness(pod: &PodView, now: Timestamp) -> Staleness {
     if stale_at > now { Staleness::At(stale_at) } else { Staleness::Stale }
 }
 
-/// The condition that takes a stale one's place: False, with no reason and no message (D-060, D-066).
+/// Returns the condition that replaces a stale one: False, with no reason and no message (D-060, D-066).
 pub fn reset_condition(pod: &PodView) -> PodCondition {
     PodCondition {
         kind: types::DISRUPTION_TARGET.to_owned(),

@@ -1,4 +1,4 @@
-//! SHELL: the periodic sweep; live GETs before what cannot be undone; patch, then delete.
+//! SHELL: the periodic sweep: live GETs before irreversible steps, patch, then delete.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,9 +27,9 @@ use crate::runtime::metrics::Metrics;
 use crate::write::actions::{Action, status_patch};
 use crate::write::{Reader, Writer};
 
-/// Registers the controller's caches and returns its work.
+/// Creates the controller; returns its work.
 ///
-/// `terminated_threshold` is how many finished pods may stay in the whole cluster; 0 is no limit.
+/// `terminated_threshold` is the number of finished pods that may remain in the whole cluster; 0 means unlimited.
 pub fn start(context: &ControllerContext, terminated_threshold: usize) -> ControllerFuture {
     let controller = PodGcController {
         pods: context.informer::<PodView>().lister(),
@@ -54,12 +54,12 @@ struct PodGcController {
     writer: Writer,
     clock: Clock,
     metrics: Metrics,
-    /// Nodes in quarantine after the last cycle.
+    /// Number of nodes in quarantine after the last cycle.
     quarantined: Arc<AtomicUsize>,
     terminated_threshold: usize,
 }
 
-/// One cycle: the snapshot all passes read, and the pods dealt with so far.
+/// One cycle: the pods that all passes read, and the UIDs of pods handled so far.
 struct Cycle<'a> {
     stop: &'a CancellationToken,
     pods: Vec<Arc<PodView>>,
@@ -98,8 +98,8 @@ impl PodGcController {
         self.delete_all(&mut cycle, unscheduled, Reason::Unscheduled).await;
     }
 
-    /// The pods of out-of-service nodes, less those whose node the API server says is well: the cache may
-    /// be behind (G-057). A node that cannot be asked about counts as well until the next cycle.
+    /// Returns the pods of out-of-service nodes, without those whose node the API server reports as healthy: the cache
+    /// may be stale (G-057). A node that cannot be read counts as healthy until the next cycle.
     async fn confirmed_out_of_service(&self, pods: &[Arc<PodView>]) -> Vec<Arc<PodView>> {
         let mut pods = decide::out_of_service(pods, |name| self.nodes.get(&ObjectKey::cluster(name)));
         let mut lost: BTreeMap<InternedStr, bool> = BTreeMap::new();
@@ -121,14 +121,15 @@ impl PodGcController {
                 false
             }
             Err(error) => {
-                tracing::warn!(node = name, %error, "unable to confirm that the node is out of service, its pods are kept");
+                tracing::warn!(node = name, %error, "unable to confirm that the node is out of service, its pods are \
+                    kept");
                 false
             }
         }
     }
 
-    /// The nodes whose quarantine is over and that the API server says do not exist (BR-24-03). A node
-    /// that cannot be asked about waits once more (G-037).
+    /// Returns the nodes whose quarantine is over and that do not exist on the API server (BR-24-03). A node that
+    /// cannot be read waits once more (G-037).
     async fn confirmed_gone(
         &self,
         pods: &[Arc<PodView>],
@@ -143,20 +144,20 @@ impl PodGcController {
         let mut gone = BTreeSet::new();
         for name in quarantine.take(known) {
             match self.reader.get::<NodeView>(&ObjectKey::cluster(name.as_str())).await {
-                Ok(_) => tracing::debug!(node = name, "node exists, the cache does not know it yet"),
+                Ok(_) => tracing::debug!(node = name, "node exists but is not in the cache yet"),
                 Err(ApiError::NotFound(_)) => {
                     gone.insert(name);
                 }
                 Err(error) => {
-                    tracing::warn!(node = name, %error, "unable to ask whether the node exists, its pods are kept");
+                    tracing::warn!(node = name, %error, "unable to check whether the node exists, its pods are kept");
                 }
             }
         }
         gone
     }
 
-    /// Deletes `pods`, a bounded number at once, leaving out those that this cycle has dealt with (G-070).
-    /// A failure of one does not stop the others; the next cycle tries again (G-071).
+    /// Deletes `pods` with bounded parallelism, without those that this cycle has handled already (G-070). A failure
+    /// does not stop the others; the next cycle tries again (G-071).
     async fn delete_all(&self, cycle: &mut Cycle<'_>, mut pods: Vec<Arc<PodView>>, reason: Reason) {
         pods.retain(|pod| cycle.handled.insert(pod.uid().to_owned()));
         if pods.is_empty() {
@@ -190,7 +191,7 @@ impl PodGcController {
         self.writer.apply(&action, reason.as_str()).await
     }
 
-    /// The patch that marks `pod` Failed; an orphan gets the condition `DisruptionTarget` with it.
+    /// Returns the patch that sets the phase of `pod` to Failed; an orphan also gets the condition `DisruptionTarget`.
     fn failed_status(&self, pod: &PodView, reason: Reason) -> Option<Value> {
         let old = pod.status.to_status();
         let mut new = old.clone();

@@ -1,20 +1,20 @@
-//! Delays after failures, and a token bucket: arithmetic shared by the client, the informer, queues and events. PURE.
+//! Delays after failures and a token bucket, used by the client, the informer, queues and events. PURE.
 
 use std::time::Duration;
 
-/// First delay after a failed list or watch; doubles with each failure in a row.
+/// First delay after a failed list or watch; doubles with each consecutive failure.
 pub const BACKOFF_BASE: Duration = Duration::from_millis(800);
-/// Longest delay after failed lists or watches.
+/// Maximum delay after failed lists or watches.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// A stream without failures for this long starts again with the shortest delay.
+/// The delay starts at the minimum again after this time without failures.
 pub const BACKOFF_RESET: Duration = Duration::from_mins(2);
 
-/// `base · 2^exponent`, at most `max`.
+/// Returns `base · 2^exponent`, at most `max`.
 pub fn exponential(base: Duration, max: Duration, exponent: u32) -> Duration {
     2_u32.checked_pow(exponent).and_then(|factor| base.checked_mul(factor)).map_or(max, |delay| delay.min(max))
 }
 
-/// A token bucket that can be overdrawn: each reservation tells how long to wait until its token exists.
+/// A token bucket that can be overdrawn: a reservation returns how long to wait for its token.
 #[derive(Debug)]
 pub struct TokenBucket {
     qps: f64,
@@ -25,7 +25,7 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket of `burst` tokens, refilled with `qps` tokens per second.
+    /// Creates a full bucket of `burst` tokens that is refilled with `qps` tokens per second.
     pub fn new(qps: f64, burst: u32) -> Self {
         let burst = f64::from(burst);
         Self { qps, burst, tokens: burst, at: Duration::ZERO }

@@ -1,4 +1,4 @@
-//! What the running program looks like from outside: health, caches, queues. Reads only, keeps nothing alive.
+//! Diagnostics of the running program: health checks, metrics, caches, queues. Read-only; keeps nothing alive.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -11,53 +11,53 @@ use super::leadership::Leadership;
 use super::metrics::Metrics;
 use super::queue::{QueueStatus, WatchedQueue};
 
-/// A queue that has keys and hands none out, or a key that is worked on, for this long is stuck: far more than all
-/// tries of a request take together, so that trouble with the API server never gets a replica restarted.
+/// A queue that has keys but hands none out for this long is stuck, and so is a key that is processed for this long.
+/// Much longer than all attempts of a request together, so that an unavailable API server never causes a restart.
 pub const STUCK_AFTER: Duration = Duration::from_mins(30);
-/// How long after its lease ran out a leader that did not notice is taken for dead, as upstream.
+/// How long after the expiry of its lease a leader that did not notice it counts as dead, as upstream.
 pub const LEASE_GRACE: Duration = Duration::from_secs(20);
 
-/// How far the program has come.
+/// Phase of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Caches are filled, or another replica leads.
+    /// Caches are being filled, or another replica leads.
     Waiting,
-    /// Controllers run, since this monotonic time.
+    /// Controllers run since this monotonic time.
     Running(Duration),
-    /// It was asked to stop.
+    /// Shutting down.
     Stopping,
 }
 
-/// What a controller keeps for later outside of queues, such as timers.
+/// A gauge of a controller's pending work outside of queues, such as timers.
 #[derive(Clone)]
 pub struct PendingGauge {
     pub(crate) name: &'static str,
     pub(crate) count: Arc<dyn Fn() -> usize + Send + Sync>,
 }
 
-/// One check and how it went.
+/// A health check and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Its name in the verbose form, in `exclude` and in the path.
+    /// The name in verbose output, in `exclude` and in the path.
     pub name: &'static str,
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub result: Result<(), String>,
 }
 
 impl Check {
-    /// A check that passed unless there is `problem`.
+    /// Creates a check that fails if there is a `problem`.
     pub fn new(name: &'static str, problem: Option<String>) -> Self {
         Self { name, result: problem.map_or(Ok(()), Err) }
     }
 }
 
-/// Looks at one program. Cheap to clone.
+/// Diagnostics of one program. Cheap to clone.
 #[derive(Clone)]
 pub struct Diagnostics {
     clock: Clock,
     metrics: Metrics,
     leadership: Leadership,
-    /// How long a lease lasts, where there is an election.
+    /// Duration of the lease, if there is an election.
     lease_duration: Option<Duration>,
     informers: Arc<[Weak<dyn SharedInformer>]>,
     queues: Arc<[Arc<dyn WatchedQueue>]>,
@@ -96,12 +96,12 @@ impl Diagnostics {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Stopping;
     }
 
-    /// How far the program has come.
+    /// Returns the phase of the program.
     pub fn phase(&self) -> Phase {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it should go on: if not, a restart is the cure.
+    /// Returns the liveness checks; a failure means that a restart would help.
     pub fn liveness_checks(&self) -> Vec<Check> {
         vec![
             Check::new("ping", None),
@@ -110,7 +110,7 @@ impl Diagnostics {
         ]
     }
 
-    /// Whether it could work now, or stand in at once.
+    /// Returns the readiness checks: the program can work now, or take over at once as a standby.
     pub fn readiness_checks(&self) -> Vec<Check> {
         let missing: Vec<String> = self
             .informers()
@@ -128,11 +128,11 @@ impl Diagnostics {
         ]
     }
 
-    /// A leader should have ended by itself when its lease ran out.
+    /// Returns a problem if this replica still leads although its lease expired long ago.
     fn stale_leadership(&self) -> Option<String> {
         let unrenewed = self.leadership.unrenewed_for(&self.clock)?;
         let limit = self.lease_duration? + LEASE_GRACE;
-        (unrenewed > limit).then(|| format!("leading without having renewed the lease for {} s", unrenewed.as_secs()))
+        (unrenewed > limit).then(|| format!("leading although the lease was not renewed for {} s", unrenewed.as_secs()))
     }
 
     fn stuck_queue(&self) -> Option<String> {
@@ -141,15 +141,18 @@ impl Diagnostics {
         self.queues.iter().map(|queue| queue.status()).find_map(|queue| {
             let name = queue.name;
             if queue.longest_running > STUCK_AFTER {
-                return Some(format!("a key of queue {name} is worked on for {} s", queue.longest_running.as_secs()));
+                return Some(format!(
+                    "a key of queue {name} has been processed for {} s",
+                    queue.longest_running.as_secs()
+                ));
             }
             let idle = queue.idle.min(running);
             (queue.ready > 0 && idle > STUCK_AFTER)
-                .then(|| format!("queue {name} has {} keys and hands out none for {} s", queue.ready, idle.as_secs()))
+                .then(|| format!("queue {name} has {} keys and handed out none for {} s", queue.ready, idle.as_secs()))
         })
     }
 
-    /// The metrics, those that are only known now included, in the text format of `OpenMetrics`.
+    /// Returns all metrics in the text format of `OpenMetrics`, including those that are computed on request.
     pub fn metrics(&self) -> String {
         for queue in self.queues.iter().map(|queue| queue.status()) {
             self.metrics.set_queue_status(&queue.name, queue.unfinished, queue.longest_running, queue.delayed);
@@ -165,7 +168,7 @@ impl Diagnostics {
         self.metrics.encode()
     }
 
-    /// Caches and queues by numbers and digests; no names of objects.
+    /// Returns sizes and digests of caches and queues; contains no object names.
     pub fn caches(&self) -> Value {
         let informers: Vec<Value> = self.informers().into_iter().map(|informer| self.informer(&informer)).collect();
         let queues: Vec<Value> = self.queues.iter().map(|queue| queue_value(&queue.status())).collect();
@@ -250,19 +253,19 @@ mod tests {
         let Setup { clock, queue, diagnostics, .. } = setup();
         queue.add("a");
         clock.sleep(STUCK_AFTER * 2).await;
-        assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new(), "a standby works on nothing");
+        assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new(), "a standby processes nothing");
         diagnostics.set_running();
         clock.sleep(STUCK_AFTER).await;
         assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new());
         clock.sleep(s(1)).await;
-        assert_eq!(failed(&diagnostics.liveness_checks()), ["queue q has 1 keys and hands out none for 1801 s"]);
+        assert_eq!(failed(&diagnostics.liveness_checks()), ["queue q has 1 keys and handed out none for 1801 s"]);
         let key = queue.get().await;
         assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new());
         queue.done(&key);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_worked_on_for_ever_is_stuck_and_seen_in_the_metrics_meanwhile() {
+    async fn a_key_that_is_processed_forever_is_stuck_and_visible_in_the_metrics() {
         let Setup { clock, queue, diagnostics, .. } = setup();
         diagnostics.set_running();
         queue.add("a");
@@ -275,7 +278,7 @@ mod tests {
         assert!(metrics.contains("workqueue_unfinished_work_seconds{name=\"q\"} 120.0"), "{metrics}");
         assert!(metrics.contains("workqueue_longest_running_processor_seconds{name=\"q\"} 110.0"), "{metrics}");
         clock.sleep(STUCK_AFTER).await;
-        assert_eq!(failed(&diagnostics.liveness_checks()), ["a key of queue q is worked on for 1910 s"]);
+        assert_eq!(failed(&diagnostics.liveness_checks()), ["a key of queue q has been processed for 1910 s"]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -285,13 +288,13 @@ mod tests {
         clock.sleep(s(35)).await;
         assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new());
         clock.sleep(s(1)).await;
-        assert_eq!(failed(&diagnostics.liveness_checks()), ["leading without having renewed the lease for 36 s"]);
+        assert_eq!(failed(&diagnostics.liveness_checks()), ["leading although the lease was not renewed for 36 s"]);
         leadership.revoke();
         assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_stops_is_not_ready() {
+    async fn a_stopping_program_is_not_ready() {
         let Setup { diagnostics, .. } = setup();
         assert_eq!(failed(&diagnostics.readiness_checks()), Vec::<String>::new());
         diagnostics.set_stopping();

@@ -1,4 +1,4 @@
-//! Classes of API errors: what a controller does next depends on the class, never on the text.
+//! Classes of API errors: the next step of a controller depends on the class, never on the message.
 
 use std::time::Duration;
 
@@ -7,42 +7,42 @@ use kube::core::Status;
 use super::clock::Elapsed;
 use super::leadership::NotLeader;
 
-/// Why a request did not do what was asked, by what to do about it.
+/// An error of a request, classified by how to handle it.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// 404: the object (or the subresource) is not there. Usually means that the work is done.
+    /// 404: the object or subresource does not exist. Usually means that the work is done.
     #[error("{0}")]
     NotFound(Refusal),
-    /// 409: a resourceVersion or UID precondition failed, or the object exists already. Read again, decide again.
+    /// 409: a resourceVersion or UID precondition failed, or the object already exists. Read and decide again.
     #[error("{0}")]
     Conflict(Refusal),
-    /// 429 after the client has waited and tried as often as it may.
+    /// 429 after the maximum number of retries in the client.
     #[error("{refusal}")]
     TooManyRequests {
-        /// What the server said.
+        /// The server's error.
         refusal: Refusal,
-        /// How long the server asked to wait, when it did.
+        /// The delay that the server requested, if any.
         after: Option<Duration>,
     },
-    /// 500, 502, 503, 504 and the like: may well work later.
+    /// 500, 502, 503, 504 and the like: may succeed later.
     #[error("{0}")]
     Transient(Refusal),
-    /// Any other 4xx: the request itself is refused (invalid, forbidden, …); the same request will be refused again
-    /// until something else changes.
+    /// Any other 4xx (invalid, forbidden, …): the same request will fail until something else changes.
     #[error("{0}")]
     Fatal(Refusal),
-    /// No usable answer: connection refused or reset, torn or undecodable body. Whether the server acted is unknown.
+    /// No usable response: connection refused or reset, truncated or undecodable body. Whether the server acted is
+    /// unknown.
     #[error("no usable answer: {0}")]
     Transport(String),
-    /// No answer within the request timeout. Whether the server acted is unknown.
+    /// No response within the request timeout. Whether the server acted is unknown.
     #[error("no answer: {0}")]
     Timeout(#[from] Elapsed),
-    /// This replica may not write at the moment; the server was not asked.
+    /// This replica may not write now; the request was not sent.
     #[error("{0}")]
     NotLeader(#[from] NotLeader),
 }
 
-/// A refusal as the server worded it.
+/// An error response of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The HTTP status code.
@@ -55,7 +55,7 @@ pub struct Refusal {
     pub causes: Vec<String>,
 }
 
-/// The server's message alone: what Go's `err.Error()` prints for a status error.
+/// Formats the server's message alone, as Go's `err.Error()` does for a status error.
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.message.is_empty() { write!(f, "HTTP status {}", self.code) } else { f.write_str(&self.message) }
@@ -75,7 +75,7 @@ impl Refusal {
 }
 
 impl ApiError {
-    /// The class of a `metav1.Status` failure.
+    /// Classifies a `metav1.Status` failure.
     pub fn from_status(status: &Status) -> Self {
         let refusal = Refusal::new(status);
         match status.code {
@@ -91,27 +91,27 @@ impl ApiError {
         }
     }
 
-    /// A conflict found on our side: the live object is not the one that was decided about.
+    /// Creates a conflict detected by this client: the live object is not the one that the decision was based on.
     pub fn stale(message: impl Into<String>) -> Self {
         Self::Conflict(Refusal { code: 409, reason: "Conflict".into(), message: message.into(), causes: Vec::new() })
     }
 
-    /// Whether the object is not there.
+    /// Returns true if the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound(_))
     }
 
-    /// Whether a precondition failed.
+    /// Returns true if a precondition failed.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict(_))
     }
 
-    /// Whether the same request may succeed later without anybody changing anything.
+    /// Returns true if the same request may succeed later without a change of the object or of permissions.
     pub fn is_retryable(&self) -> bool {
         !matches!(self, Self::NotFound(_) | Self::Conflict(_) | Self::Fatal(_))
     }
 
-    /// Whether the server said no itself (as against: no answer came).
+    /// Returns the server's error; `None` if no response was received.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::NotFound(r) | Self::Conflict(r) | Self::Transient(r) | Self::Fatal(r) => Some(r),
@@ -120,7 +120,7 @@ impl ApiError {
         }
     }
 
-    /// One word for logs and metrics.
+    /// Returns a short name of the class for logs and metrics.
     pub fn class(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "not-found",
@@ -151,7 +151,7 @@ impl From<kube::Error> for ApiError {
     }
 }
 
-/// An error with its causes, in one line.
+/// Formats an error with its causes in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

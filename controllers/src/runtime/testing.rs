@@ -1,4 +1,4 @@
-//! An API server for the runtime's own tests: a closure that answers requests, in process, on simulated time.
+//! An API server for unit tests: a closure that responds to requests, in process, on simulated time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -17,10 +17,10 @@ use tower::BoxError;
 
 use super::clock::Clock;
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ReceivedRequest {
-    /// When, on the clock the server was given.
+    /// Time of arrival, on the server's clock.
     pub(crate) at: Duration,
     /// `METHOD path?query`
     pub(crate) line: String,
@@ -29,25 +29,25 @@ pub(crate) struct ReceivedRequest {
     pub(crate) user_agent: String,
 }
 
-/// What the server does with a request.
+/// The server's reaction to a request.
 pub(crate) enum MockResponse {
-    /// A whole answer.
+    /// A complete response.
     Json(u16, Value),
-    /// An answer with `Retry-After`.
+    /// A response with `Retry-After`.
     RetryAfter(u16, u64),
-    /// Nothing, ever.
+    /// No response, ever.
     Hang,
-    /// The connection breaks before an answer.
+    /// The connection breaks before the response.
     Reset,
-    /// These lines of a watch, each after a pause; then the stream stays open (`true`) or ends.
+    /// Lines of a watch, each after a pause; then the stream stays open (`true`) or ends.
     Watch(Vec<(Duration, Value)>, bool),
-    /// Half an answer, then the connection breaks.
+    /// Half a response, then the connection breaks.
     Torn,
 }
 
 pub(crate) type RequestLog = Arc<Mutex<Vec<ReceivedRequest>>>;
 
-/// A client of a server that answers with `answer`, and the log of what the server saw.
+/// Returns a client of a server that responds with `answer`, and the log of received requests.
 pub(crate) fn serve(
     clock: &Clock,
     answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static,
@@ -73,7 +73,7 @@ pub(crate) fn serve(
     (Client::new(service, "default"), log)
 }
 
-/// Answers from a list, the last one for ever.
+/// Responds from a list; hangs when it is exhausted.
 pub(crate) fn script(answers: Vec<MockResponse>) -> impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static {
     let answers = Mutex::new(VecDeque::from(answers));
     move |_| answers.lock().unwrap().pop_front().unwrap_or(MockResponse::Hang)
@@ -85,7 +85,8 @@ pub(crate) fn failure(code: u16, reason: &str) -> MockResponse {
 }
 
 pub(crate) fn status(code: u16, reason: &str) -> Value {
-    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason })
+    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": reason })
 }
 
 type MockHttpResponse = Response<UnsyncBoxBody<Bytes, BoxError>>;

@@ -1,4 +1,4 @@
-//! SHELL: the schedule with its timers, and what happens when one ends: mark, patch, delete, try again.
+//! SHELL: the timers of the schedule, and the eviction of a pod: set the condition, delete, retry.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,15 +27,15 @@ use crate::runtime::workers::Outcome;
 use crate::write::actions::{Action, status_patch};
 use crate::write::{Reader, Writer};
 
-/// Evictions that run at once; upstream starts one goroutine for each, held back by its client's rate
-/// limit. So many, because slow admission may hold each of them for minutes, and the others must not wait.
+/// Number of concurrent evictions; upstream starts one goroutine for each, throttled by its client. The number is high
+/// because slow admission may block each of them for minutes, and the others must not wait.
 pub(super) const EVICTION_WORKERS: usize = 256;
 
 const REASON: &str = "TaintManagerEviction";
 const MARKING: &str = "Marking for deletion Pod";
 const CANCELLING: &str = "Cancelling deletion of Pod";
 
-/// Waits for deadlines and evicts.
+/// Waits for deadlines and evicts pods.
 pub(super) struct Evictor {
     schedule: Mutex<Schedule>,
     changed: Notify,
@@ -49,24 +49,24 @@ pub(super) struct Evictor {
     metrics: Metrics,
 }
 
-/// Whether a pod whose time has come must still go.
+/// The result of evaluating a due eviction against the caches.
 enum CacheVerdict {
-    /// It must, as the cache has it.
+    /// The pod must be evicted.
     Evict(Arc<PodView>),
-    /// Its node has no taint any more that it does not tolerate for ever.
+    /// The pod tolerates all remaining taints of its node forever.
     Tolerated,
-    /// It is not there, or another one has its name.
+    /// The pod does not exist, or its name belongs to another one.
     Gone,
 }
 
-/// How one try ended well.
+/// The result of a successful attempt.
 enum EvictionOutcome {
     Deleted,
-    /// It was called off before the delete.
+    /// The eviction was cancelled before the delete.
     Cancelled,
-    /// The node has no taint any more that it does not tolerate for ever.
+    /// The pod tolerates all remaining taints of its node forever.
     Tolerated,
-    /// The pod is not there any more, or another one has its name.
+    /// The pod no longer exists, or its name belongs to another one.
     Gone,
 }
 
@@ -86,17 +86,17 @@ impl Evictor {
         }
     }
 
-    /// The evictions whose time has come; retries earn their back-off here.
+    /// Returns the queue of due evictions, which also holds the back-off of retries.
     pub(super) fn queue(&self) -> &WorkQueue<DueEviction> {
         &self.due
     }
 
-    /// How many evictions wait for their time or run.
+    /// Returns the number of evictions that are waiting or running.
     pub(super) fn scheduled(&self) -> usize {
         self.schedule().count()
     }
 
-    /// Brings the eviction of `pod` in line with `plan`.
+    /// Updates the eviction of `pod` according to `plan`.
     pub(super) fn apply_plan(&self, pod: &PodRef, (plan, source): (EvictionPlan, TaintSource)) {
         let now = self.clock.monotonic();
         let transition = self.schedule().apply_plan(pod, (plan, source), now);
@@ -109,7 +109,7 @@ impl Evictor {
         }
     }
 
-    /// The pod is gone, or another one has its name.
+    /// Handles the deletion of a pod, or its replacement by another one with the same name.
     pub(super) fn pod_deleted(&self, pod: &PodRef) {
         let transition = self.schedule().pod_deleted(&pod.uid);
         self.report_cancelled(pod, transition);
@@ -118,12 +118,12 @@ impl Evictor {
     fn report_cancelled(&self, pod: &PodRef, transition: Transition) {
         if transition.cancelled {
             self.event(&pod.key, CANCELLING);
-            // Only a deadline that came or went is news to the timers.
+            // The timers only depend on deadlines that were added or removed.
             self.changed.notify_one();
         }
     }
 
-    /// Moves evictions whose deadline has passed to the queue, until `stop`.
+    /// Moves evictions whose deadline has passed to the queue, until `stop` is cancelled.
     pub(super) async fn fire_timers(&self, stop: &CancellationToken) {
         loop {
             let changed = self.changed.notified();
@@ -147,17 +147,18 @@ impl Evictor {
         }
     }
 
-    /// Evicts one pod whose time has come: five quick tries the first time, one per back-off after that,
-    /// until it is done or no longer due (N-086).
+    /// Evicts one pod: five quick attempts the first time, one per back-off after that, until it succeeds or is no
+    /// longer due (N-086).
     pub(super) async fn evict(&self, due: DueEviction) -> Outcome {
         let Some(source) = self.schedule().start_attempt(&due) else { return Outcome::Forget };
         let first = self.due.num_requeues(&due) == 0;
-        // The cache will do for the very first try: both its writes name the UID. After a failure the server's word counts.
+        // The first attempt may use the cache: both its writes have the UID as precondition. After a failure the pod is
+        // read from the server.
         let mut cached = match self.verdict(&due.pod) {
             CacheVerdict::Evict(cached) => first.then_some(cached),
             verdict => {
                 self.schedule().finish(&due);
-                // A pod that went between two tries went as announced: nothing was called off.
+                // A pod that disappeared between two attempts was evicted as announced: nothing was cancelled.
                 if first || matches!(verdict, CacheVerdict::Tolerated) {
                     self.event(&due.pod.key, CANCELLING);
                 }
@@ -185,7 +186,7 @@ impl Evictor {
                     return Outcome::Forget;
                 }
                 Err(error) if number == tries => {
-                    tracing::warn!(pod = %due.pod.key, %error, "pod was not evicted, trying again with back-off");
+                    tracing::warn!(pod = %due.pod.key, %error, "pod was not evicted, retrying with back-off");
                     return Outcome::Retry;
                 }
                 Err(_) => self.clock.sleep(DELETE_RETRY_PAUSE).await,
@@ -194,14 +195,15 @@ impl Evictor {
         Outcome::Retry
     }
 
-    /// Called off during a try: only now is it certain that the pod stays, unless it went by itself.
+    /// Reports an eviction that was cancelled during an attempt. Only now is it certain that the pod stays, unless it
+    /// was deleted otherwise.
     fn report_cancelled_unless_gone(&self, pod: &PodRef) {
         if !matches!(self.verdict(pod), CacheVerdict::Gone) {
             self.event(&pod.key, CANCELLING);
         }
     }
 
-    /// What the caches say of the pod now. A node they do not know changes nothing (N-088).
+    /// Evaluates the pod with the caches. An unknown node changes nothing (N-088).
     fn verdict(&self, pod: &PodRef) -> CacheVerdict {
         let Some(cached) = self.pods.get(&pod.key).filter(|cached| cached.uid() == &*pod.uid) else {
             return CacheVerdict::Gone;
@@ -215,12 +217,12 @@ impl Evictor {
         }
     }
 
-    /// Sets the condition `DisruptionTarget` unless it is there already, then deletes (N-051, N-052). The
-    /// grace period is the pod's own.
+    /// Sets the condition `DisruptionTarget` unless it is set already, then deletes the pod with its own grace period
+    /// (N-051, N-052).
     ///
-    /// A pod that came to a node whose taint was known is asked for twice: whoever bound it may have seen the taint go before the
-    /// watch of nodes told us (kubernetes/kubernetes#119862). And whatever it takes to read and to mark a pod, nothing is written
-    /// after the eviction was called off.
+    /// For a pod that was bound to a node with a known taint, the node is read from the server first: the scheduler may
+    /// have observed the removal of the taint before our watch did (kubernetes/kubernetes#119862). Nothing is written
+    /// after the eviction was cancelled, however long reading and marking the pod takes.
     async fn try_once(
         &self,
         due: &DueEviction,
@@ -260,8 +262,8 @@ impl Evictor {
         Ok(EvictionOutcome::Deleted)
     }
 
-    /// Whether the pod tolerates what its node has at this moment, as the server says. A node that is gone changes nothing
-    /// (N-088).
+    /// Returns true if the pod tolerates the current taints of its node, read from the server. A deleted node changes
+    /// nothing (N-088).
     async fn tolerates_now(&self, pod: &PodView) -> Result<bool, ApiError> {
         match self.reader.get::<NodeView>(&ObjectKey::cluster(pod.spec.node_name.to_arc())).await {
             Ok(node) => Ok(decide(&node.spec.taints, &pod.spec.tolerations) == EvictionPlan::Keep),
@@ -270,12 +272,12 @@ impl Evictor {
         }
     }
 
-    /// From the deadline to now, for the metric (N-091).
+    /// Returns the time since the deadline, for the metric (N-091).
     fn latency(&self, due: &DueEviction) -> Duration {
         self.clock.monotonic().saturating_sub(due.fire_at)
     }
 
-    /// Events name the pod only, with no UID, as upstream's do.
+    /// Events name the pod without its UID, as upstream's do.
     fn event(&self, pod: &ObjectKey, what: &str) {
         let about = ObjectReference {
             api_version: "v1".to_owned(),

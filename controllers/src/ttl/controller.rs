@@ -1,4 +1,4 @@
-//! SHELL: node events to keys, one patch per node that carries the wrong value.
+//! SHELL: node events to keys, one patch per node that has the wrong value.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,12 +15,12 @@ use crate::runtime::workers::{self, Outcome};
 use crate::write::Writer;
 use crate::write::actions::Action;
 
-/// Syncs that run at once.
+/// Number of concurrent syncs.
 const WORKERS: usize = 5;
 
 const NAME: &str = "ttlcontroller";
 
-/// Takes what the controller needs and returns its work.
+/// Creates the controller; returns its work.
 pub fn start(context: &ControllerContext) -> ControllerFuture {
     let informer = context.informer::<NodeView>();
     let queue = context.queue::<ObjectKey>(NAME);
@@ -37,7 +37,7 @@ pub fn start(context: &ControllerContext) -> ControllerFuture {
     })
 }
 
-/// Counts nodes, and queues those that came or changed. A node that went needs nothing.
+/// Counts nodes, and queues added and changed ones. A deleted node needs no sync.
 fn handle_node_change(size: &Mutex<ClusterSize>, queue: &WorkQueue<ObjectKey>, change: &Change<NodeView>) {
     let mut size = size.lock().unwrap_or_else(PoisonError::into_inner);
     match change {
@@ -64,9 +64,9 @@ impl TtlController {
             return Outcome::Forget;
         }
         let action = Action::PatchNodeTtl { node: key.name, ttl_seconds };
-        match self.writer.apply(&action, "the cluster's size asks for another ttl").await {
+        match self.writer.apply(&action, "the cluster size requires another ttl").await {
             Ok(()) => Outcome::Forget,
-            // The node is gone; its deletion is on the way to the cache.
+            // The node was deleted; the cache will be notified.
             Err(error) if error.is_not_found() => Outcome::Forget,
             Err(_) => Outcome::Retry,
         }

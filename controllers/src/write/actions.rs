@@ -1,4 +1,4 @@
-//! What a controller wants done: plain data, made by pure code, executed by [`Writer`](super::Writer).
+//! Writes as plain data: created by pure code, executed by [`Writer`](super::Writer).
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,52 +14,52 @@ use crate::api::pdb::PdbView;
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// PUT `poddisruptionbudgets/status`. Fails with a conflict unless the budget still has
+    /// PUT `poddisruptionbudgets/status`. Fails with a conflict unless the budget still has this
     /// `metadata.resourceVersion`.
     UpdatePdbStatus {
-        /// The budget as read, with its new status. The whole of it, because a PUT drops what it leaves out.
+        /// The budget as read, with its new status. It is complete because a PUT drops fields that are absent.
         pdb: Box<PdbView>,
     },
-    /// Replaces one condition of a pod by PUT `pods/status`, whose body is read live. Fails with a conflict when the live
-    /// pod is not the one that was decided about.
+    /// Replaces one condition of a pod by PUT `pods/status` on top of a live read. Fails with a conflict if the live
+    /// pod is not the one that the decision was based on.
     ResetDisruptionTarget {
         /// The pod.
         pod: ObjectKey,
-        /// The UID it was decided about.
+        /// The UID that the decision was based on.
         uid: Arc<str>,
-        /// The version it was decided about.
+        /// The version that the decision was based on.
         resource_version: Arc<str>,
-        /// The condition as it shall be; replaces the one of its type.
+        /// The new condition; replaces the one of its type.
         condition: Box<PodCondition>,
     },
-    /// Strategic merge PATCH of `pods/status`, only of the pod with this UID.
+    /// Strategic merge PATCH of `pods/status` with the UID as precondition.
     PatchPodStatus {
         /// The pod.
         pod: ObjectKey,
-        /// Its UID, sent as precondition.
+        /// The UID.
         uid: Arc<str>,
         /// The `status` part of the patch, see [`status_patch`].
         status: Value,
     },
-    /// DELETE of the pod with this UID.
+    /// DELETE of a pod with the UID as precondition.
     DeletePod {
         /// The pod.
         pod: ObjectKey,
-        /// Its UID, sent as precondition.
+        /// The UID.
         uid: Arc<str>,
-        /// `gracePeriodSeconds`; `None` leaves it to the pod.
+        /// `gracePeriodSeconds`; `None` for the pod's own.
         grace_seconds: Option<u32>,
     },
     /// Strategic merge PATCH of a node's [`TTL_ANNOTATION`].
     PatchNodeTtl {
         /// The node.
         node: Arc<str>,
-        /// The new value, seconds.
+        /// The new value in seconds.
         ttl_seconds: i64,
     },
 }
 
-/// `verb resource namespace/name`, for logs.
+/// Formats as `verb resource namespace/name`, for logs.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,20 +74,19 @@ impl fmt::Display for Action {
     }
 }
 
-/// The body of a PATCH of a pod's status that is only applied to the pod with `uid`.
+/// Returns the body of a PATCH of a pod's status that fails unless the pod has `uid`.
 pub fn pod_status_body(uid: &str, status: &Value) -> Value {
     json!({ "metadata": { "uid": uid }, "status": status })
 }
 
-/// The body of a PATCH of a node's [`TTL_ANNOTATION`].
+/// Returns the body of a PATCH of a node's [`TTL_ANNOTATION`].
 pub fn node_ttl_body(ttl_seconds: i64) -> Value {
     json!({ "metadata": { "annotations": { TTL_ANNOTATION: ttl_seconds.to_string() } } })
 }
 
-/// The strategic merge patch that leads from one pod status to another, shaped as client-go's two-way patch.
+/// Returns the strategic merge patch from one pod status to another, in the form of client-go's two-way patch.
 ///
-/// Both are JSON objects with scalar fields and, optionally, `conditions` (merged by `type`). `None` when nothing
-/// differs: then there is nothing to send.
+/// Both are JSON objects with scalar fields and, optionally, `conditions` (merged by `type`). `None` if they are equal.
 pub fn status_patch(old: &Value, new: &Value) -> Option<Value> {
     let empty = Map::new();
     let (old, new) = (old.as_object().unwrap_or(&empty), new.as_object().unwrap_or(&empty));
@@ -171,7 +170,8 @@ mod tests {
             condition("DisruptionTarget", "True")] }),
         Some(json!({
             "phase": "Failed",
-            "$setElementOrder/conditions": [{ "type": "Ready" }, { "type": "PodScheduled" }, { "type": "DisruptionTarget" }],
+            "$setElementOrder/conditions": [{ "type": "Ready" }, { "type": "PodScheduled" },
+                { "type": "DisruptionTarget" }],
             "conditions": [condition("DisruptionTarget", "True")],
         }))
     )]

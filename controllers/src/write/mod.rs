@@ -1,4 +1,4 @@
-//! What controllers write, and the one door it goes through; live reads next to it.
+//! Writes of controllers and live reads. [`Writer`] is the only place that writes on behalf of a controller.
 
 pub mod actions;
 mod reader;

@@ -1,4 +1,4 @@
-//! Live reads, for decisions that must not rest on a cache.
+//! Live reads, for decisions that must not be based on a cache.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::api::object_key::ObjectKey;
 use crate::runtime::clock::Clock;
 use crate::runtime::error::ApiError;
 
-/// How long the answer of discovery is believed.
+/// How long a discovery response is reused.
 pub const DISCOVERY_TTL: Duration = Duration::from_secs(30);
 
-/// Live reads, for decisions that must not rest on a cache. Cheap to clone.
+/// Reads live objects, for decisions that must not be based on a cache. Cheap to clone.
 #[derive(Clone)]
 pub struct Reader {
     client: Client,
@@ -33,22 +33,22 @@ struct DiscoveryEntry {
 }
 
 impl Reader {
-    /// Reads through `client`.
+    /// Creates a reader that uses `client`.
     pub fn new(client: Client, clock: Clock) -> Self {
         Self { client, clock, discovery_cache: Arc::default() }
     }
 
-    /// GET of the object with this key, as the view `V`.
+    /// GETs the object with this key as the view `V`.
     ///
     /// # Errors
-    /// The class of the failure; [`ApiError::NotFound`] when the server says that it does not exist.
+    /// [`ApiError`]; [`ApiError::NotFound`] if the object does not exist.
     pub async fn get<V: CacheObject>(&self, key: &ObjectKey) -> Result<V, ApiError> {
         let namespace = (!key.namespace.is_empty()).then_some(&*key.namespace);
         let path = format!("{}/{}", V::Resource::url_path(&(), namespace), key.name);
         request(&self.client, Method::GET, &path, JSON, None).await
     }
 
-    /// GET of the `scale` subresource of any kind, e.g. `("apps/v1", "deployments", …)`.
+    /// GETs the `scale` subresource of any kind, e.g. `("apps/v1", "deployments", …)`.
     ///
     /// # Errors
     /// As [`Self::get`]; also [`ApiError::NotFound`] for a kind without scale.
@@ -63,10 +63,10 @@ impl Reader {
         request(&self.client, Method::GET, &path, JSON, None).await
     }
 
-    /// The resources that the server has under `api_version`, at most [`DISCOVERY_TTL`] old.
+    /// Returns the resources of the group version `api_version`, at most [`DISCOVERY_TTL`] old.
     ///
     /// # Errors
-    /// As [`Self::get`]; [`ApiError::NotFound`] when it does not serve that group and version. Errors are not remembered.
+    /// As [`Self::get`]; [`ApiError::NotFound`] if the server does not serve the group version. Errors are not cached.
     pub async fn resources(&self, api_version: &str) -> Result<Arc<APIResourceList>, ApiError> {
         let now = self.clock.monotonic();
         let held = {

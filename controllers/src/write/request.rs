@@ -33,7 +33,7 @@ pub(super) fn root(api_version: &str) -> String {
     }
 }
 
-/// A part of a path. What owner references say may be anything that somebody wrote there.
+/// Escapes a path segment. Owner references may contain any text that a user wrote.
 pub(super) fn segment(text: &str) -> PercentEncode<'_> {
     const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
     utf8_percent_encode(text, KEPT)

@@ -1,8 +1,7 @@
-//! The one door for writes, and the live reads next to it.
+//! Writes of controllers.
 //!
-//! [`Writer::apply`] executes one [`Action`] with its preconditions, logs it with its reason and its outcome, and returns
-//! the class of the error. Time limits, retries the server asks for and the request rate are the client's
-//! ([`crate::runtime::client`]).
+//! [`Writer::apply`] executes one [`Action`] with its preconditions, logs it with its reason and result, and returns
+//! the class of the error. Timeouts, retries and the request rate are the client's ([`crate::runtime::client`]).
 
 use http::Method;
 use kube::Client;
@@ -17,22 +16,22 @@ use crate::runtime::error::ApiError;
 
 const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 
-/// Executes actions as one controller's client. Cheap to clone.
+/// Executes actions with one controller's client. Cheap to clone.
 #[derive(Clone)]
 pub struct Writer {
     client: Client,
 }
 
 impl Writer {
-    /// A door that writes through `client`.
+    /// Creates a writer that uses `client`.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// Executes `action`; `why` goes to the log.
+    /// Executes `action`; `why` is logged.
     ///
     /// # Errors
-    /// The class of the failure. After [`ApiError::Timeout`] and [`ApiError::Transport`] the write may have happened.
+    /// [`ApiError`]. After [`ApiError::Timeout`] and [`ApiError::Transport`] the write may have happened.
     pub async fn apply(&self, action: &Action, why: &str) -> Result<(), ApiError> {
         let result = self.execute(action).await;
         match &result {
@@ -82,7 +81,7 @@ impl Writer {
     }
 
     async fn send(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Result<(), ApiError> {
-        // The answer is the object as written; the cache learns it from the watch.
+        // The response is the written object, which the cache receives through the watch.
         request::<serde::de::IgnoredAny>(&self.client, method, path, content_type, Some(body)).await.map(drop)
     }
 }
@@ -132,7 +131,8 @@ mod tests {
     fn live_pod() -> Value {
         json!({
             "kind": "Pod", "apiVersion": "v1",
-            "metadata": { "namespace": "ns", "name": "p", "uid": "u1", "resourceVersion": "7", "annotations": { "a": "b" } },
+            "metadata": { "namespace": "ns", "name": "p", "uid": "u1", "resourceVersion": "7",
+                "annotations": { "a": "b" } },
             "spec": { "containers": [{ "name": "c" }] },
             "status": { "phase": "Running", "conditions": [
                 { "type": "Ready", "status": "True" }, { "type": "DisruptionTarget", "status": "True", "reason": "r" },

@@ -22,15 +22,25 @@ fn selector(json: Value) -> LabelSelector {
 #[case::d_072_empty_without_labels(json!({}), json!({}), true)]
 #[case::labels(json!({"matchLabels": {"a": "b"}}), json!({"a": "b", "c": "d"}), true)]
 #[case::labels_all(json!({"matchLabels": {"a": "b", "c": "x"}}), json!({"a": "b", "c": "d"}), false)]
-#[case::is_in(json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["x", "b"]}]}), json!({"a": "b"}), true)]
+#[case::is_in(json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["x", "b"]}]}), json!({"a": "b"}),
+    true)]
 #[case::in_absent(json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}), json!({}), false)]
-#[case::not_in(json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}), json!({"a": "b"}), false)]
-#[case::not_in_absent(json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}), json!({}), true)]
+#[case::not_in(json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}), json!({"a": "b"}),
+    false)]
+#[case::not_in_absent(json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}), json!({}),
+    true)]
 #[case::exists(json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]}), json!({"a": ""}), true)]
 #[case::exists_not(json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]}), json!({"b": ""}), false)]
 #[case::d_072_does_not_exist(json!({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}), json!({}), true)]
-#[case::does_not_exist_but_does(json!({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}), json!({"a": "b"}), false)]
-#[case::d_071_never_matching_beta_selector(json!({"matchExpressions": [{"key": "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match", "operator": "Exists"}]}), json!({"a": "b"}), false)]
+#[case::does_not_exist_but_does(json!({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}),
+    json!({"a": "b"}), false)]
+#[case::d_071_never_matching_beta_selector(
+    json!({"matchExpressions": [
+        {"key": "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match", "operator": "Exists"},
+    ]}),
+    json!({"a": "b"}),
+    false
+)]
 fn selects(#[case] of: Value, #[case] labels: Value, #[case] matches: bool) {
     let labels = serde_json::from_value(labels).unwrap();
     assert_eq!(Selector::parse(Some(&selector(of))).unwrap().matches(&labels), matches);
@@ -41,11 +51,14 @@ fn no_selector_selects_nothing() {
     assert!(!Selector::parse(None).unwrap().matches(&Labels::default()));
 }
 
-const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+    alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
 #[rstest]
 #[case::d_041_slashes(json!({"matchLabels": {"a/b/c": "x"}}),
-    format!(r#"key: Invalid value: "a/b/c": a valid label key {NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"#))]
+    format!("key: Invalid value: \"a/b/c\": a valid label key {NAME} with an optional DNS subdomain prefix and '/' \
+        (e.g. 'example.com/MyName')"))]
 #[case::d_041_operator(json!({"matchExpressions": [{"key": "a", "operator": "unsupportedOperator", "values": ["b"]}]}),
     r#""unsupportedOperator" is not a valid label selector operator"#)]
 #[case::in_nothing(json!({"matchExpressions": [{"key": "a", "operator": "In"}]}),
@@ -53,11 +66,17 @@ const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', an
 #[case::exists_something(json!({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}),
     r#"values: Invalid value: ["b"]: values set must be empty for exists and does not exist"#)]
 #[case::two_errors(json!({"matchExpressions": [{"key": "", "operator": "In"}]}),
-    format!(r#"[key: Invalid value: "": name part must be non-empty; name part {NAME}, values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty]"#))]
+    format!("[key: Invalid value: \"\": name part must be non-empty; name part {NAME}, values: Invalid value: null: \
+        for 'in', 'notin' operators, values set can't be empty]"))]
 #[case::value(json!({"matchLabels": {"a": "-"}}),
-    r#"values[0][a]: Invalid value: "-": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"#)]
+    "values[0][a]: Invalid value: \"-\": a valid label must be an empty string or consist of alphanumeric \
+        characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or \
+        'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')")]
 #[case::prefix(json!({"matchLabels": {"A_/b": "x"}}),
-    r#"key: Invalid value: "A_/b": prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"#)]
+    "key: Invalid value: \"A_/b\": prefix part a lowercase RFC 1123 subdomain must consist of lower case \
+        alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
+        'example.com', regex used for validation is \
+        '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')")]
 fn invalid_selectors(#[case] of: Value, #[case] message: impl AsRef<str>) {
     let error = Selector::parse(Some(&selector(of))).unwrap_err();
     assert_eq!(error.to_string(), message.as_ref());
@@ -65,10 +84,17 @@ fn invalid_selectors(#[case] of: Value, #[case] message: impl AsRef<str>) {
 
 #[rstest]
 #[case::labels(json!({"matchLabels": {"app": "x"}}),
-    "&LabelSelector{MatchLabels:map[string]string{app: x,},MatchExpressions:[]LabelSelectorRequirement{},}")]
-#[case::empty(json!({}), "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{},}")]
-#[case::expressions(json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "c"]}, {"key": "d", "operator": "Exists"}]}),
-    "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:a,Operator:In,Values:[b c],},LabelSelectorRequirement{Key:d,Operator:Exists,Values:[],},},}")]
+    "&LabelSelector{MatchLabels:map[string]string{app: x,},MatchExpressions:[]LabelSelectorRequirement{},}"
+)]
+#[case::empty(
+    json!({}),
+    "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{},}"
+)]
+#[case::expressions(json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "c"]}, {"key": "d",
+    "operator": "Exists"}]}),
+    "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{\
+    LabelSelectorRequirement{Key:a,Operator:In,Values:[b c],},\
+    LabelSelectorRequirement{Key:d,Operator:Exists,Values:[],},},}")]
 fn d_007_selectors_in_go_text(#[case] of: Value, #[case] text: &str) {
     assert_eq!(selector(of).to_string(), text);
 }
@@ -97,8 +123,10 @@ fn quoting_is_gos() {
 
 #[test]
 fn slim_metadata_keeps_what_is_read() {
-    let json = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"},
-        "annotations": {"big": "x", "node.alpha.kubernetes.io/ttl": "15"}, "managedFields": [{"manager": "m"}], "ownerReferences": [
+    let json = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+        "labels": {"a": "b"},
+        "annotations": {"big": "x", "node.alpha.kubernetes.io/ttl": "15"}, "managedFields": [{"manager": "m"}],
+            "ownerReferences": [
             {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"},
             {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "2", "controller": true}]}});
     let pod: PodView = serde_json::from_value(json.clone()).unwrap();
@@ -122,7 +150,7 @@ fn what_is_null_is_absent(#[case] metadata: Value) {
     assert_eq!(node.ttl_annotation(), None);
 }
 
-/// The last second that Go can write is beyond what jiff can hold.
+/// The last second that Go can represent is outside of jiff's range.
 #[test]
 fn a_time_that_cannot_be_held_spoils_no_object() {
     let late = "9999-12-31T23:59:59Z";
@@ -143,7 +171,7 @@ fn a_time_that_cannot_be_held_spoils_no_object() {
     assert!(times.is_sorted() && times[1].to_string() == "2026-01-01T00:00:00Z", "{times:?}");
 }
 
-/// What the memory of a cluster of 150,000 pods hangs on.
+/// The memory of a cluster with 150,000 pods depends on this.
 #[test]
 fn a_cached_pod_is_small_and_shares_what_others_have() {
     assert!(size_of::<PodView>() <= 224, "{} bytes", size_of::<PodView>());
@@ -176,12 +204,16 @@ fn conditions_come_back_as_they_came() {
 #[test]
 fn a_budget_survives_the_round_trip() {
     let json = json!({
-        "metadata": {"name": "b", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 2, "labels": {"a": "b"},
+        "metadata": {"name": "b", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 2,
+            "labels": {"a": "b"},
             "annotations": {"c": "d"}, "finalizers": ["f"], "creationTimestamp": "2026-01-01T00:00:00Z",
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"}]},
-        "spec": {"maxUnavailable": "30%", "selector": {"matchLabels": {"app": "x"}}, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
-        "status": {"conditions": [{"type": "T", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-            "currentHealthy": 1, "desiredHealthy": 2, "disruptedPods": {"p": "2026-01-01T00:00:00Z"}, "disruptionsAllowed": 0,
+        "spec": {"maxUnavailable": "30%", "selector": {"matchLabels": {"app": "x"}},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow"},
+        "status": {"conditions": [{"type": "T", "status": "True", "reason": "R", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+            "currentHealthy": 1, "desiredHealthy": 2, "disruptedPods": {"p": "2026-01-01T00:00:00Z"},
+                "disruptionsAllowed": 0,
             "expectedPods": 3, "observedGeneration": 2},
     });
     let view: PdbView = serde_json::from_value(json.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! Short forms for the objects of the tables.
+//! Builders of the objects in the tables.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use plumbline_controllers::api::pdb::PdbView;
 use plumbline_controllers::api::pod::PodView;
 use serde_json::{Value, json};
 
-/// The instant all tables count from.
+/// The start time of all tables.
 pub(crate) fn t0() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }

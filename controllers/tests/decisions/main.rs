@@ -1,4 +1,4 @@
-//! Tables for every PURE file. Case names carry the rule or catalogue id they stand for.
+//! Tables for every PURE file. Case names contain the rule or catalogue id they test.
 
 #![expect(clippy::unwrap_used, reason = "a table that cannot be built fails its case")]
 

@@ -12,7 +12,7 @@ fn s(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// `key[=value][:effect]`; the effect is `NoExecute` when left out.
+/// `key[=value][:effect]`; the default effect is `NoExecute`.
 fn taint(text: &str) -> Taint {
     let (rest, effect) = text.split_once(':').unwrap_or((text, "NoExecute"));
     let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
@@ -34,21 +34,22 @@ fn in_seconds(plan: EvictionPlan) -> Result<u64, &'static str> {
 #[rstest]
 #[case::br_32_01_untolerated(&["a"], json!([]), Err("now"))]
 #[case::br_32_02_seconds(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 9}]), Ok(9))]
-#[case::br_32_03_for_ever(&["a"], json!([{"key": "a", "operator": "Exists"}]), Err("keep"))]
+#[case::br_32_03_forever(&["a"], json!([{"key": "a", "operator": "Exists"}]), Err("keep"))]
 #[case::no_taints(&[], json!([]), Err("keep"))]
 #[case::n_001_no_schedule(&["a:NoSchedule", "b:PreferNoSchedule"], json!([]), Err("keep"))]
 #[case::n_002_shortest_wins(&["a", "b"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 2},
     {"key": "b", "operator": "Exists", "tolerationSeconds": 1}]), Ok(1))]
-#[case::n_002_for_ever_beside_seconds(&["a", "b"], json!([{"key": "a", "operator": "Exists"},
+#[case::n_002_forever_and_seconds(&["a", "b"], json!([{"key": "a", "operator": "Exists"},
     {"key": "b", "operator": "Exists", "tolerationSeconds": 1}]), Ok(1))]
 #[case::n_002_zero(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 0}]), Ok(0))]
 #[case::n_002_negative(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": -5}]), Ok(0))]
 #[case::n_003_first_in_list(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 9},
     {"key": "a", "operator": "Exists", "tolerationSeconds": 4}]), Ok(9))]
-#[case::n_003_first_is_for_ever(&["a"], json!([{"operator": "Exists"},
+#[case::n_003_first_is_forever(&["a"], json!([{"operator": "Exists"},
     {"key": "a", "operator": "Exists", "tolerationSeconds": 4}]), Err("keep"))]
 #[case::n_013_other_taint(&["a"], json!([{"key": "b", "operator": "Exists"}]), Err("now"))]
-#[case::n_033_one_of_two(&["a", "b"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 100}]), Err("now"))]
+#[case::n_033_one_of_two(&["a", "b"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 100}]),
+    Err("now"))]
 #[case::n_093_empty_effect(&["a"], json!([{"key": "a", "operator": "Exists", "effect": ""}]), Err("keep"))]
 #[case::n_093_other_effect(&["a"], json!([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]), Err("now"))]
 #[case::n_093_all_keys(&["a=b"], json!([{"operator": "Exists", "effect": "NoExecute"}]), Err("keep"))]
@@ -150,7 +151,7 @@ fn n_016_losing_the_toleration_cancels_and_fires() {
 }
 
 #[test]
-fn n_036_becoming_tolerated_for_ever_cancels() {
+fn n_036_becoming_tolerated_forever_cancels() {
     let mut schedule = Schedule::default();
     assert_eq!(schedule.apply_plan(&pod("1"), (EvictionPlan::Keep, TaintSource::NodeUpdate), s(0.0)), NOTHING);
     schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(60.0)), TaintSource::NodeUpdate), s(0.0));
@@ -206,7 +207,7 @@ fn n_085_the_end_of_one_eviction_leaves_the_next_one_cancellable() {
     assert_eq!(schedule, Schedule::default());
 }
 
-/// What is known of a pod changes after its time has come: in which stage, and whether it is gone or may stay.
+/// The pod is deleted or may stay after its deadline, in each phase of the eviction.
 #[rstest]
 #[case::no_try_yet(&[], false, CANCELLED)]
 #[case::no_try_yet_and_gone(&[], true, CANCELLED)]

@@ -1,4 +1,4 @@
-//! The read-only side of a cache, given to controllers.
+//! The read-only handle to a cache, for controllers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::api::cache_object::CacheObject;
 use crate::api::object_key::ObjectKey;
 use crate::api::selector::Selector;
 
-/// Reads one kind from the shared cache. Results are in key order and shared (`Arc`), never copied. Cheap to clone.
+/// Reads one kind from the shared cache. Results are ordered by key and shared (`Arc`), not copied. Cheap to clone.
 #[derive(Debug)]
 pub struct Lister<V> {
     store: Arc<Store<V>>,
@@ -24,27 +24,27 @@ impl<V: CacheObject> Lister<V> {
         Self { store }
     }
 
-    /// The object with this key.
+    /// Returns the object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {
         self.store.get(key)
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub fn list(&self) -> Vec<Arc<V>> {
         self.store.list()
     }
 
-    /// All objects of a namespace.
+    /// Returns all objects of a namespace.
     pub fn list_namespace(&self, namespace: &str) -> Vec<Arc<V>> {
         self.store.list_namespace(namespace)
     }
 
-    /// The objects whose `index` has `value`; empty for an index the kind does not keep.
+    /// Returns the objects whose `index` has `value`; empty for an index that the kind does not maintain.
     pub fn by_index(&self, index: &str, value: &str) -> Vec<Arc<V>> {
         self.store.by_index(index, value)
     }
 
-    /// Visits all objects without collecting them; the cache is locked for reading meanwhile.
+    /// Visits all objects without collecting them. The cache is locked for reading until this returns.
     pub fn for_each(&self, visit: impl FnMut(&Arc<V>)) {
         self.store.for_each(visit);
     }
@@ -54,19 +54,19 @@ impl<V: CacheObject> Lister<V> {
         self.store.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The objects of a namespace whose labels `selector` selects. Costs what it finds, not what the namespace holds,
-    /// where the selector asks for a label's value.
+    /// Returns the objects of a namespace that `selector` selects. If the selector requires a label's value, the cost
+    /// is proportional to the result, not to the number of objects in the namespace.
     pub fn select(&self, namespace: &str, selector: &Selector) -> Vec<Arc<V>> {
         self.store.select(namespace, selector)
     }
 
-    /// A digest of keys, UIDs and resource versions: equal caches have equal checksums. Kept up to date, so that asking
-    /// costs nothing.
+    /// Returns a digest of keys, UIDs and resource versions: equal caches have equal checksums. It is updated with
+    /// every change, so reading it is free.
     pub fn checksum(&self) -> u64 {
         self.store.checksum()
     }

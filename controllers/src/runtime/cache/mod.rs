@@ -1,4 +1,4 @@
-//! Ordered, indexed object caches. Written by one informer, read through [`Lister`]s.
+//! Ordered, indexed object caches, written by one informer and read through [`Lister`]s.
 
 mod indexer;
 mod lister;

@@ -1,4 +1,4 @@
-//! Ordered, indexed object caches. Written by one informer, read through [`Lister`]s.
+//! The store of one kind, and the changes that a write reports.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -7,26 +7,26 @@ use crate::api::cache_object::CacheObject;
 use crate::api::object_key::ObjectKey;
 use crate::api::selector::Selector;
 
-/// What happened to an object in the cache.
+/// A change of an object in the cache.
 #[derive(Clone, Debug)]
 pub enum Change<V> {
     /// The object was not in the cache before.
     Added(Arc<V>),
-    /// The object was in the cache under the same UID. After a re-list this is delivered for every object that is still
-    /// there, also for an unchanged one (`Arc::ptr_eq(old, new)`), as client-go does.
+    /// The object was in the cache under the same UID. After a re-list this is reported for every object that still
+    /// exists, even an unchanged one (`Arc::ptr_eq(old, new)`), as client-go does.
     Updated {
-        /// The object as the cache had it.
+        /// The previously cached object.
         old: Arc<V>,
-        /// The object as the cache has it now.
+        /// The object that is cached now.
         new: Arc<V>,
     },
-    /// The object is gone. This is its state as the last change told it, which need not be its final one: what was made
-    /// of that state is what has to be undone.
+    /// The object is deleted. This is the last state we saw, which may be older than the state at deletion. Undo what
+    /// that state caused.
     Deleted(Arc<V>),
 }
 
 impl<V> Change<V> {
-    /// The newest known state of the object.
+    /// Returns the newest known state of the object.
     pub fn object(&self) -> &Arc<V> {
         match self {
             Self::Added(object) | Self::Updated { new: object, .. } | Self::Deleted(object) => object,
@@ -34,8 +34,8 @@ impl<V> Change<V> {
     }
 }
 
-/// Objects of one kind, ordered by namespace and name, with the indexes of [`CacheObject::INDEXES`] and, for kinds that
-/// are selected, by labels.
+/// Objects of one kind, ordered by namespace and name, with the indexes of [`CacheObject::INDEXES`] and an index by
+/// labels for kinds that are selected by labels.
 #[derive(Debug)]
 pub struct Store<V> {
     inner: RwLock<Indexer<V>>,
@@ -48,16 +48,17 @@ impl<V: CacheObject> Default for Store<V> {
 }
 
 impl<V: CacheObject> Store<V> {
-    /// Puts `object` in place of what its key held. A different UID means that one object went and another came.
+    /// Inserts `object`, replacing the object with the same key. A different UID means that one object was deleted and
+    /// another one created.
     pub fn apply(&self, object: Arc<V>) -> Vec<Change<V>> {
         let old = self.write().insert(Arc::clone(&object));
         changes(old, object)
     }
 
-    /// Removes the object that `last` describes and reports it as it was held: its final state may have other labels, and
-    /// nobody was told of them.
+    /// Removes the object `last`. Reports its cached state: the final state may have other labels, of which no handler
+    /// was notified.
     ///
-    /// When the cache holds another UID under the key, that newer object stays: the event is late.
+    /// If the cache has another UID under the key, the event is late and the newer object stays.
     pub fn remove(&self, last: &V) -> Vec<Change<V>> {
         let mut inner = self.write();
         match inner.get(last.key_ref()).filter(|held| held.uid() == last.uid()).cloned() {
@@ -69,10 +70,11 @@ impl<V: CacheObject> Store<V> {
         }
     }
 
-    /// Replaces the whole content at once and reports the differences in key order: what is there first, then what is
-    /// gone. Readers see the old content or the new one, never a mixture. Of two objects with one key the later counts.
+    /// Replaces the whole content at once and reports the differences in key order: existing objects first, then
+    /// deleted ones. Readers see either the old or the new content. Of two objects with the same key, the later one
+    /// wins.
     pub fn replace(&self, mut objects: Vec<Arc<V>>) -> Vec<Change<V>> {
-        // Stable, and a list comes in this order anyway.
+        // Stable; lists arrive in this order anyway.
         objects.sort_by(|a, b| a.key_ref().cmp(&b.key_ref()));
         objects.reverse();
         objects.dedup_by(|a, b| a.key_ref() == b.key_ref());
@@ -93,7 +95,7 @@ impl<V: CacheObject> Store<V> {
         result
     }
 
-    /// The cached object of this key, if it is the same version of the same object.
+    /// Returns the cached object with this key if it has the same UID and resource version.
     pub(in crate::runtime) fn find_same_version(&self, object: &V) -> Option<Arc<V>> {
         self.read().get(object.key_ref()).filter(|held| same_version::<V>(held, object)).cloned()
     }
@@ -131,7 +133,7 @@ impl<V: CacheObject> Store<V> {
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Indexer<V>> {
-        // Poison only says that a reader panicked; writers leave the content whole at every point where they can.
+        // A poisoned lock only means that a reader panicked; writers never leave the content inconsistent.
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,8 +1,8 @@
-//! One dressed kube client per controller.
+//! The kube client of a controller.
 //!
-//! The factory the program was given makes plain clients: over TLS in the binary, in process in simulations. Here each
-//! gets what client-go gives its clients: a user agent, a request rate, a limit on waiting for an answer, and retries
-//! where the server asks for them (`Retry-After`). Everything waits on our [`Clock`], without jitter.
+//! The factory passed to the program creates plain clients: over TLS in the binary, in process in simulations.
+//! [`ClientBuilder`] adds what client-go's clients have: a user agent, a request rate, a response timeout, and retries
+//! if the server requests them (`Retry-After`). All waiting uses the [`Clock`], without jitter.
 
 mod transport;
 
@@ -19,10 +19,10 @@ use super::clock::Clock;
 use super::leadership::Leadership;
 use super::metrics::RequestMetrics;
 
-/// Makes a plain client for the user named last in the user agent, e.g. `disruption-controller`.
+/// Creates a plain client for the name that ends the user agent, e.g. `disruption-controller`.
 pub type ClientFactory = Arc<dyn Fn(&str) -> Client + Send + Sync>;
 
-/// Client names: the last segment of the user agent, as kube-controller-manager names its clients.
+/// Client names: the last segment of the user agent, as in kube-controller-manager.
 pub mod names {
     /// The disruption controller.
     pub const DISRUPTION: &str = "disruption-controller";
@@ -32,52 +32,53 @@ pub mod names {
     pub const TAINT_EVICTION: &str = "taint-eviction-controller";
     /// The ttl controller.
     pub const TTL: &str = "ttl-controller";
-    /// Lists and watches of all controllers.
+    /// The informers of all controllers.
     pub const INFORMERS: &str = "shared-informers";
-    /// The lease, and the events about it.
+    /// Leader election and its events.
     pub const LEADER_ELECTION: &str = "leader-election";
 }
 
-/// How often a request is repeated when the server asks to come back later, as client-go.
+/// Maximum number of retries of a request that the server asks to repeat later, as client-go.
 pub const MAX_RETRIES: u32 = 10;
-/// Wait before a GET is repeated after its connection broke, as client-go.
+/// Delay before a GET is repeated after its connection broke, as client-go.
 pub const RECONNECT_DELAY: Duration = Duration::from_secs(1);
-/// Longest wait for an answer. kube-apiserver ends a request after 60 s (its `--request-timeout`), slow admission included,
-/// and says so: giving up before would mean trying again what was about to succeed, for ever. client-go waits for any time.
+/// Response timeout. kube-apiserver ends a request after 60 s (its `--request-timeout`, which includes slow admission)
+/// with an error. A shorter timeout could give up, again and again, on requests that were about to succeed. client-go
+/// has no timeout.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
-/// A watch that lasts less than this counts as short; the next one of its path is delayed.
+/// A watch that ends earlier than this counts as short and delays the next watch of its path.
 pub const SHORT_WATCH: Duration = Duration::from_secs(1);
 
 /// Limits of one client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Requests per second in the long run; zero or less means unlimited.
+    /// Sustained requests per second; zero or less means unlimited.
     pub qps: f64,
-    /// Requests that may be sent at once.
+    /// Maximum burst of requests.
     pub burst: u32,
-    /// Longest wait for an answer: for the whole of it, or for the headers of a watch.
+    /// Timeout of the whole response, or of the headers of a watch.
     pub request_timeout: Duration,
 }
 
-/// kube-controller-manager's defaults: 20 requests per second, 30 at once.
+/// kube-controller-manager's defaults: 20 requests per second, bursts of 30.
 impl Default for Limits {
     fn default() -> Self {
         Self { qps: 20.0, burst: 30, request_timeout: REQUEST_TIMEOUT }
     }
 }
 
-/// How lists and watches come over the wire.
+/// Encoding of lists and watches.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Encoding {
     /// JSON, in pages.
     #[default]
     Json,
-    /// Protobuf, streamed, for the kinds that have a decoder and from servers that have it: a quarter of the bytes, and
-    /// less work for both sides.
+    /// Streamed protobuf, for kinds that have a decoder and servers that support it: a quarter of the bytes of JSON,
+    /// and less work for client and server.
     Protobuf,
 }
 
-/// The user agent of the client called `name`.
+/// Returns the user agent of the client `name`.
 pub fn user_agent(name: &str) -> String {
     format!(
         "plumbline-controllers/{} ({}/{}) kubernetes/1.36/{name}",
@@ -91,14 +92,14 @@ pub fn user_agent(name: &str) -> String {
     )
 }
 
-/// When a client last heard from the server. Shared between a client and its observer.
+/// Time of the last contact with the server. Shared between a client and the informer that uses it.
 #[derive(Debug, Default)]
 pub struct LastContact {
     last: Mutex<Option<Timestamp>>,
 }
 
 impl LastContact {
-    /// The last successful answer, or the last piece of a watch.
+    /// Returns the time of the last successful response or of the last data in a watch.
     pub fn last(&self) -> Option<Timestamp> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -108,7 +109,7 @@ impl LastContact {
     }
 }
 
-/// Dresses clients; those made by one `ClientBuilder` share a request rate, as the clients of one controller do.
+/// Builds clients. All clients of one `ClientBuilder` share a request rate, as the clients of one controller do.
 #[derive(Clone, Debug)]
 pub struct ClientBuilder {
     user_agent: HeaderValue,
@@ -120,13 +121,13 @@ pub struct ClientBuilder {
     encoding: Encoding,
 }
 
-/// Marks a request (as an extension of it) whose answer is to be handed on while it arrives, as a watch's. The limit on
-/// waiting is then one for its beginning only; whoever reads it limits the pauses.
+/// A request extension: the response is streamed to the caller, as a watch's. The timeout then covers only the headers;
+/// the reader limits the pauses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamResponse;
 
 impl ClientBuilder {
-    /// For the clients of the controller called `name` in user agents.
+    /// Creates a builder for the controller `name`, as it appears in user agents.
     pub fn new(name: &str, clock: Clock, limits: Limits) -> Self {
         let user_agent = HeaderValue::try_from(user_agent(name)).unwrap_or(HeaderValue::from_static("plumbline"));
         let bucket = Arc::new(Mutex::new(TokenBucket::new(limits.qps, limits.burst)));
@@ -141,35 +142,35 @@ impl ClientBuilder {
         }
     }
 
-    /// Clients that count their requests in `metrics`.
+    /// Makes clients count their requests in `metrics`.
     #[must_use]
     pub fn with_metrics(self, metrics: RequestMetrics) -> Self {
         Self { metrics: Some(metrics), ..self }
     }
 
-    /// Clients that write only while `leadership` says so; whoever asks it answers for each try of each request.
+    /// Makes clients send writes only while `leadership` allows it, checked before every attempt of a request.
     #[must_use]
     pub fn require_leadership(self, leadership: Leadership) -> Self {
         Self { leadership, ..self }
     }
 
-    /// For informers that ask for their lists and watches in `encoding`.
+    /// Makes informers request lists and watches in `encoding`.
     #[must_use]
     pub fn with_encoding(self, encoding: Encoding) -> Self {
         Self { encoding, ..self }
     }
 
-    /// The encoding of lists and watches.
+    /// Returns the encoding of lists and watches.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// A client that sends through `plain`.
+    /// Builds a client that sends through `plain`.
     pub fn build(&self, plain: Client) -> Client {
         self.build_with_contact(plain, Arc::default())
     }
 
-    /// A client that sends through `plain` and notes in `contact` when it heard from the server.
+    /// Builds a client that sends through `plain` and records contact with the server in `contact`.
     pub fn build_with_contact(&self, plain: Client, contact: Arc<LastContact>) -> Client {
         let namespace = plain.default_namespace().to_owned();
         let transport = Arc::new(Transport::new(plain, self.clone(), contact));

@@ -1,4 +1,4 @@
-//! The client against a server that misbehaves.
+//! The client against a misbehaving server.
 
 use http::Request;
 use rstest::rstest;
@@ -54,7 +54,7 @@ async fn a_write_is_not_sent_without_leadership_and_not_repeated_beyond_it() {
     assert_eq!(write().await.class(), "not-leader", "sent at 0, 4 and 8 s, not at 12 s");
     assert_eq!(log.lock().unwrap().len(), 3);
     assert!(get(&client).await.is_err());
-    assert_eq!(log.lock().unwrap().len(), 3 + 11, "whoever does not lead may read");
+    assert_eq!(log.lock().unwrap().len(), 3 + 11, "reads need no leadership");
 }
 
 #[tokio::test(start_paused = true)]

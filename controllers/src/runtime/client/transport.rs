@@ -1,4 +1,4 @@
-//! How a request is sent: throttled, limited in time, repeated, measured.
+//! Sends requests: throttling, timeout, retries, metrics.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use super::{ClientBuilder, LastContact, Limits, MAX_RETRIES, RECONNECT_DELAY, SH
 use crate::runtime::backoff::{BACKOFF_BASE, BACKOFF_MAX, exponential};
 use crate::runtime::leadership::NotLeader;
 
-/// The body of an answer, whole or streaming.
+/// A response body, complete or streaming.
 pub(super) type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
 pub(super) struct Transport {
@@ -28,7 +28,7 @@ pub(super) struct Transport {
     watches: Mutex<BTreeMap<String, WatchBackoff>>,
 }
 
-/// Keeps a server that ends every watch at once from being asked again at once.
+/// Backs off when the server closes watches right after opening them.
 #[derive(Clone, Copy, Debug, Default)]
 struct WatchBackoff {
     started: Option<Duration>,
@@ -76,8 +76,8 @@ impl Transport {
         }
     }
 
-    /// How long the request may take that is about to be sent. A write is not sent without leadership, and not waited
-    /// for beyond it.
+    /// Returns the timeout of the next attempt. A write is not sent without leadership, and its timeout ends with the
+    /// leadership.
     fn time_limit(&self, method: &Method) -> Result<Duration, NotLeader> {
         let limit = self.builder.limits.request_timeout;
         if method.is_safe() {
@@ -99,13 +99,13 @@ impl Transport {
         if sent > 0 {
             metrics.sent(method, sent);
         }
-        // Of a watch the size is not known: it has none.
+        // A watch has no known size.
         if let Some(size) = result.as_ref().ok().and_then(|answer| answer.body().size_hint().exact()) {
             metrics.received(method, usize::try_from(size).unwrap_or(usize::MAX));
         }
     }
 
-    /// Sends once. A body that is not `streamed` is read to its end, so that the time limit covers it too.
+    /// Sends the request once. A body that is not `streamed` is read to its end, so that the timeout covers it too.
     async fn exchange(&self, request: Request<Body>, streamed: bool) -> Result<Response<ResponseBody>, BoxError> {
         let response = self.plain.send(request).await?;
         let (clock, contact) = (self.builder.clock.clone(), Arc::clone(&self.contact));
@@ -134,7 +134,7 @@ impl Transport {
         let now = self.builder.clock.monotonic();
         let wait = self.builder.bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(now);
         if wait > Duration::from_secs(1) {
-            tracing::info!(wait_ms = wait.as_millis(), "requests wait for the client-side rate limit");
+            tracing::info!(wait_ms = wait.as_millis(), "waiting for the client-side rate limit");
         }
         if let Some(metrics) = &self.builder.metrics {
             metrics.throttled(method.as_str(), wait);
@@ -149,7 +149,7 @@ impl Transport {
             let backoff = watches.entry(path.to_owned()).or_default();
             let short = backoff.started.is_some_and(|started| now.saturating_sub(started) < SHORT_WATCH);
             backoff.short_in_a_row = if short { backoff.short_in_a_row + 1 } else { 0 };
-            // One short watch is an accident; from the second on it is a habit.
+            // A single short watch is tolerated; the delay starts with the second one in a row.
             let delay = match backoff.short_in_a_row {
                 0 | 1 => Duration::ZERO,
                 n => exponential(BACKOFF_BASE, BACKOFF_MAX, n - 2),
@@ -158,7 +158,11 @@ impl Transport {
             delay
         };
         if !delay.is_zero() {
-            tracing::warn!(path, delay_ms = delay.as_millis(), "watches end as soon as they begin, slowing down");
+            tracing::warn!(
+                path,
+                delay_ms = delay.as_millis(),
+                "the server closes watches right after opening them, slowing down"
+            );
         }
         self.builder.clock.sleep(delay).await;
     }
@@ -168,7 +172,7 @@ pub(super) fn is_watch(query: &str) -> bool {
     query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }
 
-/// How long to wait before repeating the request; `None` when its result stands.
+/// Returns the delay before the request is repeated; `None` if the result is final.
 fn retry_delay(method: &Method, watch: bool, result: &Result<Response<ResponseBody>, BoxError>) -> Option<Duration> {
     match result {
         Ok(response) => {
@@ -176,7 +180,7 @@ fn retry_delay(method: &Method, watch: bool, result: &Result<Response<ResponseBo
             let asks = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
             asks.then(|| retry_after(response.headers())).flatten()
         }
-        // The informer repeats watches itself, from where it was.
+        // The informer resumes watches itself.
         Err(error) => (method == Method::GET && !watch && connection_broke(error.as_ref())).then_some(RECONNECT_DELAY),
     }
 }
@@ -185,7 +189,8 @@ fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// Whether an established connection broke under the request (as against: none could be made).
+/// Returns true if an established connection broke during the request, as opposed to a connection that could not be
+/// established.
 fn connection_broke(error: &(dyn std::error::Error + 'static)) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     let mut next = Some(error);
@@ -204,7 +209,7 @@ fn connection_broke(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// Puts the `Retry-After` header into the Status, where [`ApiError`](crate::runtime::error::ApiError) finds it.
+/// Copies the `Retry-After` header into the Status, from which [`ApiError`](crate::runtime::error::ApiError) takes it.
 fn with_retry_after(body: Bytes, after: Option<Duration>) -> Bytes {
     let Some(after) = after else { return body };
     let Ok(serde_json::Value::Object(mut status)) = serde_json::from_slice(&body) else { return body };
@@ -215,7 +220,7 @@ fn with_retry_after(body: Bytes, after: Option<Duration>) -> Bytes {
     serde_json::to_vec(&status).map_or(body, Bytes::from)
 }
 
-/// As client-go's metrics have it.
+/// Returns the code label as client-go's metrics have it.
 fn code(result: &Result<Response<ResponseBody>, BoxError>) -> String {
     result.as_ref().map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_str().to_owned())
 }

@@ -1,9 +1,9 @@
-//! One list+watch per resource for the whole process, kept in an ordered cache.
+//! One list and watch per resource for the whole process, stored in an ordered cache.
 //!
-//! The informer sits on the events of [`super::listwatch`] and adds a deterministic back-off on our [`Clock`]. Handlers are
-//! synchronous, run after the cache has changed, in the order of registration, and only enqueue keys. A controller adds its
-//! handlers when its work begins, as upstream's do: a replica that waits for its turn has warm caches and nobody who would
-//! gather keys and events of weeks that no worker takes.
+//! The informer consumes the events of [`super::listwatch`] and adds a deterministic back-off on our [`Clock`]. Event
+//! handlers are synchronous, run after the cache has changed, in the order of registration, and only enqueue keys. A
+//! controller adds its handlers when its work begins, as upstream's do: a standby replica keeps its caches up to date
+//! but must not accumulate weeks of keys and events that no worker takes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use super::listwatch::{ListWatch, ListWatchError, ListWatchEvent};
 use super::metrics::{InformerMetrics, Metrics};
 use crate::api::cache_object::CacheObject;
 
-/// Called for every change of the cache, after it happened.
+/// An event handler; called for every change, after the cache was updated.
 pub type Handler<V> = Box<dyn Fn(&Change<V>) + Send + Sync>;
 
 /// The shared informer of one resource.
@@ -37,26 +37,26 @@ pub struct Informer<V> {
     contact: Arc<LastContact>,
 }
 
-/// How an informer is doing: for readiness, staleness and debugging.
+/// The status of an informer: for readiness, staleness and debugging.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InformerStatus {
-    /// `group/plural`, or the bare plural of the core group.
+    /// `group/plural`, or the plain plural for the core group.
     pub resource: String,
-    /// Whether the initial list is in the cache.
+    /// `true` once the initial list is in the cache.
     pub synced: bool,
-    /// Objects in the cache.
+    /// Number of cached objects.
     pub objects: usize,
     /// Digest of the cache, see [`Lister::checksum`].
     pub checksum: u64,
-    /// Complete lists taken into the cache; more than one means that the watch could not be resumed.
+    /// Number of complete lists; more than one means that a watch could not be resumed.
     pub lists: u64,
-    /// When the last object or list arrived.
+    /// Time at which the last object or list arrived.
     pub last_change: Option<Timestamp>,
-    /// When the server last answered or sent something, bookmarks included.
+    /// Time of the last response or data from the server, bookmarks included.
     pub last_contact: Option<Timestamp>,
-    /// Failures in a row; 0 while list and watch work.
+    /// Number of consecutive failures; 0 while list and watch work.
     pub failures: u32,
-    /// Since when the cache may be stale: the first failure after the last contact.
+    /// The cache may be stale since then: the first failure after the last contact.
     pub stale_since: Option<Timestamp>,
     /// The latest failure.
     pub last_error: Option<String>,
@@ -79,7 +79,7 @@ impl<V> fmt::Debug for Informer<V> {
 }
 
 impl<V: CacheObject> Informer<V> {
-    /// An informer with an empty cache; [`Self::run`] fills it.
+    /// Creates an informer with an empty cache; [`Self::run`] fills it.
     pub fn new(clock: Clock, metrics: &Metrics) -> Self {
         let resource = resource_name::<V>();
         Self {
@@ -94,31 +94,30 @@ impl<V: CacheObject> Informer<V> {
         }
     }
 
-    /// `group/plural`, or the bare plural of the core group.
+    /// Returns `group/plural`, or the plain plural for the core group.
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// Reads the cache.
+    /// Returns a lister of the cache.
     pub fn lister(&self) -> Lister<V> {
         Lister::new(Arc::clone(&self.store))
     }
 
-    /// Adds a handler. It is told at once of all that the cache holds, as added and in key order, then of every change:
-    /// of each object once, whatever happens meanwhile.
+    /// Adds an event handler. It is called at once for every cached object, as added and in key order, and later for
+    /// every change. No object is missed or reported twice if the cache changes concurrently.
     pub fn add_event_handler(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
         let mut handlers = self.handlers();
         self.store.list().into_iter().for_each(|object| handler(&Change::Added(object)));
         handlers.push(Box::new(handler));
     }
 
-    /// As [`Self::add_event_handler`], for who looks at what the cache holds by itself: it will find there all that the handler
-    /// is not told of.
+    /// Like [`Self::add_event_handler`] without the initial replay, for callers that list the cache themselves.
     pub fn add_event_handler_without_replay(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
         self.handlers().push(Box::new(handler));
     }
 
-    /// Whether the initial list is in the cache and the handlers that there are have seen it.
+    /// Returns true once the initial list is in the cache and the registered handlers were called for it.
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }
@@ -126,16 +125,16 @@ impl<V: CacheObject> Informer<V> {
     /// Waits until [`Self::has_synced`].
     pub async fn wait_synced(&self) {
         let mut synced = self.synced.subscribe();
-        // The sender lives in `self`: waiting cannot end with an error.
+        // The sender is a field of `self`, so waiting cannot fail.
         let _ = synced.wait_for(|synced| *synced).await;
     }
 
-    /// How the informer is doing.
+    /// Returns the status of the informer.
     pub fn status(&self) -> InformerStatus {
         let lister = self.lister();
         let progress = self.progress();
         let last_contact = self.contact.last();
-        // A quiet watch that works again delivers nothing but bookmarks, which only the client sees.
+        // A quiet watch that recovered delivers only bookmarks, which are visible only to the client.
         let healed = progress.failures > 0 && last_contact > progress.last_failure;
         InformerStatus {
             resource: self.resource.clone(),
@@ -151,8 +150,8 @@ impl<V: CacheObject> Informer<V> {
         }
     }
 
-    /// Lists and watches all objects of the resource through a client that `builder` makes of `plain`, for ever. Drop
-    /// the future to stop.
+    /// Lists and watches all objects of the resource forever, through a client that `builder` creates from `plain`.
+    /// Drop the future to stop.
     pub async fn run(&self, builder: &ClientBuilder, plain: Client) {
         let encoding = builder.encoding();
         let client = builder.build_with_contact(plain, Arc::clone(&self.contact));
@@ -179,7 +178,7 @@ impl<V: CacheObject> Informer<V> {
     fn handle_event(&self, event: ListWatchEvent<V>, listed: &mut Vec<Arc<V>>) {
         match event {
             ListWatchEvent::Init => listed.clear(),
-            // An unchanged object keeps its allocation: a re-list does not need the memory twice.
+            // An unchanged object keeps its allocation, so a re-list does not double the memory.
             ListWatchEvent::InitApply(views) => {
                 listed.extend(
                     views.into_iter().map(|view| self.store.find_same_version(&view).unwrap_or_else(|| Arc::new(view))),
@@ -201,8 +200,8 @@ impl<V: CacheObject> Informer<V> {
         }
     }
 
-    /// Changes the cache and tells the handlers, both while none can be added: a new one finds a change in the cache or
-    /// is told of it, never both.
+    /// Updates the cache and calls the handlers while none can be added: a new handler finds a change in the cache or
+    /// is called for it, never both.
     fn update_store(&self, change: impl FnOnce(&Store<V>) -> Vec<Change<V>>) {
         let handlers = self.handlers();
         let changes = change(&self.store);
@@ -268,8 +267,8 @@ impl<V: CacheObject> Informer<V> {
     }
 }
 
-/// Events that could not be read, each of which costs a list. That list works and says nothing of the next event, so only
-/// time makes the pauses short again.
+/// Back-off after events that cannot be decoded, each of which causes a list. A successful list says nothing about the
+/// next event, so only time resets the delay.
 #[derive(Debug, Default)]
 struct UnreadableEventBackoff {
     in_a_row: u32,
@@ -277,7 +276,7 @@ struct UnreadableEventBackoff {
 }
 
 impl UnreadableEventBackoff {
-    /// How long to wait after one at monotonic time `now`.
+    /// Returns the delay after an undecodable event at monotonic time `now`.
     fn delay(&mut self, now: Duration) -> Duration {
         if now.saturating_sub(self.last) > BACKOFF_RESET {
             self.in_a_row = 0;
@@ -289,13 +288,13 @@ impl UnreadableEventBackoff {
     }
 }
 
-/// An informer of any kind, as the program starts and watches over it.
+/// An informer of any kind, as the application runs and observes it.
 pub trait SharedInformer: Send + Sync {
-    /// Lists and watches for ever.
+    /// Lists and watches forever.
     fn run(self: Arc<Self>, builder: ClientBuilder, plain: Client) -> BoxFuture<'static, ()>;
     /// Waits for the initial list.
     fn wait_synced(&self) -> BoxFuture<'_, ()>;
-    /// How it is doing.
+    /// Returns the status of the informer.
     fn status(&self) -> InformerStatus;
 }
 

@@ -1,4 +1,4 @@
-//! The informer against a server that misbehaves in every way a watch can.
+//! The informer against a server whose lists and watches misbehave.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Setup {
     }
 
     async fn after(&self, seconds: u64) -> String {
-        // A millisecond more, so that even after(0) lets everything settle.
+        // One millisecond more, so that even after(0) lets all tasks become idle.
         self.clock.sleep(Duration::from_millis(seconds * 1000 + 1)).await;
         std::mem::take(&mut *self.changes.lock().unwrap()).join(" ")
     }
@@ -124,9 +124,9 @@ async fn events_change_cache_and_indexes_before_handlers_run() {
     assert_eq!((lister.len(), lister.by_index(BY_NODE, "n1").len(), lister.by_index(BY_NODE, "n2").len()), (1, 0, 1));
 }
 
-/// As a controller's does that begins to work when its replica has become the leader.
+/// A controller adds its handlers when its replica becomes the leader.
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_is_told_of_what_is_there_and_then_of_every_change() {
+async fn a_late_handler_sees_the_cached_objects_and_then_every_change() {
     let later = (Duration::from_secs(10), event("MODIFIED", pod("a", "1", 8, "")).1);
     let watch = MockResponse::Watch(vec![event("DELETED", pod("b", "2", 7, "")), later], true);
     let setup =

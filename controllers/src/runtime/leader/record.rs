@@ -1,4 +1,4 @@
-//! What a candidate does about the lease it sees. PURE.
+//! Decides what a candidate does with the lease it observes. PURE.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-/// What to do next about the lease.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum LeaseAction {
-    /// There is none: create it with this.
+    /// There is no lease: create it with this spec.
     Create(LeaseSpec),
-    /// It is ours already, or free: write this over the version that was seen.
+    /// The lease is ours or free: update the observed version to this spec.
     Update(LeaseSpec),
-    /// Somebody holds it.
+    /// Another replica holds the lease.
     Wait {
-        /// Who.
+        /// The other replica.
         holder: String,
     },
 }
 
-/// Decides about the lease `seen`, whose content has not changed for `unchanged_for`.
+/// Decides what to do with the lease `seen`, whose content has not changed for `unchanged_for`.
 ///
-/// A record without a usable duration is believed for `lease_duration`, ours: upstream takes it over at once.
+/// A record without a usable duration is respected for our own `lease_duration`; upstream takes it over at once.
 pub(super) fn decide(
     seen: Option<&LeaseSpec>,
     identity: &str,
@@ -45,12 +45,12 @@ pub(super) fn decide(
     LeaseAction::Wait { holder: holder.to_owned() }
 }
 
-/// Who holds the lease; empty when nobody does.
+/// Returns the holder of the lease; empty if it is free.
 pub(super) fn holder(spec: &LeaseSpec) -> &str {
     spec.holder_identity.as_deref().unwrap_or_default()
 }
 
-/// The lease as its holder renews it.
+/// Returns the lease as its holder renews it.
 pub(super) fn renewal(held: &LeaseSpec, lease_duration: Duration, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         lease_duration_seconds: Some(seconds(lease_duration)),
@@ -59,7 +59,7 @@ pub(super) fn renewal(held: &LeaseSpec, lease_duration: Duration, now: Timestamp
     }
 }
 
-/// The lease as its holder gives it back: free at once.
+/// Returns the lease as its holder releases it: free at once.
 pub(super) fn release(held: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),
@@ -70,7 +70,7 @@ pub(super) fn release(held: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     }
 }
 
-/// A new term of `identity`; what we do not know of stays.
+/// Returns a new term of `identity`; unknown fields stay.
 fn claim(seen: &LeaseSpec, identity: &str, lease_duration: Duration, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(identity.to_owned()),
@@ -87,7 +87,7 @@ fn respected_for(seen: &LeaseSpec, ours: Duration) -> Duration {
     seconds.filter(|seconds| *seconds > 0).map_or(ours, Duration::from_secs)
 }
 
-/// Whole seconds, rounded up: nobody else may believe that the lease ends before we do.
+/// Returns whole seconds, rounded up, so that no other replica considers the lease expired before we do.
 fn seconds(duration: Duration) -> i32 {
     i32::try_from(duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).unwrap_or(i32::MAX)
 }

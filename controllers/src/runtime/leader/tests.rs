@@ -1,4 +1,4 @@
-//! Candidates against a server that keeps one lease, and may be away, slow or wrong.
+//! Candidates against a server with one lease that may be unavailable, slow or wrong.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,13 +10,13 @@ use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, failure
 
 type Fault = fn() -> MockResponse;
 
-/// A server that keeps one lease, with versions as the real one.
+/// A server with one versioned lease.
 #[derive(Clone, Default)]
 struct Server {
     lease: Arc<Mutex<Option<Value>>>,
-    /// What to answer instead, as long as it is set.
+    /// The response to send instead, while set.
     fault: Arc<Mutex<Option<Fault>>>,
-    /// Take writes, but break the connection before the answer.
+    /// Accept writes, but break the connection before the response.
     torn: Arc<Mutex<bool>>,
 }
 
@@ -134,7 +134,7 @@ async fn a_standby_takes_over_when_the_lease_has_run_out_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_seen_by_a_standby_begins_its_wait_anew() {
+async fn a_standby_waits_again_after_each_observed_renewal() {
     let (server, clock) = (Server::default(), clock());
     server.set("busy", "3");
     let mut two = candidate(&server, &clock, "two");
@@ -173,7 +173,7 @@ async fn a_released_lease_is_taken_at_the_next_look() {
 #[case::busy(|| MockResponse::RetryAfter(429, 3))]
 #[case::forbidding(|| failure(403, "Forbidden"))]
 #[tokio::test(start_paused = true)]
-async fn a_server_in_trouble_costs_the_lease_after_the_renew_deadline(#[case] fault: Fault) {
+async fn a_failing_server_ends_leadership_after_the_renew_deadline(#[case] fault: Fault) {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
     one.elector.acquire().await;
@@ -185,7 +185,7 @@ async fn a_server_in_trouble_costs_the_lease_after_the_renew_deadline(#[case] fa
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_shorter_than_the_deadline_is_survived() {
+async fn a_failure_shorter_than_the_deadline_keeps_the_lease() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
     one.elector.acquire().await;
@@ -211,7 +211,7 @@ async fn a_renewal_whose_answer_was_lost_is_found_out_about() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_somebody_took_is_lost_at_once() {
+async fn a_lease_taken_by_another_replica_is_lost_at_once() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
     one.elector.acquire().await;

@@ -1,16 +1,16 @@
-//! One list and then one watch after the other of a resource: what an informer lives on.
+//! Lists a resource and then watches it, as events for an informer.
 //!
-//! Two ways, by what the server speaks:
+//! The requests depend on the encoding:
 //!
-//! | | in JSON | in protobuf |
+//! | | JSON | protobuf |
 //! | --- | --- | --- |
-//! | first list | pages of 500, read at the server's newest version | one stream: a `WatchList` where the server has it, else a list |
-//! | of which version | the newest | for a `WatchList` the newest; a list's is any the server has in memory, never older than seen |
+//! | initial list | pages of 500 | one stream: a `WatchList` if the server supports it, else a list |
+//! | version | the newest | `WatchList`: the newest; list: any in the server's memory, but not older than observed |
 //! | memory | one page | one object |
 //!
-//! A failed request is told to the caller, who waits and asks for the next event: a failed list begins anew, a watch goes
-//! on where it was, and what the server no longer knows (410) is listed again. So is everything after an event that cannot
-//! be read, as client-go does: nobody knows which object it told of.
+//! A failed request is returned to the caller, who waits and asks for the next event. A failed list starts again, a
+//! watch is resumed at its last version, and an expired version (410) leads to a new list. So does an event that cannot
+//! be decoded, as in client-go: it is unknown which object it was about.
 
 mod protobuf;
 
@@ -32,38 +32,38 @@ use super::clock::{Clock, Elapsed};
 use crate::api::cache_object::CacheObject;
 use crate::api::protobuf::ProtoError;
 
-/// Objects in a page of a JSON list, as client-go.
+/// Number of objects in a page of a JSON list, as client-go.
 pub const PAGE_SIZE: u32 = 500;
-/// How long the server lets a watch last when asked nicely, seconds.
+/// The timeout of a watch that is requested from the server, in seconds.
 pub const WATCH_SECONDS: u32 = 290;
-/// A watch that is silent for longer than it should last at all is dead.
+/// A watch without data for longer than its requested timeout is dead.
 const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
-/// A list whose stream is silent for so long is dead.
+/// A list whose stream pauses for longer than this is dead.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
-/// The annotation of the bookmark that ends the first part of a `WatchList`.
+/// The annotation of the bookmark that ends the initial part of a `WatchList`.
 const LIST_ENDS: &str = "k8s.io/initial-events-end";
-/// What is accepted where protobuf is asked for: a server without it may answer in JSON.
+/// Accept header of protobuf requests: a server without protobuf may respond in JSON.
 const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// What a [`ListWatch`] has to tell.
+/// An event of a [`ListWatch`].
 #[derive(Debug)]
 pub(super) enum ListWatchEvent<V> {
-    /// A list begins: what was listed before counts for nothing.
+    /// A list begins: discard a previous incomplete list.
     Init,
-    /// A part of the list.
+    /// Some objects of the list.
     InitApply(Vec<V>),
-    /// An object of the list that is under way is gone already.
+    /// An object of the current list was deleted already.
     InitDelete(V),
-    /// The list is whole.
+    /// The list is complete.
     InitDone,
-    /// An object came or changed.
+    /// An object was added or changed.
     Apply(V),
-    /// An object is gone; its last state.
+    /// An object was deleted; its last state.
     Delete(V),
 }
 
-/// Why there is no event.
+/// The error of a list or watch.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListWatchError {
     #[error("unable to list")]
@@ -80,9 +80,9 @@ pub(super) enum RequestError {
     Kube(#[from] kube::Error),
     #[error("{}: {}", .0.reason, .0.message)]
     Status(Box<Status>),
-    #[error("the server does not say of which resource version its answer is")]
+    #[error("response has no resourceVersion")]
     NoResourceVersion,
-    #[error("the list ends before its end")]
+    #[error("list response is truncated")]
     Truncated,
     #[error(transparent)]
     Silent(#[from] Elapsed),
@@ -91,15 +91,16 @@ pub(super) enum RequestError {
 }
 
 impl ListWatchError {
-    /// Whether a watch told something that cannot be read. A list is next, and may well work although the watch after it
-    /// tells the same kind of thing again.
+    /// Returns true if an event of a watch cannot be decoded. The next step is a list, which may succeed although the
+    /// next watch may contain the same kind of event.
     pub(super) fn is_unreadable_event(&self) -> bool {
         matches!(self, Self::Watch(cause) if cause.is_unreadable())
     }
 }
 
 impl RequestError {
-    /// Of an event. In JSON, whatever is no event is taken for a bare Status by kube: nearly everything can be read as one.
+    /// Returns true for an undecodable event. kube decodes any JSON that is not an event as a Status, since nearly
+    /// every object matches it.
     fn is_unreadable(&self) -> bool {
         matches!(self, Self::Protobuf(_) | Self::Kube(kube::Error::SerdeError(_) | kube::Error::Api(_)))
     }
@@ -112,7 +113,7 @@ impl RequestError {
     }
 }
 
-/// What a watch tells, whatever its encoding.
+/// An event of a watch, in any encoding.
 #[derive(Debug)]
 enum RawEvent<V> {
     Applied(V, String),
@@ -124,21 +125,21 @@ enum RawEvent<V> {
 type Watch<V> = BoxStream<'static, Result<RawEvent<V>, RequestError>>;
 
 enum ListWatchState<V> {
-    /// Nothing is known.
+    /// Nothing was listed yet.
     Empty,
-    /// In the middle of a list of pages.
+    /// Within a list of pages.
     InitPage {
         token: String,
     },
-    /// In the middle of a streamed list.
+    /// Within a streamed list.
     InitStream(ListItems<V>),
-    /// In the first part of a `WatchList`.
+    /// Within the initial part of a `WatchList`.
     InitialWatch(Watch<V>),
-    /// The list has been handed out, but for saying so.
+    /// All objects of the list were returned; [`ListWatchEvent::InitDone`] is next.
     InitListed {
         watch: Option<Watch<V>>,
     },
-    /// To be watched from the version on.
+    /// The watch has to be started at the known version.
     Idle,
     Watching(Watch<V>),
 }
@@ -149,13 +150,13 @@ pub(super) struct ListWatch<V> {
     clock: Clock,
     requests: Requests,
     encoding: Encoding,
-    /// Until the server refuses.
+    /// `false` after the server rejected a `WatchList`.
     use_watch_list: bool,
-    /// Whether the next list must be of the newest version, because the server does not have the one that was seen.
+    /// `true` if the next list must be of the newest version, because the server does not have the observed one.
     newest: bool,
-    /// The version that is known: of the last list, event or bookmark.
+    /// The resource version of the last list, event or bookmark.
     version: String,
-    /// Whether the last list was made because that version had expired, and no watch has told anything since.
+    /// `true` if the last list was made because the version had expired, and no watch has returned an event since.
     expired: bool,
     state: ListWatchState<V>,
 }
@@ -198,7 +199,7 @@ impl<V: CacheObject> ListWatch<V> {
         }
     }
 
-    /// The next event. After a failure it may be asked again, after a pause.
+    /// Returns the next event. After an error, call it again after a delay.
     pub(super) async fn next(&mut self) -> Result<ListWatchEvent<V>, ListWatchError> {
         loop {
             let event = match std::mem::replace(&mut self.state, ListWatchState::Empty) {
@@ -251,8 +252,8 @@ impl<V: CacheObject> ListWatch<V> {
         Ok(ListWatchEvent::InitApply(items))
     }
 
-    /// Begins a `WatchList`. Whatever goes wrong with it, a list is tried next: one of the two must work, and a server
-    /// without the feature refuses in more than one way.
+    /// Starts a `WatchList`. After any error a plain list is next: servers without the feature reject it in several
+    /// ways.
     async fn start_watch_list(&mut self) {
         let params = WatchParams { send_initial_events: true, ..watch_params() };
         match self.open_watch(&params, "").await {
@@ -263,7 +264,7 @@ impl<V: CacheObject> ListWatch<V> {
     }
 
     fn fall_back_to_list(&mut self, cause: &RequestError) {
-        tracing::debug!(error = super::error::chain(cause), "no WatchList from this server, listing instead");
+        tracing::debug!(error = super::error::chain(cause), "the server does not support WatchList, listing instead");
         self.use_watch_list = false;
         self.state = ListWatchState::Empty;
     }
@@ -291,8 +292,8 @@ impl<V: CacheObject> ListWatch<V> {
         None
     }
 
-    /// Begins a list that is streamed from what the server has in memory. The first may be of any version, as client-go's,
-    /// later ones of none older than what was seen.
+    /// Starts a list that is streamed from the server's memory. The first list may be of any version, as client-go's,
+    /// later ones not older than observed.
     async fn start_stream(&mut self) -> Result<(), ListWatchError> {
         let version = match (self.newest, self.version.as_str()) {
             (true, _) => None,
@@ -309,7 +310,7 @@ impl<V: CacheObject> ListWatch<V> {
             }
             Ok(None) => Ok(()),
             Err(cause) => {
-                // Compacted away, or "too large": a server that is behind.
+                // The version was compacted, or is too large for a server that lags behind.
                 self.newest = matches!(cause.code(), Some(410 | 504));
                 Err(ListWatchError::List(cause))
             }
@@ -384,8 +385,8 @@ impl<V: CacheObject> ListWatch<V> {
         Ok(event)
     }
 
-    /// The server has forgotten the version that was seen last. That is no sign of trouble, so the new list is asked for at once;
-    /// but not twice in a row without a word from a watch between.
+    /// Handles an expired version. This is normal, so the new list starts at once, but not twice in a row without an
+    /// event of a watch in between.
     fn expire(&mut self, failure: ListWatchError) -> Result<(), ListWatchError> {
         self.state = ListWatchState::Empty;
         if std::mem::replace(&mut self.expired, true) {
@@ -395,7 +396,7 @@ impl<V: CacheObject> ListWatch<V> {
         Ok(())
     }
 
-    /// Opens a watch. `None`: the server does not speak protobuf, so everything begins anew in JSON.
+    /// Opens a watch. `None` if the server does not support protobuf: the list starts again in JSON.
     async fn open_watch(&mut self, params: &WatchParams, version: &str) -> Result<Option<Watch<V>>, RequestError> {
         let request = self.requests.watch(params, version).map_err(kube::Error::BuildRequest)?;
         if self.encoding == Encoding::Protobuf {
@@ -406,7 +407,7 @@ impl<V: CacheObject> ListWatch<V> {
         Ok(Some(events.map(|event| event.map(raw_event).map_err(RequestError::Kube)).boxed()))
     }
 
-    /// Asks for protobuf. `None`: the answer is not, so everything begins anew in JSON.
+    /// Requests protobuf. `None` if the response is not protobuf: the list starts again in JSON.
     async fn send(&mut self, request: Request<Vec<u8>>) -> Result<Option<Response<Body>>, RequestError> {
         let mut request = request.map(Body::from);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(PROTOBUF_OR_JSON));
@@ -422,7 +423,7 @@ impl<V: CacheObject> ListWatch<V> {
         if is_protobuf {
             return Ok(Some(answer));
         }
-        tracing::info!(resource = %V::Resource::plural(&()), "the server does not speak protobuf, going on in JSON");
+        tracing::info!(resource = %V::Resource::plural(&()), "the server does not support protobuf, using JSON");
         self.encoding = Encoding::Json;
         self.state = ListWatchState::Empty;
         Ok(None)

@@ -1,7 +1,7 @@
 //! The metrics registry, with upstream's names.
 //!
-//! Series appear when they are first touched. [`Metrics::encode`] gives the text and [`Metrics::value`] a single series;
-//! `Diagnostics::metrics` (in `diagnostics`) adds what is only known at the moment somebody asks.
+//! Series appear when they are first updated. [`Metrics::encode`] returns the text and [`Metrics::value`] a single
+//! series; `Diagnostics::metrics` (in `diagnostics`) adds the metrics that are computed on request.
 
 mod process;
 mod requests;
@@ -109,7 +109,7 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// A registry of its own with all metrics registered.
+    /// Creates a registry with all metrics registered.
     pub fn new() -> Self {
         let latency_buckets = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0];
         let metrics = Self {
@@ -172,15 +172,19 @@ impl Metrics {
 
     fn register_queues(&self, r: &mut Registry) {
         let queue = r.sub_registry_with_prefix("workqueue");
-        queue.register("depth", "Keys ready to be worked on", self.queue_depth.clone());
+        queue.register("depth", "Keys ready to be processed", self.queue_depth.clone());
         queue.register("adds", "Keys added", self.queue_adds.clone());
         queue.register("retries", "Keys added with a delay", self.queue_retries.clone());
         queue.register("queue_duration_seconds", "Time keys wait until handed out", self.queue_latency.clone());
-        queue.register("work_duration_seconds", "Time keys are worked on", self.queue_work.clone());
-        queue.register("unfinished_work_seconds", "Time all keys in work have taken", self.queue_unfinished.clone());
+        queue.register("work_duration_seconds", "Time keys are processed", self.queue_work.clone());
+        queue.register(
+            "unfinished_work_seconds",
+            "Total time that the keys being processed have taken so far",
+            self.queue_unfinished.clone(),
+        );
         queue.register(
             "longest_running_processor_seconds",
-            "Time the key longest in work has taken",
+            "Time that the longest-running key has taken so far",
             self.queue_longest.clone(),
         );
     }
@@ -189,32 +193,36 @@ impl Metrics {
         let own = r.sub_registry_with_prefix("plumbline");
         own.register("events_dropped", "Events that were not written, by reason", self.events_dropped.clone());
         own.register("informer_objects", "Objects in the cache", self.informer_objects.clone());
-        own.register("informer_lists", "Complete lists taken into the cache", self.informer_relists.clone());
+        own.register("informer_lists", "Complete lists stored in the cache", self.informer_relists.clone());
         own.register("informer_errors", "Failed lists and watches", self.informer_errors.clone());
         own.register("informer_synced", "1 once the initial list is in the cache", self.informer_synced.clone());
         own.register(
             "informer_silence_seconds",
-            "Time since the server last answered or sent something, bookmarks included",
+            "Time since the last response or data from the server, bookmarks included",
             self.informer_silence.clone(),
         );
         own.register("build_info", "1, with the version", self.build.clone());
         own.register("fail_safes", "Fail-safe branches taken, by reason", self.fail_safes.clone());
-        own.register("pending", "What controllers keep for later: countdowns, quarantines", self.pending.clone());
-        own.register("queue_delayed", "Keys that wait for their time", self.queue_delayed.clone());
+        own.register(
+            "pending",
+            "Pending work of controllers outside of queues: countdowns, quarantines",
+            self.pending.clone(),
+        );
+        own.register("queue_delayed", "Keys whose delay has not passed", self.queue_delayed.clone());
     }
 
-    /// Where clients count their requests.
+    /// Returns the metrics of client requests.
     pub fn requests(&self) -> RequestMetrics {
         self.requests.clone()
     }
 
-    /// Whether the controller called `name` runs in this process.
+    /// Sets whether the controller `name` runs in this process.
     pub fn running(&self, name: &str, runs: bool) {
         let labels = ManagerLabels { manager: "plumbline-controllers".into(), name: name.into() };
         self.running.get_or_create(&labels).set(runs.into());
     }
 
-    /// How a queue is doing at this moment.
+    /// Sets the current status of a queue.
     pub fn set_queue_status(&self, name: &str, unfinished: Duration, longest_running: Duration, delayed: usize) {
         let label = NameLabel { name: name.into() };
         self.queue_unfinished.get_or_create(&label).set(unfinished.as_secs_f64());
@@ -222,34 +230,34 @@ impl Metrics {
         self.queue_delayed.get_or_create(&label).set(gauge_value(delayed));
     }
 
-    /// How much a controller keeps for later at this moment, under `name`.
+    /// Sets the current amount of pending work under `name`.
     pub fn set_pending(&self, name: &str, count: usize) {
         self.pending.get_or_create(&NameLabel { name: name.into() }).set(gauge_value(count));
     }
 
-    /// How an informer is doing at this moment.
+    /// Sets the current status of an informer.
     pub fn set_informer_status(&self, resource: &str, synced: bool, silence: Duration) {
         let label = ResourceLabel { resource: resource.into() };
         self.informer_synced.get_or_create(&label).set(synced.into());
         self.informer_silence.get_or_create(&label).set(silence.as_secs_f64());
     }
 
-    /// What the process uses at this moment.
+    /// Updates the metrics of the process.
     pub fn refresh_process(&self) {
         self.process.refresh();
     }
 
-    /// Counts a forceful deletion by the pod garbage collector (attempts, as upstream counts them).
+    /// Counts a forced deletion by the pod garbage collector (attempts, as upstream counts them).
     pub fn force_delete(&self, namespace: &str, reason: &str) {
         self.force_deletes.get_or_create(&force_delete_labels(namespace, reason)).inc();
     }
 
-    /// Counts a failed forceful deletion by the pod garbage collector.
+    /// Counts a failed forced deletion by the pod garbage collector.
     pub fn force_delete_error(&self, namespace: &str, reason: &str) {
         self.force_delete_errors.get_or_create(&force_delete_labels(namespace, reason)).inc();
     }
 
-    /// Counts a deletion by taint eviction that came `latency` after it was due.
+    /// Counts a deletion by taint eviction that was done `latency` after it was due.
     pub fn taint_eviction(&self, latency: Duration) {
         self.taint_evictions.inc();
         self.taint_eviction_latency.observe(latency.as_secs_f64());
@@ -265,17 +273,17 @@ impl Metrics {
         self.fail_safes.get_or_create(&ReasonLabel { reason: reason.into() }).inc();
     }
 
-    /// Whether this replica holds the lease called `name`.
+    /// Sets whether this replica holds the lease `name`.
     pub fn leader(&self, name: &str, leads: bool) {
         self.leader.get_or_create(&NameLabel { name: name.into() }).set(leads.into());
     }
 
-    /// Counts a renewal of the lease called `name` that took more than one request.
+    /// Counts a renewal of the lease `name` that took more than one request.
     pub fn leader_slow_path(&self, name: &str) {
         self.leader_slow_path.get_or_create(&NameLabel { name: name.into() }).inc();
     }
 
-    /// The handles of the work queue called `name`.
+    /// Returns the metrics of the work queue `name`.
     pub fn queue(&self, name: &str) -> QueueMetrics {
         let label = NameLabel { name: name.into() };
         QueueMetrics {
@@ -297,7 +305,7 @@ impl Metrics {
         }
     }
 
-    /// All metrics in the text format of `OpenMetrics`.
+    /// Returns all metrics in the text format of `OpenMetrics`.
     pub fn encode(&self) -> String {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
@@ -307,8 +315,8 @@ impl Metrics {
         text
     }
 
-    /// The value of the series with this exact name and label set, as exposed: `value("workqueue_depth",
-    /// &[("name", "disruption")])`. `None` when there is no such series yet.
+    /// Returns the value of the series with exactly this name and label set, as exposed: `value("workqueue_depth",
+    /// &[("name", "disruption")])`. `None` if the series does not exist yet.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let text = self.encode();
         text.lines().find_map(|line| {

@@ -1,9 +1,9 @@
-//! Keys that wait for their time: one deadline per key, the earliest wins.
+//! Delayed keys: one deadline per key, the earliest wins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Waiting keys by monotonic deadline; equal deadlines keep the order of insertion.
+/// Keys ordered by monotonic deadline; keys with equal deadlines keep the order of insertion.
 #[derive(Debug)]
 pub(super) struct DelayQueue<K> {
     by_deadline: BTreeSet<(Duration, u64, K)>,
@@ -18,7 +18,7 @@ impl<K: Ord + Clone> Default for DelayQueue<K> {
 }
 
 impl<K: Ord + Clone> DelayQueue<K> {
-    /// Lets `key` wait until `deadline`; an earlier deadline it waits for already is kept.
+    /// Delays `key` until `deadline`, unless it already has an earlier one.
     pub(super) fn insert(&mut self, key: K, deadline: Duration) {
         if let Some(&(held, sequence)) = self.by_key.get(&key) {
             if held <= deadline {
@@ -32,7 +32,7 @@ impl<K: Ord + Clone> DelayQueue<K> {
         self.by_deadline.insert((deadline, sequence, key));
     }
 
-    /// Takes the next key whose deadline is reached at `now`.
+    /// Removes and returns the next key whose deadline is reached at `now`.
     pub(super) fn pop_due(&mut self, now: Duration) -> Option<K> {
         let (deadline, _, _) = self.by_deadline.first()?;
         if *deadline > now {
@@ -43,7 +43,7 @@ impl<K: Ord + Clone> DelayQueue<K> {
         Some(key)
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub(super) fn next_deadline(&self) -> Option<Duration> {
         self.by_deadline.first().map(|(deadline, _, _)| *deadline)
     }

@@ -1,8 +1,26 @@
 //! Work queues with client-go's semantics: deduplicating, delaying, rate-limiting.
 //!
-//! A key that is added while it waits in the queue is there once. A key that is added while a worker processes it is
-//! handed out again only after [`WorkQueue::done`]: the same key is never processed twice at the same time. Memory is
-//! bounded by the number of distinct keys, whatever the rate of events.
+//! A key that is added while it is queued is queued once. A key that is added while a worker processes it is handed out
+//! again only after [`WorkQueue::done`]: a key is never processed twice at the same time. Memory is bounded by the
+//! number of distinct keys, independent of the rate of events.
+//!
+//! ```
+//! use plumbline_controllers::runtime::clock::Clock;
+//! use plumbline_controllers::runtime::metrics::Metrics;
+//! use plumbline_controllers::runtime::queue::{WatchedQueue as _, WorkQueue};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let queue = WorkQueue::new(Clock::wall(), Metrics::new().queue("example"));
+//! queue.add("default/web");
+//! queue.add("default/web");
+//! let key = queue.get().await;
+//! queue.add(key);
+//! assert_eq!(queue.status().ready, 0, "not handed out again while it is processed");
+//! queue.done(&key);
+//! assert_eq!(queue.get().await, "default/web");
+//! # }
+//! ```
 
 pub mod rate_limit;
 
@@ -19,7 +37,7 @@ use self::rate_limit::RateLimiter;
 use super::clock::Clock;
 use super::metrics::QueueMetrics;
 
-/// A queue of keys to be worked on. Cheap to clone; clones share the queue.
+/// A queue of keys to process. Cheap to clone; clones share the queue.
 #[derive(Debug)]
 pub struct WorkQueue<K> {
     shared: Arc<QueueInner<K>>,
@@ -36,7 +54,7 @@ struct QueueInner<K> {
     clock: Clock,
     metrics: QueueMetrics,
     state: Mutex<QueueState<K>>,
-    /// Wakes one waiting `get`, for a ready key or a deadline; each that takes a key passes the wake-up on.
+    /// Wakes one waiting `get` for a ready key or a deadline. A `get` that returns a key wakes the next one.
     ready: Notify,
 }
 
@@ -55,10 +73,10 @@ struct QueueState<K> {
     last_progress: Duration,
 }
 
-/// How a queue is doing.
+/// The status of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueStatus {
-    /// Its name in metrics.
+    /// The queue's label in metrics.
     pub name: String,
     /// Keys ready to be handed out.
     pub ready: usize,
@@ -66,17 +84,17 @@ pub struct QueueStatus {
     pub delayed: usize,
     /// Keys handed out and not yet done.
     pub processing: usize,
-    /// How long all keys in work have been worked on, together.
+    /// Total time that the keys in `processing` have been processed.
     pub unfinished: Duration,
-    /// How long the first of them has been worked on.
+    /// Time that the longest of them has been processed.
     pub longest_running: Duration,
-    /// How long no key was handed out although some were ready.
+    /// Time since the last key was handed out, while keys are ready.
     pub idle: Duration,
 }
 
-/// A work queue of any kind of keys, as the program watches over it.
+/// A work queue with any key type, as the application observes it.
 pub trait WatchedQueue: Send + Sync {
-    /// How it is doing.
+    /// Returns the status of the queue.
     fn status(&self) -> QueueStatus;
 }
 
@@ -99,7 +117,7 @@ impl<K: Ord + Clone + Send + Sync> WatchedQueue for WorkQueue<K> {
 }
 
 impl<K: Ord + Clone> WorkQueue<K> {
-    /// An empty queue on `clock` that reports to `metrics`.
+    /// Creates an empty queue on `clock` that updates `metrics`.
     pub fn new(clock: Clock, metrics: QueueMetrics) -> Self {
         let state = QueueState {
             queue: VecDeque::new(),
@@ -112,12 +130,12 @@ impl<K: Ord + Clone> WorkQueue<K> {
         Self { shared: Arc::new(QueueInner { clock, metrics, state: Mutex::new(state), ready: Notify::new() }) }
     }
 
-    /// Marks `key` as needing work.
+    /// Marks `key` as needing processing.
     pub fn add(&self, key: K) {
         self.with_state(|state, now, metrics| state.add(key, now, metrics));
     }
 
-    /// Adds `key` after `delay`. Of several delays of one key the one that ends first counts.
+    /// Adds `key` after `delay`. If it is delayed already, the earlier deadline wins.
     pub fn add_after(&self, key: K, delay: Duration) {
         self.with_state(|state, now, metrics| {
             metrics.retried();
@@ -125,7 +143,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         });
     }
 
-    /// Adds `key` after the delay that its failures have earned, and counts one more failure.
+    /// Adds `key` after the back-off for its failures, and counts one more failure.
     pub fn add_rate_limited(&self, key: K) {
         self.with_state(|state, now, metrics| {
             let delay = state.limiter.when(&key, now);
@@ -134,19 +152,19 @@ impl<K: Ord + Clone> WorkQueue<K> {
         });
     }
 
-    /// Forgets the failures of `key`: its next delay is the shortest again.
+    /// Resets the failures of `key`, so that its next back-off is the shortest.
     pub fn forget(&self, key: &K) {
         self.lock().limiter.forget(key);
     }
 
-    /// How often `key` was added rate limited since it was last forgotten.
+    /// Returns how often `key` was added rate limited since the last [`Self::forget`].
     pub fn num_requeues(&self, key: &K) -> u32 {
         self.lock().limiter.num_requeues(key)
     }
 
     /// Waits for a key and marks it as being processed; the caller must call [`Self::done`] with it.
     ///
-    /// Dropping the future loses no key.
+    /// Cancel safe: dropping the future loses no key.
     pub async fn get(&self) -> K {
         loop {
             let notified = self.shared.ready.notified();
@@ -155,7 +173,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
                 let now = self.shared.clock.monotonic();
                 state.promote_due(now, &self.shared.metrics);
                 if let Some(key) = state.take(now, &self.shared.metrics) {
-                    // This one may have been the one that knew of the next deadline.
+                    // This may have been the only `get` that waited for the next deadline.
                     self.shared.ready.notify_one();
                     return key;
                 }
@@ -174,7 +192,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    /// Ends the processing of `key`; if it was added meanwhile it becomes ready again.
+    /// Ends the processing of `key`. If it was added in between, it becomes ready again.
     pub fn done(&self, key: &K) {
         self.with_state(|state, now, metrics| {
             if let Some(since) = state.processing.remove(key) {
@@ -190,7 +208,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     fn with_state(&self, change: impl FnOnce(&mut QueueState<K>, Duration, &QueueMetrics)) {
         let mut state = self.lock();
         let now = self.shared.clock.monotonic();
-        // Keys whose time came while all workers were busy go first: they were due before this call.
+        // Keys that became due while all workers were busy come before the new one.
         state.promote_due(now, &self.shared.metrics);
         change(&mut state, now, &self.shared.metrics);
         drop(state);

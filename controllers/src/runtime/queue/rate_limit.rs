@@ -1,4 +1,4 @@
-//! How long a failed key waits: per-item exponential back-off and an overall token bucket, as client-go's
+//! Delays of failed keys: per-item exponential back-off and an overall token bucket, as client-go's
 //! `DefaultTypedControllerRateLimiter`.
 
 use std::collections::BTreeMap;
@@ -8,14 +8,14 @@ use crate::runtime::backoff::{TokenBucket, exponential};
 
 /// First delay of the per-item back-off.
 pub const BASE_DELAY: Duration = Duration::from_millis(5);
-/// Longest delay of the per-item back-off.
+/// Maximum delay of the per-item back-off.
 pub const MAX_DELAY: Duration = Duration::from_secs(1000);
 /// Refill of the overall bucket, keys per second.
 pub const OVERALL_QPS: f64 = 10.0;
 /// Size of the overall bucket.
 pub const OVERALL_BURST: u32 = 100;
 
-/// Delay that doubles with each failure of an item.
+/// A delay that doubles with each failure of an item.
 #[derive(Debug)]
 pub struct ItemBackoff<K> {
     base: Duration,
@@ -24,12 +24,12 @@ pub struct ItemBackoff<K> {
 }
 
 impl<K: Ord + Clone> ItemBackoff<K> {
-    /// `base` for the first failure, doubled for each further one, never more than `max`.
+    /// Creates a back-off of `base` for the first failure, doubled for each further one, at most `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, failures: BTreeMap::new() }
     }
 
-    /// Counts a failure of `item` and returns the delay it has earned.
+    /// Counts a failure of `item` and returns its delay.
     pub fn when(&mut self, item: &K) -> Duration {
         let failures = self.failures.entry(item.clone()).or_default();
         let delay = exponential(self.base, self.max, *failures);
@@ -37,18 +37,18 @@ impl<K: Ord + Clone> ItemBackoff<K> {
         delay
     }
 
-    /// Forgets the failures of `item`.
+    /// Resets the failures of `item`.
     pub fn forget(&mut self, item: &K) {
         self.failures.remove(item);
     }
 
-    /// Failures counted since the last [`Self::forget`].
+    /// Returns the failures since the last [`Self::forget`].
     pub fn num_requeues(&self, item: &K) -> u32 {
         self.failures.get(item).copied().unwrap_or_default()
     }
 }
 
-/// Both limits together: the longer delay wins.
+/// Both limits; the longer delay wins.
 #[derive(Debug)]
 pub struct RateLimiter<K> {
     items: ItemBackoff<K>,
@@ -62,17 +62,17 @@ impl<K: Ord + Clone> Default for RateLimiter<K> {
 }
 
 impl<K: Ord + Clone> RateLimiter<K> {
-    /// Counts a failure of `item` at monotonic time `now`; returns how long it has to wait.
+    /// Counts a failure of `item` at monotonic time `now`; returns its delay.
     pub fn when(&mut self, item: &K, now: Duration) -> Duration {
         self.items.when(item).max(self.overall.reserve(now))
     }
 
-    /// Forgets the failures of `item`.
+    /// Resets the failures of `item`.
     pub fn forget(&mut self, item: &K) {
         self.items.forget(item);
     }
 
-    /// Failures counted since the last [`Self::forget`].
+    /// Returns the failures since the last [`Self::forget`].
     pub fn num_requeues(&self, item: &K) -> u32 {
         self.items.num_requeues(item)
     }

@@ -1,4 +1,4 @@
-//! client-go's promises about work queues, one by one and against a model.
+//! client-go's guarantees of work queues, one by one and against a model.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -157,7 +157,7 @@ async fn a_dropped_get_loses_no_key() {
     assert_eq!(queue.get().now_or_never(), Some("a"));
 }
 
-/// What happens to a queue; keys are small numbers, so that they meet.
+/// An operation on the queue; keys are small numbers, so that they collide.
 #[derive(Clone, Debug)]
 enum Op {
     Add(u8),
@@ -178,7 +178,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..60)
 }
 
-/// client-go's three sets, in the plainest form.
+/// client-go's three sets, in their simplest form.
 #[derive(Default)]
 struct Model {
     now: u64,

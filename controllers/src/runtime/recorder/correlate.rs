@@ -1,5 +1,5 @@
-//! Counting, combining and filtering of events before they are written, as client-go's `EventCorrelator` with its
-//! default options.
+//! Counts, aggregates and filters events before they are written, as client-go's `EventCorrelator` with its default
+//! options.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,27 +10,27 @@ use super::{Event, event_name};
 use crate::runtime::backoff::TokenBucket;
 use crate::runtime::clock::Clock;
 
-/// Entries that each of the three memories keeps; the least recently used goes first.
+/// Maximum number of entries in each of the three caches; the least recently used is dropped first.
 pub(super) const MEMORY_LIMIT: usize = 4096;
-/// From this many different messages about the same matter on, they are combined.
+/// Number of different messages about the same subject from which they are aggregated.
 pub(super) const AGGREGATE_FROM: usize = 10;
-/// Pause after which the same matter is news again.
+/// Interval after which the messages about a subject are counted from zero again.
 pub(super) const AGGREGATE_WITHIN: Duration = Duration::from_mins(10);
-/// Events that a source may write about one object at once…
+/// Burst of events that a source may write about one object…
 pub(super) const SPAM_BURST: u32 = 25;
-/// …and how long until it has earned another one.
+/// …and the interval after which one more is allowed.
 pub(super) const SPAM_REFILL: Duration = Duration::from_mins(5);
 
-/// What becomes of an event.
+/// The decision about an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Correlation {
-    /// Write it: create it when its count is 1, else patch the one that is there.
+    /// Write it: create it if its count is 1, else patch the existing one.
     Write(Box<Event>),
-    /// Its source has said enough about its object.
+    /// Drop it: its source has written too many events about its object.
     Skip,
 }
 
-/// The memory of one recorder.
+/// The correlator of one recorder.
 #[derive(Debug, Default)]
 pub struct Correlator {
     aggregates: Lru<AggregateRecord>,
@@ -38,14 +38,14 @@ pub struct Correlator {
     spam: Lru<TokenBucket>,
 }
 
-/// Messages about one matter.
+/// Messages about one subject.
 #[derive(Debug, Default)]
 struct AggregateRecord {
     messages: BTreeSet<String>,
     last: Option<Duration>,
 }
 
-/// An event as it was last written.
+/// An event as last written.
 #[derive(Clone, Debug)]
 struct EventLog {
     count: i32,
@@ -64,7 +64,7 @@ impl Correlator {
         if bucket.try_accept(now) { Correlation::Write(Box::new(event)) } else { Correlation::Skip }
     }
 
-    /// Remembers an event as the server has it.
+    /// Records an event as the server stored it.
     pub fn update(&mut self, event: &Event) {
         self.logs.insert(event_key(event), EventLog::of(event));
     }
@@ -82,12 +82,12 @@ impl Correlator {
             let key = event_key(&event);
             return (event, key);
         }
-        // The set only grows to the limit with a message it did not have: keep the first ones, which were written.
+        // The set only reaches the limit with a new message: keep the first ones, which were written.
         similar.messages.remove(&event.message);
         let at = clock.now();
         let mut combined = event;
         combined.metadata.name = match combined.metadata.name.rsplit_once('.') {
-            // The recorder's stamp is unique, which the time need not be.
+            // The recorder's stamp is unique, the time may not be.
             Some((_, stamp)) => i64::from_str_radix(stamp, 16)
                 .map_or(combined.metadata.name.clone(), |stamp| event_name(&combined.involved_object.name, stamp)),
             None => combined.metadata.name,
@@ -142,7 +142,7 @@ fn spam_key(event: &Event) -> String {
     join(&[source, &about.kind, &about.namespace, &about.name, &about.uid, &about.api_version, event_type(event)])
 }
 
-/// A map of at most [`MEMORY_LIMIT`] entries that forgets the least recently used.
+/// A map of at most [`MEMORY_LIMIT`] entries that drops the least recently used.
 #[derive(Debug)]
 struct Lru<T> {
     entries: BTreeMap<String, (u64, T)>,

@@ -1,8 +1,8 @@
-//! Kubernetes Events, as client-go's recorder, broadcaster and correlator make them.
+//! Kubernetes Events, as client-go's recorder, broadcaster and correlator create them.
 //!
-//! [`Recorder::event`] never blocks: it puts the event into a bounded queue, or drops it and says so. One task per
-//! recorder takes events from there, lets the [`Correlator`] count, combine or filter them, and writes them with
-//! retries, in order.
+//! [`Recorder::event`] never blocks: it puts the event into a bounded queue, or drops it with a log line and a metric.
+//! One task per recorder takes events from the queue, lets the [`Correlator`] count, aggregate or filter them, and
+//! writes them in order, with retries.
 
 mod correlate;
 
@@ -28,13 +28,14 @@ use crate::api::cache_object::CacheObject;
 use crate::api::hash::Fnv1a;
 use crate::api::time::whole_seconds;
 
-/// Events that may wait to be written; further ones are dropped.
+/// Maximum number of queued events; further ones are dropped.
 pub const QUEUE_LIMIT: usize = 1000;
-/// Tries to write one event.
+/// Maximum number of attempts to write an event.
 pub const MAX_TRIES: u32 = 12;
-/// Wait between tries. Before the second try it is a part of this, different for each event but not random.
+/// Delay between attempts. Before the second attempt it is a fraction of this that depends on the event but is not
+/// random.
 pub const RETRY_DELAY: Duration = Duration::from_secs(10);
-/// The `reason` of the cause by which the server says that the namespace is going away.
+/// The `reason` of the cause in the server's error if the namespace is terminating.
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
 /// `type` of an event.
@@ -42,11 +43,11 @@ const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 pub enum EventType {
     /// Information.
     Normal,
-    /// Something is wrong.
+    /// A problem.
     Warning,
 }
 
-/// What an event is about: `v1.ObjectReference`.
+/// The object of an event: `v1.ObjectReference`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
@@ -59,19 +60,19 @@ pub struct ObjectReference {
     /// Name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// UID, when known.
+    /// UID, if known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Group and version.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub api_version: String,
-    /// The version that was seen, when known.
+    /// The observed version, if known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
 }
 
 impl ObjectReference {
-    /// The full reference to an object from a cache, with UID and resourceVersion.
+    /// Creates the full reference to a cached object, with UID and resourceVersion.
     pub fn to<V: CacheObject>(object: &V) -> Self {
         let key = object.key();
         Self {
@@ -91,42 +92,42 @@ impl ObjectReference {
 pub struct Event {
     /// Name and namespace.
     pub metadata: EventMeta,
-    /// What it is about.
+    /// The object.
     #[serde(default)]
     pub involved_object: ObjectReference,
-    /// Why, for machines.
+    /// Machine-readable reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What, for people.
+    /// Human-readable message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Who.
+    /// The source.
     #[serde(default)]
     pub source: EventSource,
-    /// When first seen; whole seconds on the wire.
+    /// Time of the first occurrence; whole seconds on the wire.
     #[serde(with = "seconds")]
     pub first_timestamp: Timestamp,
-    /// When last seen; whole seconds on the wire.
+    /// Time of the last occurrence; whole seconds on the wire.
     #[serde(with = "seconds")]
     pub last_timestamp: Timestamp,
-    /// How often seen.
+    /// Number of occurrences.
     #[serde(default)]
     pub count: i32,
     /// Normal or Warning.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// Not used by this kind of recorder: always null.
+    /// Not used by this recorder: always null.
     #[serde(default, deserialize_with = "ignored")]
     pub event_time: (),
-    /// Who, again; the same as `source.component`.
+    /// The same as `source.component`.
     #[serde(default)]
     pub reporting_component: String,
-    /// Empty: the host of the source, which controllers do not set.
+    /// Always empty: the host of the source, which controllers do not set.
     #[serde(default)]
     pub reporting_instance: String,
 }
 
-/// The part of an event's metadata that the recorder reads and writes.
+/// The metadata of an event that the recorder reads and writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EventMeta {
@@ -161,12 +162,12 @@ fn ignored<'de, D: serde::Deserializer<'de>>(from: D) -> Result<(), D::Error> {
     serde::de::IgnoredAny::deserialize(from).map(drop)
 }
 
-/// `metav1.Time` on the wire: whole seconds, cut off.
+/// Formats a `metav1.Time`: truncated to whole seconds.
 fn wire_time(at: Timestamp) -> String {
     whole_seconds(at).to_string()
 }
 
-/// Records events in the name of one component. Cheap to clone.
+/// Records events of one component. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     component: Arc<str>,
@@ -177,8 +178,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder, and the work of writing its events through `client`; the work ends when all clones of the recorder
-    /// are dropped and the queue is written.
+    /// Creates a recorder, and the future that writes its events through `client`. The future completes when all clones
+    /// of the recorder are dropped and the queue is empty.
     pub fn new(component: &str, client: Client, clock: Clock, metrics: Metrics) -> (Self, BoxFuture<'static, ()>) {
         let (sender, receiver) = mpsc::channel(QUEUE_LIMIT);
         let sink = Sink { client, clock: clock.clone(), metrics: metrics.clone(), correlator: Correlator::default() };
@@ -187,8 +188,8 @@ impl Recorder {
         (recorder, Box::pin(sink.run(receiver)))
     }
 
-    /// Records that something happened to `about`. Never blocks: when [`QUEUE_LIMIT`] events wait already, this one is
-    /// dropped, logged and counted.
+    /// Records an event about `about`. Never blocks: if [`QUEUE_LIMIT`] events are queued, the event is dropped, logged
+    /// and counted.
     pub fn event(&self, about: ObjectReference, event_type: EventType, reason: &str, message: impl Into<String>) {
         let event = self.new_event(about, event_type, reason, message.into());
         let about = &event.involved_object;
@@ -233,7 +234,8 @@ impl Recorder {
         }
     }
 
-    /// Nanoseconds since 1970, but never the same twice: simulated time may stand still between two events.
+    /// Returns nanoseconds since the Unix epoch, unique per recorder: simulated time may not advance between two
+    /// events.
     fn next_stamp(&self, now: Timestamp) -> i64 {
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
         let next = |last: i64| now.max(last.saturating_add(1));
@@ -241,8 +243,8 @@ impl Recorder {
     }
 }
 
-/// `<object>.<hex>`, or a digest in the form of a UUID when that is no valid name, which only an object's name that is
-/// too long or no DNS subdomain can cause.
+/// Returns `<object>.<hex>`, or a digest in the form of a UUID if that is not a valid name: the object's name is too
+/// long or not a DNS subdomain.
 fn event_name(object: &str, stamp: i64) -> String {
     let name = format!("{object}.{stamp:x}");
     if is_dns_subdomain(&name) {
@@ -290,10 +292,10 @@ impl Sink {
             match self.correlator.correlate(event, &self.clock) {
                 Correlation::Skip => {
                     self.metrics.event_dropped("spam");
-                    tracing::debug!("event dropped: its source has said enough about this object");
+                    tracing::debug!("event dropped: too many events of its source about this object");
                 }
                 Correlation::Write(event) => {
-                    // After the last recorder is gone nobody waits for retries any more.
+                    // After the last recorder is dropped, there are no retries.
                     let tries = if queue.is_closed() { 1 } else { MAX_TRIES };
                     self.write(*event, tries).await;
                 }
@@ -322,7 +324,7 @@ impl Sink {
     async fn write_once(&mut self, event: &Event) -> WriteOutcome {
         let result = if event.count > 1 {
             match self.send(Method::PATCH, event, &patch_body(event)).await {
-                // The event has expired on the server: it begins anew, under its old name and count.
+                // The event has expired on the server: create it again with its old name and count.
                 Err(ApiError::NotFound(_)) => self.send(Method::POST, event, &create_body(event)).await,
                 result => result,
             }
@@ -338,7 +340,7 @@ impl Sink {
         }
     }
 
-    /// `None` when the server took the event but its answer cannot be read.
+    /// `None` if the server stored the event but its response cannot be decoded.
     async fn send(&self, method: Method, event: &Event, body: &Value) -> Result<Option<Event>, ApiError> {
         let EventMeta { name, namespace } = &event.metadata;
         let path = format!("/api/v1/namespaces/{namespace}/events");
@@ -354,7 +356,7 @@ impl Sink {
     }
 }
 
-/// A refusal is final, an answer that did not come is not: as client-go.
+/// An error response is final; a missing response is retried, as in client-go.
 fn rejected(event: &Event, error: ApiError) -> WriteOutcome {
     let Some(refusal) = error.refusal() else { return WriteOutcome::Retry(error) };
     let name = &event.metadata.name;
@@ -377,8 +379,8 @@ fn patch_body(event: &Event) -> Value {
     json!({ "count": event.count, "lastTimestamp": wire_time(event.last_timestamp), "message": event.message })
 }
 
-/// A part of [`RETRY_DELAY`] that depends on the event's name: clients that lost the same server do not come back at the
-/// same moment, and still a run repeats exactly.
+/// Returns a fraction of [`RETRY_DELAY`] that depends on the event's name: clients that lost the same server do not
+/// return at the same time, and a run is still reproducible.
 fn first_delay(name: &str) -> Duration {
     let steps = RETRY_DELAY.as_millis() as u64;
     let mut digest = Fnv1a::default();

@@ -1,4 +1,4 @@
-//! What the API server sees of recorded events.
+//! The requests that recorded events cause.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn budget() -> ObjectReference {
     }
 }
 
-/// The server keeps what it is sent.
+/// A server that stores every event.
 fn accept(seen: &ReceivedRequest) -> MockResponse {
     let created = seen.line.starts_with("POST");
     if created { MockResponse::Json(201, seen.body.clone()) } else { MockResponse::Json(200, json!({})) }
@@ -145,7 +145,7 @@ async fn a_source_may_say_25_things_about_an_object_and_then_one_in_five_minutes
     }
     assert_eq!(setup.seen().await.len(), 25);
     assert_eq!(setup.dropped("spam"), Some(5.0));
-    // Ten minutes have passed: two more are allowed. The dropped ones count all the same.
+    // Ten minutes have passed: two more are allowed. The dropped ones are counted too.
     for _ in 0..3 {
         setup.warn("text");
     }
@@ -194,7 +194,7 @@ async fn writing_ends_when_all_recorders_are_gone() {
     recorder.event(budget(), EventType::Normal, "Reason", "text");
     drop(recorder);
     writing.unwrap().await;
-    assert_eq!(log.lock().unwrap().len(), 1, "tried once, nobody waits");
+    assert_eq!(log.lock().unwrap().len(), 1, "tried once, without waiting");
 }
 
 #[rstest]

@@ -1,21 +1,22 @@
-//! `/healthz`, `/livez`, `/readyz` and their checks, in kube-apiserver's form. PURE.
+//! `/healthz`, `/livez` and `/readyz` with their checks, in kube-apiserver's format. PURE.
 
 use std::fmt::Write as _;
 
 use crate::runtime::diagnostics::Check;
 
-/// An answer: status code and text.
+/// A response: status code and text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthReply {
-    /// 200 or 500, 404 for a check that does not exist.
+    /// 200 or 500; 404 for an unknown check.
     pub status: u16,
     /// Plain text.
     pub text: String,
 }
 
-/// The answer of the endpoint `name` (`healthz` …) to `query`, from all its `checks`.
+/// Returns the response of the endpoint `name` (`healthz` …) with `query`, from all its `checks`.
 ///
-/// Reasons are withheld, because anybody may ask: they are in the log and at the path of the single check.
+/// Reasons are withheld because the endpoint is not authenticated; they are in the log and at the path of the single
+/// check.
 pub fn all(name: &str, query: &str, checks: &[Check]) -> HealthReply {
     let parameters: Vec<(&str, &str)> =
         query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
@@ -50,7 +51,7 @@ pub fn all(name: &str, query: &str, checks: &[Check]) -> HealthReply {
     HealthReply { status: 200, text: "ok".to_owned() }
 }
 
-/// The answer of the single check `name`, with its reason.
+/// Returns the response of the single check `name`, with its reason.
 pub fn one(name: &str, checks: &[Check]) -> HealthReply {
     match checks.iter().find(|check| check.name == name).map(|check| &check.result) {
         Some(Ok(())) => HealthReply { status: 200, text: "ok".to_owned() },
@@ -84,7 +85,8 @@ mod tests {
         "verbose&exclude=x&exclude=a",
         false,
         200,
-        "[+]ping ok\n[+]queues ok\nwarn: some health checks cannot be excluded: no matches for \"a\",\"x\"\nhealthz check passed\n"
+        "[+]ping ok\n[+]queues ok\nwarn: some health checks cannot be excluded: no matches for \"a\",\"x\"\nhealthz \
+            check passed\n"
     )]
     fn endpoints(#[case] query: &str, #[case] broken: bool, #[case] status: u16, #[case] text: &str) {
         assert_eq!(all("healthz", query, &checks(broken)), HealthReply { status, text: text.to_owned() });

@@ -1,6 +1,6 @@
-//! `/healthz` `/livez` `/readyz`, `/metrics` and `/debug/caches` over HTTPS.
+//! `/healthz`, `/livez`, `/readyz`, `/metrics` and `/debug/caches` over HTTPS.
 //!
-//! Nothing can be changed here, and nothing that is said names an object; whoever reaches the port may ask.
+//! The server is read-only and not authenticated, and its responses contain no object names.
 
 pub mod health;
 pub mod tls;
@@ -28,41 +28,41 @@ use super::clock::Clock;
 use super::diagnostics::{Check, Diagnostics};
 use super::metrics::text;
 
-/// Connections at once; more wait.
+/// Maximum number of connections; further ones wait.
 pub const CONNECTIONS: usize = 100;
-/// How long a handshake or the head of a request may take, and how long a connection may idle.
+/// Timeout of a handshake, of the head of a request, and of an idle connection.
 pub const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Where and how to listen.
+/// Options of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeOptions {
     /// Address and port.
     pub address: SocketAddr,
     /// The certificate.
     pub certificate: CertificateSource,
-    /// Refuse TLS 1.2.
+    /// Reject TLS 1.2.
     pub tls13_only: bool,
 }
 
-/// Why there is no port for health and metrics.
+/// Errors of starting the server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Somebody else has the port, or there is no such address.
+    /// The port is in use, or the address does not exist.
     #[error("unable to listen on {address}: {source}; choose another --secure-port, or 0 for none")]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// No certificate.
+    /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
 
-/// A port that is open; [`Server::run`] answers.
+/// An open port; [`Server::run`] serves it.
 pub struct Server {
     listener: TcpListener,
     certificate: Mutex<Certificate>,
@@ -74,7 +74,7 @@ impl Server {
     /// Opens the port.
     ///
     /// # Errors
-    /// [`ServeError`] when the port is taken or the certificate cannot be used.
+    /// [`ServeError`] if the port is in use or the certificate cannot be used.
     pub async fn bind(options: ServeOptions, diagnostics: Diagnostics, clock: Clock) -> Result<Self, ServeError> {
         let address = options.address;
         let certificate = Mutex::new(Certificate::new(options.certificate, options.tls13_only, &clock)?);
@@ -82,21 +82,21 @@ impl Server {
         Ok(Self { listener, certificate, diagnostics, clock })
     }
 
-    /// The address, with the port that port 0 became.
+    /// Returns the address, with the port that was chosen for port 0.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// If the system does not report it.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers for ever. Drop the future to close all connections.
+    /// Serves requests forever. Drop the future to close all connections.
     pub async fn run(self) {
         let server = Arc::new(self);
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
-            // Closed never: the semaphore lives as long as this loop.
+            // Never closed: the semaphore lives as long as this loop.
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             while connections.try_join_next().is_some() {}
             match server.listener.accept().await {
@@ -118,7 +118,7 @@ impl Server {
     async fn connection(&self, stream: TcpStream) {
         let config = self.certificate.lock().await.current(&self.clock);
         let handshake = self.clock.timeout(HEAD_TIMEOUT, TlsAcceptor::from(config).accept(stream));
-        // Who does not speak TLS, or hangs up, is no concern of an operator.
+        // Clients that do not use TLS or disconnect are not logged.
         let Ok(Ok(stream)) = handshake.await else { return };
         let answer = |request: Request<Incoming>| async move {
             let (parts, _) = request.into_parts();
@@ -133,7 +133,7 @@ impl Server {
     }
 }
 
-/// The answer to one request.
+/// Returns the response to one request.
 pub fn respond(
     diagnostics: &Diagnostics,
     method: &Method,

@@ -1,4 +1,4 @@
-//! What a store holds. Every index entry is one pointer to the object, whose key is in the object.
+//! The content of a store. Every index entry is a pointer to an object, which contains the key.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -11,22 +11,22 @@ use crate::api::hash::Fnv1a;
 use crate::api::labels::Labels;
 use crate::api::selector::Selector;
 
-/// Objects in the order of their keys, and the ways to find them.
+/// Objects ordered by key, with indexes.
 #[derive(Debug)]
 pub(super) struct Indexer<V> {
     objects: BTreeSet<Entry<V>>,
     /// In the order of [`CacheObject::INDEXES`].
     indexes: Vec<BTreeMap<Arc<str>, BTreeSet<Entry<V>>>>,
     by_labels: BTreeMap<Arc<str>, LabelGroups<V>>,
-    /// The sum of the objects' digests, which no order changes.
+    /// The sum of the objects' digests, independent of their order.
     checksum: u64,
 }
 
-/// The objects of one namespace by their labels. Those of one workload mostly have the same.
+/// The objects of one namespace, grouped by equal labels: the pods of one workload usually have the same.
 #[derive(Debug)]
 struct LabelGroups<V> {
     members: BTreeMap<Labels, BTreeSet<Entry<V>>>,
-    /// Labels by one of them: key, then value.
+    /// Label sets by one of their labels: key, then value.
     by_label: BTreeMap<Arc<str>, BTreeMap<Arc<str>, BTreeSet<Labels>>>,
 }
 
@@ -34,7 +34,7 @@ struct LabelGroups<V> {
 #[derive(Debug)]
 struct Entry<V>(Arc<V>);
 
-/// What has a place in the order: entries, and keys that are looked for.
+/// The key by which entries are ordered and looked up.
 trait KeyRef {
     fn key_ref(&self) -> (&str, &str);
 }
@@ -111,7 +111,7 @@ impl<V: CacheObject> Default for Indexer<V> {
 }
 
 impl<V: CacheObject> Indexer<V> {
-    /// Of objects in the order of their keys, each key once.
+    /// Creates an indexer from objects that are ordered by key and have distinct keys.
     pub(super) fn from_sorted(objects: Vec<Arc<V>>) -> Self {
         let mut held = Self::default();
         for object in &objects {
@@ -145,7 +145,7 @@ impl<V: CacheObject> Indexer<V> {
         found.into_iter().flatten().map(|entry| Arc::clone(&entry.0)).collect()
     }
 
-    /// The selected objects of a namespace, in the order of their keys.
+    /// Returns the selected objects of a namespace, ordered by key.
     pub(super) fn select(&self, namespace: &str, selector: &Selector) -> Vec<Arc<V>> {
         let Some(groups) = self.by_labels.get(namespace) else { return Vec::new() };
         let mut selected = Vec::new();
@@ -194,7 +194,7 @@ impl<V: CacheObject> Indexer<V> {
         Some(old)
     }
 
-    /// Enters `object` everywhere; where `old` stood under the same value it takes its place.
+    /// Adds `object` to all indexes; replaces `old` where it has the same value.
     fn index(&mut self, object: &Arc<V>, old: Option<&V>) {
         self.checksum = self.checksum.wrapping_add(digest(&**object));
         for (name, buckets) in V::INDEXES.iter().zip(&mut self.indexes) {
@@ -219,7 +219,7 @@ impl<V: CacheObject> Indexer<V> {
         }
     }
 
-    /// Takes `old` out of every place where `new` does not replace it.
+    /// Removes `old` from all indexes where `new` does not replace it.
     fn unindex(&mut self, old: &V, new: Option<&V>) {
         self.checksum = self.checksum.wrapping_sub(digest(old));
         let key = old.key_ref();
@@ -266,7 +266,7 @@ impl<V: CacheObject> LabelGroups<V> {
     }
 }
 
-/// Takes the entry at `key` out of `bucket` and says whether nothing is left.
+/// Removes the entry at `key` from `bucket`; returns true if the bucket is empty then.
 fn remove_from_bucket<V: CacheObject>(bucket: &mut BTreeSet<Entry<V>>, key: (&str, &str)) -> bool {
     bucket.remove(&key as &dyn KeyRef);
     bucket.is_empty()

@@ -63,7 +63,7 @@ fn names(pods: &[Arc<PodView>]) -> Vec<String> {
     pods.iter().map(|pod| format!("{}/{}@{}", pod.key(), pod.uid(), pod.resource_version())).collect()
 }
 
-/// What a client that only sees the changes believes to be there.
+/// Applies changes to the state that a client derives from them alone.
 fn follow(believed: &mut Model, changes: &[Change<PodView>]) {
     for change in changes {
         match change {
@@ -76,7 +76,7 @@ fn follow(believed: &mut Model, changes: &[Change<PodView>]) {
     }
 }
 
-/// Every way to find objects finds what going through all of them finds.
+/// Every lookup returns the same as a scan of all objects.
 fn check(store: &Store<PodView>, model: &Model) {
     assert_eq!(names(&store.list()), names(&model.values().cloned().collect::<Vec<_>>()));
     assert_eq!(store.len(), model.len());

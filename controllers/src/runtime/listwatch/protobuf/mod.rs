@@ -1,4 +1,4 @@
-//! Lists and watches in protobuf, object by object as the bytes arrive: no list is ever held whole.
+//! Lists and watches in protobuf, decoded object by object as the bytes arrive: no list is ever held as a whole.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ fn data(body: Body) -> DataStream {
     body.into_data_stream().boxed()
 }
 
-/// The items of a list that is on its way.
+/// The items of a list that is being received.
 pub(super) struct ListItems<V> {
     data: DataStream,
     silence: (Clock, Duration),
@@ -32,12 +32,12 @@ pub(super) struct ListItems<V> {
 }
 
 impl<V: CacheObject> ListItems<V> {
-    /// Of the list that `body` is; a pause of more than `silence` ends it.
+    /// Creates the items of the list in `body`; a pause of more than `silence` is an error.
     pub(super) fn new(body: Body, silence: (Clock, Duration)) -> Self {
         Self { data: data(body), silence, parser: ListParser::default(), version: String::new(), _views: PhantomData }
     }
 
-    /// The items that the next piece of the body completes; `None` at the end of the list.
+    /// Returns the items that the next chunk of the body completes; `None` at the end of the list.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<V>>, RequestError> {
         let (clock, limit) = &self.silence;
         let Some(piece) = clock.timeout(*limit, self.data.next()).await? else {
@@ -57,13 +57,13 @@ impl<V: CacheObject> ListItems<V> {
         Ok(Some(items))
     }
 
-    /// The version of the list, once it is whole.
+    /// Returns the resource version of the list, once it is complete.
     pub(super) fn version(&self) -> &str {
         &self.version
     }
 }
 
-/// `metadata.resourceVersion` of a list.
+/// Returns `metadata.resourceVersion` of a list.
 fn list_version(metadata: &[u8]) -> Result<Cow<'_, str>, ProtoError> {
     let mut version = Cow::default();
     for field in Fields::new(metadata) {
@@ -80,13 +80,13 @@ enum ListPart<'a> {
     Item(&'a [u8]),
 }
 
-/// Cuts a list into parts while its bytes arrive. It is an envelope ([`MAGIC`], fields) whose field 2 is the list, whose
-/// field 1 is its metadata and whose fields 2 are its items.
+/// Splits a list into parts as its bytes arrive. The list is field 2 of an envelope ([`MAGIC`], fields); field 1 of the
+/// list is its metadata, and each field 2 is an item.
 #[derive(Default)]
 struct ListParser {
     buffer: BytesMut,
     opened: bool,
-    /// Bytes of the list that are still to come, once its beginning has been seen.
+    /// Remaining bytes of the list, once its start was received.
     left: Option<usize>,
 }
 
@@ -95,7 +95,7 @@ impl ListParser {
         self.left == Some(0)
     }
 
-    /// Hands every part that is whole to `take`.
+    /// Passes every complete part to `take`.
     fn run(&mut self, mut take: impl FnMut(ListPart<'_>) -> Result<(), ProtoError>) -> Result<(), ProtoError> {
         if !self.opened {
             if self.buffer.len() < MAGIC.len() {
@@ -130,7 +130,8 @@ impl ListParser {
     }
 }
 
-/// Number of the field at the front of `bytes`, which must be of bytes; the length of its head and of its content.
+/// Returns number, header length and content length of the field at the start of `bytes`, which must have the wire type
+/// of bytes; `None` if the header is incomplete.
 fn head(bytes: &[u8]) -> Result<Option<(u32, usize, usize)>, ProtoError> {
     let number = |bytes| match varint(bytes) {
         Ok(found) => Ok(Some(found)),
@@ -147,7 +148,7 @@ fn head(bytes: &[u8]) -> Result<Option<(u32, usize, usize)>, ProtoError> {
     Ok(Some((field, bytes.len() - rest.len(), length)))
 }
 
-/// The events of a watch: each comes with its length in four bytes before it.
+/// Returns the events of a watch; each is preceded by its length in four bytes.
 pub(super) fn events<V: CacheObject>(body: Body) -> Watch<V> {
     let state = (data(body), BytesMut::new(), VecDeque::new());
     let next = |(mut data, mut buffer, mut ready): (
@@ -180,7 +181,7 @@ fn frame(buffer: &mut BytesMut) -> Option<BytesMut> {
     Some(buffer.split_to(length))
 }
 
-/// One `metav1.WatchEvent`.
+/// Decodes a `metav1.WatchEvent`.
 fn event<V: CacheObject>(frame: &[u8]) -> Result<RawEvent<V>, ProtoError> {
     let (mut kind, mut object): (_, &[u8]) = (Cow::default(), &[]);
     for field in Fields::new(frame) {
@@ -216,7 +217,7 @@ fn event<V: CacheObject>(frame: &[u8]) -> Result<RawEvent<V>, ProtoError> {
     })
 }
 
-/// Of a bookmark's object only the metadata is set, field 1 of every kind.
+/// Decodes a bookmark: only the metadata of its object is set, field 1 of every kind.
 fn bookmark<V>(object: &[u8]) -> Result<RawEvent<V>, ProtoError> {
     let (mut version, mut ends_list) = (Cow::default(), false);
     for field in Fields::new(object) {
@@ -238,13 +239,13 @@ fn bookmark<V>(object: &[u8]) -> Result<RawEvent<V>, ProtoError> {
     Ok(RawEvent::Bookmark { version: version.into_owned(), ends_list })
 }
 
-/// The `metav1.Status` that the body of a refusal is, in either encoding; of anything else what HTTP says.
+/// Decodes the `metav1.Status` in an error body in either encoding; for any other body, returns one with the HTTP code.
 pub(super) fn status(body: &[u8], code: u16) -> Status {
-    let told = match unwrap_envelope(body) {
+    let decoded = match unwrap_envelope(body) {
         Ok((_, message)) => status_message(message).ok(),
         Err(_) => serde_json::from_slice(body).ok(),
     };
-    let mut status = told.unwrap_or_else(|| {
+    let mut status = decoded.unwrap_or_else(|| {
         let message = String::from_utf8_lossy(&body[..body.len().min(200)]);
         Status::failure(&message, "Unreadable")
     });

@@ -1,4 +1,4 @@
-//! A server that speaks protobuf, and what comes of it when it does not, or ends in the middle.
+//! Lists and watches against a server that supports protobuf, does not, or truncates its responses.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn time(seconds: i64) -> Message {
     Message::default().number(1, seconds)
 }
 
-/// Only what names the object.
+/// Metadata with the identity only.
 fn metadata_of(name: &str, version: &str) -> Message {
     Message::default().text(1, name).text(3, "ns").text(5, "uid").text(6, version)
 }
@@ -73,7 +73,8 @@ fn pod_json(name: &str, version: &str) -> serde_json::Value {
             "annotations": {"node.alpha.kubernetes.io/ttl": "15", "other": "big"},
             "ownerReferences": [
                 { "apiVersion": "apps/v1", "kind": "Node", "name": "owner", "uid": "owner-uid", "controller": false },
-                { "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "owner", "uid": "owner-uid", "controller": true },
+                { "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "owner", "uid": "owner-uid",
+                    "controller": true },
             ] },
         "spec": { "nodeName": "n1", "containers": [{ "name": "container" }],
             "tolerations": [{ "key": "key", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -7 }] },
@@ -102,7 +103,8 @@ fn a_node_is_the_same_in_both_encodings() {
     let node = node.message(3, Message::default().message(4, ready));
     let view = NodeView::protobuf(&node.0).unwrap();
     let json = serde_json::json!({ "metadata": pod_json("n", "7")["metadata"],
-        "spec": { "taints": [{ "key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "1970-01-01T00:00:01Z" }] },
+        "spec": { "taints": [{ "key": "k", "value": "v", "effect": "NoExecute",
+            "timeAdded": "1970-01-01T00:00:01Z" }] },
         "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });
     assert_eq!(view, serde_json::from_value(json).unwrap());
     assert_eq!(view.ttl_annotation(), Some("15"));
@@ -124,7 +126,7 @@ fn list(version: &str, pods: &[&str]) -> Vec<u8> {
     let metadata = Message::default().text(2, version);
     let items = pods.iter().fold(Message::default().message(1, metadata), |list, name| list.message(2, pod(name, "4")));
     let mut body = items.sealed("PodList");
-    // The envelope goes on: contentEncoding and contentType, both empty.
+    // The envelope continues with contentEncoding and contentType, both empty.
     body.extend(Message::default().text(3, "").text(4, "").0);
     body
 }
@@ -146,7 +148,7 @@ fn refusal(code: i64, reason: &str) -> Message {
     Message::default().text(2, "Failure").text(3, "words").text(4, reason).number(6, code)
 }
 
-/// An answer: code, content type, pieces of the body; whether it stays open.
+/// A response: code, content type, chunks of the body; whether it stays open.
 #[derive(Clone)]
 struct MockResponse(u16, &'static str, Vec<Vec<u8>>, bool);
 
@@ -206,7 +208,7 @@ impl Setup {
         pods.iter().map(|pod| format!("{}@{}", pod.name(), pod.metadata.resource_version)).collect()
     }
 
-    /// The queries, without what all watches have.
+    /// Returns the queries without the parameters that all watches have.
     fn queries(&self) -> Vec<String> {
         let lines = self.lines.lock().unwrap();
         lines
@@ -235,7 +237,7 @@ async fn a_watch_list_ends_with_its_bookmark_and_goes_on_as_a_watch() {
     assert_eq!(setup.informer.status().failures, 0);
 }
 
-/// Servers that send the bookmark behind live events may tell the end of an object before the end of the list.
+/// A server that sends the bookmark after live events may report a deletion before the end of the list.
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_before_a_watch_list_ends_is_gone() {
     let events = vec![
@@ -248,7 +250,7 @@ async fn what_is_deleted_before_a_watch_list_ends_is_gone() {
     assert_eq!(setup.after(1).await, ["b@4"]);
 }
 
-/// Go lets texts through that are no UTF-8, and anybody who may create pods may write one.
+/// Go accepts strings that are not UTF-8, and any user who may create pods may write one.
 #[tokio::test(start_paused = true)]
 async fn a_text_that_is_no_utf_8_spoils_no_list() {
     let owner = |name: &[u8]| Message::default().text(1, "K").bytes(3, name).text(4, "u").text(5, "x/v1").number(6, 1);
@@ -292,7 +294,7 @@ async fn a_version_that_the_server_does_not_have_is_not_asked_for_twice() {
     let lists = vec![no_watch_list(), whole(list("5", &["a"])), gone, behind, whole(list("3", &["b"])), quiet()];
     let setup = Setup::new(lists);
     assert_eq!(setup.after(5).await, ["b@4"]);
-    assert_eq!(setup.queries()[3..5], ["resourceVersion=5".to_owned(), String::new()], "whatever the newest is");
+    assert_eq!(setup.queries()[3..5], ["resourceVersion=5".to_owned(), String::new()], "then the newest version");
 }
 
 #[tokio::test(start_paused = true)]
@@ -345,7 +347,7 @@ async fn a_version_that_is_gone_when_the_watch_begins_is_listed_again() {
 }
 
 proptest! {
-    /// However the network cuts it.
+    /// The chunks are arbitrary.
     #[test]
     fn a_list_in_pieces_is_the_list(cuts in prop::collection::vec(0..2000_usize, 0..20)) {
         let body = list("5", &["a", "b", "c"]);
