@@ -10,7 +10,7 @@ use plumbline_controllers::runtime::metrics::Metrics;
 use plumbline_controllers::runtime::queue::WorkQueue;
 use plumbline_controllers::runtime::workers::{self, Outcome};
 use serde_json::{Value, json};
-use support::{clock, empty, failure, list, pass, serve};
+use support::{clock, empty, failure, list, must_end, pass, serve};
 use tokio_util::sync::CancellationToken;
 use tracing_test::traced_test;
 
@@ -23,7 +23,7 @@ async fn run(controller: ControllerName, answer: impl Fn(&str) -> (u16, Value) +
         pass(Duration::from_mins(1)).await;
         stop.cancel();
     };
-    assert!(tokio::join!(app, stopper).0.is_ok());
+    assert!(must_end(async { tokio::join!(app, stopper) }).await.0.is_ok());
 }
 
 fn budget() -> Value {
@@ -79,7 +79,7 @@ async fn a_budget_that_cannot_be_synced_fails_safe_loudly() {
     })
     .await;
     assert!(logs_contain("write failed action=PUT poddisruptionbudgets/status ns/pdb"));
-    assert!(logs_contain("failed to sync budget, no disruption is allowed until a sync succeeds budget=ns/pdb"));
+    assert!(logs_contain("failed to sync budget, no disruption is allowed until it succeeds budget=ns/pdb"));
     assert!(logs_contain("unable to write the fail-safe status, trying again"));
 }
 
@@ -103,7 +103,7 @@ async fn a_panicking_sync_is_caught_and_its_key_retried() {
             Outcome::Forget
         }
     };
-    workers::run("test", &queue, 1, &stop, sync).await;
+    must_end(workers::run("test", &queue, 1, &stop, sync)).await;
     assert_eq!(syncs.load(Ordering::SeqCst), 3, "bad, good, bad again");
     assert!(logs_contain("sync panicked, the key will be retried queue=\"test\" key=\"bad\" panic=\"boom\""));
 }

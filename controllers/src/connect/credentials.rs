@@ -72,8 +72,7 @@ fn reloading_client(
                     tracing::info!("using the changed token or client certificate");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "unable to use the changed token or client certificate, keeping the \
-                        previous one")
+                    tracing::warn!(%error, "unable to use the changed token or client certificate, keeping the old one");
                 }
             }
         }

@@ -134,8 +134,7 @@ impl DisruptionController {
                 Outcome::Retry
             }
             Err(error) => {
-                tracing::error!(budget = %key, %error, "failed to sync budget, no disruption is allowed until a sync \
-                    succeeds");
+                tracing::error!(budget = %key, %error, "failed to sync budget, no disruption is allowed until it succeeds");
                 self.metrics.fail_safe("disruption");
                 self.fail_safe(&pdb, &error.to_string()).await;
                 Outcome::Retry

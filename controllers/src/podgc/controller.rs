@@ -121,8 +121,7 @@ impl PodGcController {
                 false
             }
             Err(error) => {
-                tracing::warn!(node = name, %error, "unable to confirm that the node is out of service, its pods are \
-                    kept");
+                tracing::warn!(node = name, %error, "unable to confirm that the node is out of service, keeping its pods");
                 false
             }
         }

@@ -59,6 +59,7 @@ pub mod queue;
 pub mod recorder;
 pub mod serve;
 pub mod shutdown;
+pub(crate) mod url;
 pub mod workers;
 
 #[cfg(test)]

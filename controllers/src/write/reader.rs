@@ -8,11 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 
-use super::request::{JSON, request, root, segment};
+use super::request::{JSON, request};
 use crate::api::cache_object::CacheObject;
 use crate::api::object_key::ObjectKey;
 use crate::runtime::clock::Clock;
 use crate::runtime::error::ApiError;
+use crate::runtime::url;
 
 /// How long a discovery response is reused.
 pub const DISCOVERY_TTL: Duration = Duration::from_secs(30);
@@ -43,8 +44,13 @@ impl Reader {
     /// # Errors
     /// [`ApiError`]; [`ApiError::NotFound`] if the object does not exist.
     pub async fn get<V: CacheObject>(&self, key: &ObjectKey) -> Result<V, ApiError> {
-        let namespace = (!key.namespace.is_empty()).then_some(&*key.namespace);
-        let path = format!("{}/{}", V::Resource::url_path(&(), namespace), key.name);
+        let (api_version, plural) = (V::Resource::api_version(&()), V::Resource::plural(&()));
+        let mut segments = url::group_version(&api_version);
+        if !key.namespace.is_empty() {
+            segments.extend(["namespaces", &*key.namespace]);
+        }
+        segments.extend([&*plural, &*key.name]);
+        let path = url::path(&segments);
         request(&self.client, Method::GET, &path, JSON, None).await
     }
 
@@ -58,8 +64,9 @@ impl Reader {
         plural: &str,
         key: &ObjectKey,
     ) -> Result<T, ApiError> {
-        let name = segment(&key.name);
-        let path = format!("{}/namespaces/{}/{plural}/{name}/scale", root(api_version), key.namespace);
+        let mut segments = url::group_version(api_version);
+        segments.extend(["namespaces", &*key.namespace, plural, &*key.name, "scale"]);
+        let path = url::path(&segments);
         request(&self.client, Method::GET, &path, JSON, None).await
     }
 
@@ -80,7 +87,8 @@ impl Reader {
         if let Some(held) = held {
             return Ok(held);
         }
-        let resources: APIResourceList = request(&self.client, Method::GET, &root(api_version), JSON, None).await?;
+        let path = url::path(&url::group_version(api_version));
+        let resources: APIResourceList = request(&self.client, Method::GET, &path, JSON, None).await?;
         let resources = Arc::new(resources);
         let entry =
             DiscoveryEntry { api_version: api_version.to_owned(), fetched_at: now, resources: Arc::clone(&resources) };

@@ -1,8 +1,7 @@
-//! One request: path, headers and body.
+//! Sends one request.
 
 use http::{Method, Request};
 use kube::Client;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -24,17 +23,4 @@ pub(super) async fn request<T: DeserializeOwned>(
     }
     let request = builder.body(bytes.unwrap_or_default()).map_err(kube::Error::HttpError)?;
     Ok(client.request(request).await?)
-}
-
-pub(super) fn root(api_version: &str) -> String {
-    match api_version.split_once('/') {
-        Some((group, version)) => format!("/apis/{}/{}", segment(group), segment(version)),
-        None => format!("/api/{}", segment(api_version)),
-    }
-}
-
-/// Escapes a path segment. Owner references may contain any text that a user wrote.
-pub(super) fn segment(text: &str) -> PercentEncode<'_> {
-    const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
-    utf8_percent_encode(text, KEPT)
 }

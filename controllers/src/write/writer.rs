@@ -13,6 +13,7 @@ use super::request::{JSON, request};
 use crate::api::View as _;
 use crate::api::object_key::ObjectKey;
 use crate::runtime::error::ApiError;
+use crate::runtime::url;
 
 const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 
@@ -51,18 +52,18 @@ impl Writer {
                 body["apiVersion"] = "policy/v1".into();
                 body["kind"] = "PodDisruptionBudget".into();
                 let (namespace, name) = (pdb.namespace(), pdb.name());
-                let path = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{name}/status");
-                self.send(Method::PUT, &path, JSON, &body).await
+                let path = ["apis", "policy", "v1", "namespaces", namespace, "poddisruptionbudgets", name, "status"];
+                self.send(Method::PUT, &url::path(&path), JSON, &body).await
             }
             Action::ResetDisruptionTarget { pod, uid, resource_version, condition } => {
-                let mut body: Value = request(&self.client, Method::GET, &pod_path(pod, ""), JSON, None).await?;
+                let mut body: Value = request(&self.client, Method::GET, &pod_path(pod, &[]), JSON, None).await?;
                 check_version(&body, uid, resource_version)?;
                 replace_condition(&mut body, json!(condition));
-                self.send(Method::PUT, &pod_path(pod, "/status"), JSON, &body).await
+                self.send(Method::PUT, &pod_path(pod, &["status"]), JSON, &body).await
             }
             Action::PatchPodStatus { pod, uid, status } => {
                 let body = pod_status_body(uid, status);
-                self.send(Method::PATCH, &pod_path(pod, "/status"), STRATEGIC_MERGE, &body).await
+                self.send(Method::PATCH, &pod_path(pod, &["status"]), STRATEGIC_MERGE, &body).await
             }
             Action::DeletePod { pod, uid, grace_seconds } => {
                 let preconditions = Preconditions { uid: Some(uid.to_string()), ..Preconditions::default() };
@@ -71,10 +72,10 @@ impl Writer {
                     preconditions: Some(preconditions),
                     ..DeleteParams::default()
                 };
-                self.send(Method::DELETE, &pod_path(pod, ""), JSON, &json!(options)).await
+                self.send(Method::DELETE, &pod_path(pod, &[]), JSON, &json!(options)).await
             }
             Action::PatchNodeTtl { node, ttl_seconds } => {
-                let path = format!("/api/v1/nodes/{node}");
+                let path = url::path(&["api", "v1", "nodes", node]);
                 self.send(Method::PATCH, &path, STRATEGIC_MERGE, &node_ttl_body(*ttl_seconds)).await
             }
         }
@@ -86,8 +87,9 @@ impl Writer {
     }
 }
 
-fn pod_path(pod: &ObjectKey, subresource: &str) -> String {
-    format!("/api/v1/namespaces/{}/pods/{}{subresource}", pod.namespace, pod.name)
+fn pod_path(pod: &ObjectKey, subresource: &[&str]) -> String {
+    let pod: [&str; 6] = ["api", "v1", "namespaces", &pod.namespace, "pods", &pod.name];
+    url::path(&[&pod, subresource].concat())
 }
 
 fn check_version(live: &Value, uid: &str, resource_version: &str) -> Result<(), ApiError> {

@@ -276,7 +276,7 @@ impl LeaderElector {
             match self.replace_lease(lease, spec, sent).await {
                 Ok(()) => return Ok(TryAcquire::Holding),
                 Err(error) => {
-                    tracing::debug!(lease = self.lease(), %error, "unable to renew with the cached lease, reading it")
+                    tracing::debug!(lease = self.lease(), %error, "unable to renew with the cached lease, reading it");
                 }
             }
             self.metrics.leader_slow_path(&self.election.name);

@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use super::clock::Clock;
 use super::error::ApiError;
 use super::metrics::Metrics;
+use super::url;
 use crate::api::cache_object::CacheObject;
 use crate::api::hash::Fnv1a;
 use crate::api::time::whole_seconds;
@@ -343,13 +344,16 @@ impl Sink {
     /// `None` if the server stored the event but its response cannot be decoded.
     async fn send(&self, method: Method, event: &Event, body: &Value) -> Result<Option<Event>, ApiError> {
         let EventMeta { name, namespace } = &event.metadata;
-        let path = format!("/api/v1/namespaces/{namespace}/events");
-        let (path, content_type) = match method {
-            Method::PATCH => (format!("{path}/{name}"), "application/strategic-merge-patch+json"),
-            _ => (path, "application/json"),
+        let mut path = vec!["api", "v1", "namespaces", namespace, "events"];
+        let content_type = if method == Method::PATCH {
+            path.push(name);
+            "application/strategic-merge-patch+json"
+        } else {
+            "application/json"
         };
         let bytes = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
-        let builder = Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, content_type);
+        let builder =
+            Request::builder().method(method).uri(url::path(&path)).header(http::header::CONTENT_TYPE, content_type);
         let request = builder.body(bytes).map_err(kube::Error::HttpError)?;
         let answer: Value = self.client.request(request).await?;
         Ok(serde_json::from_value(answer).ok())

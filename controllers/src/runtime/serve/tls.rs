@@ -81,7 +81,7 @@ impl Certificate {
                     tracing::info!("using the changed serving certificate");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "unable to use the changed serving certificate, keeping the previous one")
+                    tracing::warn!(%error, "unable to use the changed serving certificate, keeping the old one");
                 }
             }
         }
