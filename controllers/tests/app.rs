@@ -10,7 +10,7 @@ use plumbline_controllers::runtime::leader::{Election, Timing};
 use plumbline_controllers::runtime::metrics::Metrics;
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{clock, empty, failure, list, pass, serve};
+use support::{clock, empty, failure, list, must_end, pass, serve};
 use tokio_util::sync::CancellationToken;
 
 const ALL: &[&str] = &[
@@ -52,7 +52,7 @@ async fn only_required_informers_exist_and_each_once(
     let app = tokio::spawn(app.run());
     pass(Duration::from_secs(1)).await;
     stop.cancel();
-    assert!(app.await.unwrap().is_ok());
+    assert!(must_end(app).await.unwrap().is_ok());
     let lists = log.lock().unwrap().iter().filter(|line| !line.ends_with("(watch)")).count();
     assert_eq!(lists, resources.len(), "one list each: {:?}", log.lock().unwrap());
 }
@@ -86,7 +86,7 @@ async fn dropping_the_future_stops_every_task_at_once() {
     let app = tokio::spawn(app::run(Config::default(), clients, clock(), CancellationToken::new()));
     pass(Duration::from_secs(5)).await;
     app.abort();
-    let _ = app.await;
+    let _ = must_end(app).await;
     let sent = log.lock().unwrap().len();
     assert!(sent > 10, "it was busy retrying");
     pass(Duration::from_hours(1)).await;
@@ -120,7 +120,7 @@ async fn a_stop_before_the_caches_are_synced_is_orderly() {
     let app = tokio::spawn(app::run(Config::default(), clients, clock(), stop.clone()));
     pass(Duration::from_secs(30)).await;
     stop.cancel();
-    assert!(matches!(app.await.unwrap(), Ok::<(), AppError>(())));
+    assert!(matches!(must_end(app).await.unwrap(), Ok::<(), AppError>(())));
 }
 
 fn elected(identity: &str) -> Config {
@@ -153,7 +153,7 @@ async fn a_standby_reads_and_waits_and_writes_nothing() {
     pass(Duration::from_secs(14)).await;
     assert!(log.lock().unwrap().iter().any(|line| line == "GET /api/v1/nodes (watch)"), "its caches are warm");
     stop.cancel();
-    assert!(app.await.unwrap().is_ok());
+    assert!(must_end(app).await.unwrap().is_ok());
     assert_eq!(writes(&log), Vec::<String>::new());
 }
 
@@ -202,7 +202,7 @@ async fn a_standby_gathers_no_work_and_records_no_events(#[case] holder: &'stati
     assert_eq!(metrics.lines().filter(counted).count().min(1), working, "{metrics}");
     stop.cancel();
     // The writer of events completes after one attempt for each queued event.
-    let _ = app.await;
+    let _ = must_end(app).await;
     let events =
         log.lock().unwrap().iter().filter(|line| line.starts_with("POST /api/v1/namespaces/ns/events")).count();
     assert_eq!(events.min(1), working);
@@ -219,7 +219,7 @@ async fn the_leader_works_and_releases_the_lease_as_the_last_thing_it_does() {
     let app = tokio::spawn(app::run(elected("me"), clients, clock(), stop.clone()));
     pass(Duration::from_secs(3)).await;
     stop.cancel();
-    assert!(app.await.unwrap().is_ok());
+    assert!(must_end(app).await.unwrap().is_ok());
     let renewal = format!("PUT {LEASE}/l");
     assert_eq!(writes(&log), [&renewal, "PATCH /api/v1/nodes/n1", &renewal, &renewal]);
     assert_eq!(log.lock().unwrap().last(), Some(&renewal));
@@ -237,7 +237,7 @@ async fn a_lost_lease_ends_everything_at_once() {
         _ => empty(),
     });
     let app = tokio::spawn(app::run(elected("me"), clients, clock(), CancellationToken::new()));
-    let error = app.await.unwrap().unwrap_err();
+    let error = must_end(app).await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "leader election lost: the lease is held by other");
     let sent = log.lock().unwrap().len();
     assert!(writes(&log).len() > 5, "it was busy");

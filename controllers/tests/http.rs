@@ -26,6 +26,12 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const TIME_LIMIT: Duration = Duration::from_millis(300);
 
+/// Awaits `future` and panics if that takes more than ten seconds.
+async fn must_end<F: Future>(future: F) -> F::Output {
+    let limit = Duration::from_secs(10);
+    Clock::wall().timeout(limit, future).await.expect("the test waits for something that never happens")
+}
+
 fn plain(url: &str) -> Client {
     let mut config = Config::new(url.parse().unwrap());
     config.default_retry = false;
@@ -228,7 +234,7 @@ async fn the_informer_survives_a_torn_list_a_reset_and_a_dropped_watch() {
     let mut running = tokio::task::JoinSet::new();
     let run = Arc::clone(&informer);
     running.spawn(async move { run.run(&builder(), plain(&url)).await });
-    informer.wait_synced().await;
+    must_end(informer.wait_synced()).await;
     let lister = informer.lister();
     let start = Instant::now();
     while &*lister.get(&ObjectKey::cluster("n1")).unwrap().metadata.resource_version != "6" {
@@ -278,6 +284,6 @@ async fn the_informer_lists_in_pages_and_starts_over_when_the_list_has_expired()
     let mut running = tokio::task::JoinSet::new();
     let (run, url) = (Arc::clone(&informer), server.uri());
     running.spawn(async move { run.run(&builder(), plain(&url)).await });
-    informer.wait_synced().await;
+    must_end(informer.wait_synced()).await;
     assert_eq!(informer.lister().len(), 1);
 }

@@ -18,7 +18,7 @@ use plumbline_controllers::runtime::serve::{ServeError, ServeOptions, Server, re
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
-use support::{clock, empty, failure, list, pass, serve};
+use support::{clock, empty, failure, list, must_end, pass, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -66,7 +66,7 @@ async fn a_program_on_its_way_from_start_to_end() {
     assert_eq!(caches["informers"][0]["lastContact"], "2026-01-01T00:00:00Z");
     assert_eq!(caches["queues"][0]["name"], "ttlcontroller");
     stop.cancel();
-    app.await.unwrap().unwrap();
+    must_end(app).await.unwrap().unwrap();
     assert_eq!(get(&diagnostics, "/readyz/shutdown").await, (500, "internal server error: stopping\n".into()));
 }
 

@@ -222,6 +222,7 @@ fn queue_value(queue: &QueueStatus) -> Value {
 mod tests {
     use super::*;
     use crate::runtime::queue::WorkQueue;
+    use crate::runtime::testing::must_end;
 
     const fn s(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new());
         clock.sleep(s(1)).await;
         assert_eq!(failed(&diagnostics.liveness_checks()), ["queue q has 1 keys and handed out none for 1801 s"]);
-        let key = queue.get().await;
+        let key = must_end(queue.get()).await;
         assert_eq!(failed(&diagnostics.liveness_checks()), Vec::<String>::new());
         queue.done(&key);
     }
@@ -269,10 +270,10 @@ mod tests {
         let Setup { clock, queue, diagnostics, .. } = setup();
         diagnostics.set_running();
         queue.add("a");
-        queue.get().await;
+        must_end(queue.get()).await;
         clock.sleep(s(100)).await;
         queue.add("b");
-        queue.get().await;
+        must_end(queue.get()).await;
         clock.sleep(s(10)).await;
         let metrics = diagnostics.metrics();
         assert!(metrics.contains("workqueue_unfinished_work_seconds{name=\"q\"} 120.0"), "{metrics}");

@@ -45,6 +45,18 @@ pub(crate) enum MockResponse {
     Torn,
 }
 
+/// Longer than anything that a test waits for.
+const TIME_LIMIT: Duration = Duration::from_hours(24 * 30);
+
+/// Awaits `future` and panics if it would never complete.
+///
+/// The limit is in virtual time. On a paused clock it passes as soon as no other timer is left, so that a test whose
+/// event never comes fails within milliseconds instead of hanging.
+pub(crate) async fn must_end<F: Future>(future: F) -> F::Output {
+    let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+    clock.timeout(TIME_LIMIT, future).await.expect("the test waits for something that never happens")
+}
+
 pub(crate) type RequestLog = Arc<Mutex<Vec<ReceivedRequest>>>;
 
 /// Returns a client of a server that responds with `answer`, and the log of received requests.

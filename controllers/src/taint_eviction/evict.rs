@@ -302,7 +302,7 @@ mod tests {
     use crate::runtime::client::Limits;
     use crate::runtime::leadership::Leadership;
     use crate::runtime::queue::WatchedQueue as _;
-    use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, serve};
+    use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, must_end, serve};
     use crate::runtime::workers;
 
     fn context(
@@ -363,7 +363,7 @@ mod tests {
             let informer = Arc::clone(&informer);
             async move { informer.run(&builder, plain).await }
         });
-        informer.wait_synced().await;
+        must_end(informer.wait_synced()).await;
         let evictor = Evictor::new(&context, informer.lister(), context.informer().lister());
         for pod in informer.lister().list() {
             let pod = PodRef { uid: Arc::clone(&pod.metadata.uid), key: pod.key() };

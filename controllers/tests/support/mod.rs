@@ -24,6 +24,12 @@ pub(crate) fn clock() -> Clock {
     Clock::simulated("2026-01-01T00:00:00Z".parse().expect("a timestamp"))
 }
 
+/// Awaits `future` and panics if it takes longer than a day of simulated time: a test that waits for what never happens
+/// fails instead of hanging.
+pub(crate) async fn must_end<F: Future>(future: F) -> F::Output {
+    clock().timeout(Duration::from_hours(24), future).await.expect("the test waits for something that never happens")
+}
+
 /// Waits for `duration` of simulated time.
 pub(crate) async fn pass(duration: Duration) {
     clock().sleep(duration).await;

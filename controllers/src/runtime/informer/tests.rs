@@ -13,7 +13,7 @@ use crate::runtime::cache::Change;
 use crate::runtime::client::{ClientBuilder, Limits, names};
 use crate::runtime::clock::Clock;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, failure, script, serve, status};
+use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, failure, must_end, script, serve, status};
 
 struct Setup {
     clock: Clock,
@@ -94,7 +94,7 @@ fn quiet() -> MockResponse {
 async fn synced_means_that_handlers_have_seen_the_list() {
     let setup = Setup::script(vec![list(5, &[pod("b", "1", 3, "n1"), pod("a", "2", 4, "n1")]), quiet()]);
     assert!(!setup.informer.has_synced());
-    setup.informer.wait_synced().await;
+    must_end(setup.informer.wait_synced()).await;
     assert_eq!(setup.after(0).await, "+a/2@4 +b/1@3", "in key order");
     let lister = setup.informer.lister();
     assert_eq!(lister.len(), 2);
@@ -224,7 +224,7 @@ async fn hanging_headers_end_at_the_time_limit() {
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honoured() {
     let setup = Setup::script(vec![MockResponse::RetryAfter(429, 7), list(5, &[]), quiet()]);
-    setup.informer.wait_synced().await;
+    must_end(setup.informer.wait_synced()).await;
     assert_eq!(setup.clock.monotonic(), Duration::from_secs(7));
 }
 

@@ -6,7 +6,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, failure, serve};
+use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, failure, must_end, serve};
 
 type Fault = fn() -> MockResponse;
 
@@ -106,7 +106,7 @@ async fn the_first_creates_the_lease_and_renews_it_every_two_seconds_with_one_re
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
     assert_eq!(one.leadership.remaining(&clock), None, "nothing is written before");
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     assert_eq!(one.leadership.remaining(&clock), Some(s(10)));
     assert_eq!(one.metrics.value("leader_election_master_status", &[("name", "l")]), Some(1.0));
     let kept = clock.timeout(s(61), one.elector.renew_until_lost()).await;
@@ -127,7 +127,7 @@ async fn a_standby_takes_over_when_the_lease_has_run_out_and_not_before() {
     let mut two = candidate(&server, &clock, "two");
     assert!(clock.timeout(s(15), two.elector.acquire()).await.is_err(), "too early");
     assert_eq!(server.holder(), "dead");
-    two.elector.acquire().await;
+    must_end(two.elector.acquire()).await;
     assert!(clock.monotonic() < s(15) + s(5), "{:?}", clock.monotonic());
     assert_eq!(server.holder(), "two");
     assert_eq!(server.lease.lock().unwrap().as_ref().unwrap()["spec"]["leaseTransitions"], 8);
@@ -152,13 +152,13 @@ async fn a_standby_waits_again_after_each_observed_renewal() {
 async fn a_released_lease_is_taken_at_the_next_look() {
     let (server, clock) = (Server::default(), clock());
     let (mut one, mut two) = (candidate(&server, &clock, "one"), candidate(&server, &clock, "two"));
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     assert!(clock.timeout(s(3), two.elector.acquire()).await.is_err());
     let mut elector = one.elector.shut_down_events();
-    elector.release().await;
+    must_end(elector.release()).await;
     assert_eq!((server.holder().as_str(), one.leadership.remaining(&clock)), ("", None));
     let released = clock.monotonic();
-    two.elector.acquire().await;
+    must_end(two.elector.acquire()).await;
     assert!(clock.monotonic() < released + s(5));
     clock.sleep(s(1)).await;
     let log = one.log.lock().unwrap();
@@ -176,9 +176,9 @@ async fn a_released_lease_is_taken_at_the_next_look() {
 async fn a_failing_server_ends_leadership_after_the_renew_deadline(#[case] fault: Fault) {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     server.fail_with(Some(fault));
-    assert_eq!(one.elector.renew_until_lost().await, LeaseLost::Unrenewed { limit: s(10) });
+    assert_eq!(must_end(one.elector.renew_until_lost()).await, LeaseLost::Unrenewed { limit: s(10) });
     assert_eq!(clock.monotonic(), s(10), "after the renewal that was sent last");
     assert_eq!(one.leadership.remaining(&clock), None);
     assert_eq!(one.metrics.value("leader_election_master_status", &[("name", "l")]), Some(0.0));
@@ -188,7 +188,7 @@ async fn a_failing_server_ends_leadership_after_the_renew_deadline(#[case] fault
 async fn a_failure_shorter_than_the_deadline_keeps_the_lease() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     for _ in 0..20 {
         server.fail_with(Some(|| failure(503, "ServiceUnavailable")));
         assert!(clock.timeout(s(5), one.elector.renew_until_lost()).await.is_err());
@@ -202,7 +202,7 @@ async fn a_failure_shorter_than_the_deadline_keeps_the_lease() {
 async fn a_renewal_whose_answer_was_lost_is_found_out_about() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     *server.torn.lock().unwrap() = true;
     assert!(clock.timeout(s(3), one.elector.renew_until_lost()).await.is_err());
     *server.torn.lock().unwrap() = false;
@@ -214,12 +214,12 @@ async fn a_renewal_whose_answer_was_lost_is_found_out_about() {
 async fn a_lease_taken_by_another_replica_is_lost_at_once() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     server.set("two", "77");
-    assert_eq!(one.elector.renew_until_lost().await, LeaseLost::Taken { holder: "two".into() });
+    assert_eq!(must_end(one.elector.renew_until_lost()).await, LeaseLost::Taken { holder: "two".into() });
     assert_eq!(clock.monotonic(), s(2));
     assert_eq!(one.leadership.remaining(&clock), None);
-    one.elector.release().await;
+    must_end(one.elector.release()).await;
     assert_eq!(server.holder(), "two", "what is not ours is not released");
 }
 
@@ -227,7 +227,7 @@ async fn a_lease_taken_by_another_replica_is_lost_at_once() {
 async fn a_lease_that_was_deleted_is_created_again() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     *server.lease.lock().unwrap() = None;
     assert!(clock.timeout(s(3), one.elector.renew_until_lost()).await.is_err());
     assert_eq!(server.holder(), "one");
@@ -241,7 +241,7 @@ async fn a_lease_asked_for_in_vain_is_released_too() {
     assert!(clock.timeout(Duration::from_millis(500), one.elector.acquire()).await.is_err());
     assert_eq!(server.holder(), "one", "the write arrived, its answer did not");
     *server.torn.lock().unwrap() = false;
-    one.elector.release().await;
+    must_end(one.elector.release()).await;
     assert_eq!(server.holder(), "");
 }
 
