@@ -33,7 +33,7 @@ opt-level = 1
 overflow-checks = true
 ";
 
-/// `.cargo/mutants.toml`, which cargo-mutants reads as well; what is ours stands in `mutants/survivors.toml`.
+/// `.cargo/mutants.toml`, which cargo-mutants reads as well; what is ours stands in `harness/mutants/survivors.toml`.
 #[derive(Debug, Deserialize)]
 pub struct Config {
     examine_globs: Vec<String>,
@@ -62,7 +62,7 @@ impl Config {
     /// Reads both files.
     pub fn load(repository: &Path) -> Result<Self, Failure> {
         let mut config: Self = toml::from_str(&fs::read_to_string(repository.join(".cargo/mutants.toml"))?)?;
-        let survivors = fs::read_to_string(repository.join("mutants/survivors.toml")).unwrap_or_default();
+        let survivors = fs::read_to_string(repository.join("harness/mutants/survivors.toml")).unwrap_or_default();
         config.survivors = toml::from_str::<Survivors>(&survivors)?.survivor;
         Ok(config)
     }
@@ -247,9 +247,9 @@ fn put(path: &Path, text: &[u8]) -> Result<(), Failure> {
 /// A number that changes with everything that decides about an outcome: sources, fixtures, the bugs written by hand.
 pub fn stamp(repository: &Path) -> Result<u64, Failure> {
     let mut hasher = DefaultHasher::new();
-    let own = ["mutants/bugs.toml".to_owned(), ".cargo/mutants.toml".to_owned()];
+    let own = ["harness/mutants/bugs.toml".to_owned(), ".cargo/mutants.toml".to_owned()];
     let decides = |path: &String| {
-        ["controllers/src/", "harness/src/", "fixtures/", "Cargo"].iter().any(|head| path.starts_with(head))
+        ["controllers/src/", "harness/src/", "harness/apiserver/src/", "fixtures/", "Cargo"].iter().any(|head| path.starts_with(head))
     };
     for path in tracked(repository)?.into_iter().filter(decides).chain(own) {
         let Ok(text) = fs::read(repository.join(&path)) else { continue };
@@ -262,7 +262,7 @@ fn tracked(repository: &Path) -> Result<Vec<String>, Failure> {
     let output =
         Command::new("git").current_dir(repository).args(["ls-files", "-co", "--exclude-standard"]).output()?;
     let paths = String::from_utf8(output.stdout)?;
-    Ok(paths.lines().filter(|path| !path.starts_with("mutants/")).map(str::to_owned).collect())
+    Ok(paths.lines().filter(|path| !path.starts_with("harness/mutants/")).map(str::to_owned).collect())
 }
 
 fn cargo(copy: &Path, work: &Path, args: &[&str]) -> Command {

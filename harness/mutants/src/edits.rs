@@ -58,9 +58,9 @@ impl Edit {
     }
 }
 
-/// Reads `mutants/bugs.toml`.
+/// Reads `harness/mutants/bugs.toml`.
 pub fn load(repository: &Path) -> Result<Vec<Bug>, Failure> {
-    let text = std::fs::read_to_string(repository.join("mutants/bugs.toml"))?;
+    let text = std::fs::read_to_string(repository.join("harness/mutants/bugs.toml"))?;
     let file: File = toml::from_str(&text)?;
     Ok(file.bug)
 }

@@ -29,13 +29,13 @@ usage: plumbline-mutants <mutants | bugs | list | build> [OPTION]...
 
   list         print the mutants of the files in .cargo/mutants.toml
   mutants      build them all, run the suite on each, write mutants.json and mutants.md
-  bugs         the same for the bugs in mutants/bugs.toml
+  bugs         the same for the bugs in harness/mutants/bugs.toml
   build        build them all and stop there
 
   --work DIR        where the copy, the build and the reports go  [default: target/mutants]
   --only TEXT       only mutants whose name contains TEXT
   --anew            forget what an earlier run found, though nothing has changed since
-  --remember        write down which fixture caught which mutant (mutants/caught.toml): it is tried first next time
+  --remember        write down which fixture caught which mutant (harness/mutants/caught.toml): it is tried first next time
   --jobs N          fixtures that run side by side  [default: one per core]
   --timeout SECS    when a run counts as hanging  [default: three times what the suite takes without a mutant, 20 at least]
 
@@ -54,7 +54,7 @@ struct Args {
 }
 
 fn args() -> Result<Args, Failure> {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let mut rest = std::env::args().skip(1);
     let verb = rest.next().ok_or(HELP)?;
     let work = repository.join("target/mutants");
@@ -112,7 +112,7 @@ fn work(args: &Args) -> Result<bool, Failure> {
         );
         return Ok(true);
     }
-    let memory = args.repository.join("mutants/caught.toml");
+    let memory = args.repository.join("harness/mutants/caught.toml");
     let hints = report::caught(&memory)?;
     let runner = run::Runner::new(&args.repository, &built.program, args)?.with_hints(hints.clone());
     let (file, stamp) = (args.work.join(format!("{}.json", args.verb)), build::stamp(&args.repository)?);
