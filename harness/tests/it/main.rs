@@ -26,3 +26,4 @@ mod subjects;
 mod support;
 mod tidy;
 mod trouble;
+mod words;
