@@ -291,7 +291,7 @@ impl<'a> FixtureRun<'a> {
         let Some(mut running) = self.running.take() else { return Ok(()) };
         let ready = running.ready().await;
         *self.running.borrow_mut() = Some(running);
-        ready?;
+        ready.map_err(|error| error.to_string())?;
         let transcript = self.stage.transcript().clone();
         let limit = self.clock.elapsed() + self.subject.ready_limit();
         loop {
@@ -518,7 +518,7 @@ impl<'a> FixtureRun<'a> {
             clock: &self.subject_clock,
         };
         self.stage.door().shut(false);
-        let running = self.subject.launch(&launch)?;
+        let running = self.subject.launch(&launch).map_err(|error| error.to_string())?;
         *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.kill_switch());
         *self.running.borrow_mut() = Some(running);
         Ok(())

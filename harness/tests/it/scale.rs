@@ -20,17 +20,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-<<<<<<< HEAD
-/// Our controllers, beside the program, if they are built: `cargo test --workspace` builds them.
-fn ours() -> Option<PathBuf> {
-    let ours = Path::new(env!("CARGO_BIN_EXE_plumbline")).with_file_name("plumbline-controllers");
-    ours.exists().then_some(ours)
-}
-
 fn report(output: &Output) -> ScaleReport {
-=======
-fn report(output: &Output) -> Report {
->>>>>>> main
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
