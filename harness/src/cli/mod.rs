@@ -1,5 +1,6 @@
 //! The command line: one file per verb. Results go to standard output, progress and diagnostics to standard error.
 
+#[cfg(feature = "loadtest")]
 mod bench;
 mod catalogue;
 mod compare;
@@ -10,6 +11,7 @@ mod lint;
 mod list;
 mod repeat;
 mod run;
+#[cfg(feature = "loadtest")]
 mod scale;
 mod select;
 mod serve;
@@ -58,8 +60,10 @@ enum CliVerb {
     /// Serve the fake API server to kubectl and other clients
     Serve(serve::ServeArgs),
     /// Benchmark the fake API server
+    #[cfg(feature = "loadtest")]
     Bench(bench::BenchArgs),
     /// Benchmark controllers in a large cluster
+    #[cfg(feature = "loadtest")]
     Scale(Box<scale::ScaleArgs>),
 }
 
@@ -104,7 +108,9 @@ pub fn main() -> Exit {
         Some(CliVerb::Verify(args)) => verify::main(&args),
         Some(CliVerb::Catalogue(args)) => catalogue::main(&args),
         Some(CliVerb::Compare(args)) => compare::main(&args),
+        #[cfg(feature = "loadtest")]
         Some(CliVerb::Bench(args)) => bench::main(&args),
+        #[cfg(feature = "loadtest")]
         Some(CliVerb::Scale(args)) => scale::main(&args),
         Some(CliVerb::Serve(args)) => serve::main(&args).map_err(CliError::Environment),
     };
