@@ -1,7 +1,8 @@
-//! How many requests there were, by verb and resource: `apiserver_request_total` on `/metrics`, as kube-apiserver counts them.
+//! Request counters by verb, resource and code: `apiserver_request_total` on `/metrics`, labelled as in
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go` of Kubernetes 1.36.
 //!
-//! One difference: kube-apiserver counts a watch when it ends, this server when it is answered. Both count only what is about
-//! objects.
+//! kube-apiserver counts a watch when it ends, this server when it is answered. Only requests for resources are
+//! counted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +12,8 @@ use http::Method;
 
 use super::request::{Query, ResourcePath};
 
-/// So many combinations of verb, resource and code are told apart: paths are the clients' choice.
+/// Most combinations of verb, resource and code that are counted. Clients choose the paths, so the map needs a bound;
+/// further combinations are ignored.
 const KEYS: usize = 4096;
 
 /// The counters of one server, or of one client.
@@ -20,7 +22,7 @@ pub struct Counters {
     requests: Mutex<BTreeMap<Key, u64>>,
 }
 
-/// What is counted together.
+/// The labels of one counter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     verb: &'static str,
@@ -48,24 +50,24 @@ impl Counters {
         }
     }
 
-    /// All requests together.
+    /// Returns the sum of all counters.
     pub fn total(&self) -> u64 {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 
-    /// Begins at 0 again.
+    /// Sets all counters to 0.
     pub(crate) fn reset(&self) {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The counters as Prometheus text.
+    /// Renders the counters in Prometheus' text format.
     pub fn text(&self) -> String {
         let mut text = "# HELP apiserver_request_total [STABLE] Requests by verb, resource and code.\n\
                         # TYPE apiserver_request_total counter\n"
             .to_owned();
         for (key, count) in self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let Key { verb, group, version, resource, subresource, code } = key;
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
                 "apiserver_request_total{{code=\"{code}\",component=\"apiserver\",group=\"{group}\",\
@@ -76,7 +78,7 @@ impl Counters {
     }
 }
 
-/// The verb of a request, as upstream's metrics have it.
+/// Returns the `verb` label of a request, as kube-apiserver's metrics set it.
 pub(crate) fn verb(method: &Method, path: &ResourcePath, query: &str) -> &'static str {
     let watches = || path.watch || Query::parse(query).flag("watch").unwrap_or(false);
     match (method.as_str(), path.name.is_empty()) {

@@ -1,12 +1,13 @@
-//! Custom resources: definitions are accepted and established, their kinds served, their objects defaulted and validated.
+//! Custom resources: definitions are validated and established, and their kinds are served, defaulted and validated.
+//! Follows `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes 1.36.
 //!
-//! - [`CustomKind`]: what a served version of a definition adds to its [`Kind`]
-//! - `definition`: the rules of `CustomResourceDefinition` objects themselves
-//! - `schema_rules`: the rules of the schemas in them
-//! - `names`: which names a definition gets, and its conditions
-//! - `strategy`, `defaults`, `validate`: the rules of the custom resources
+//! - [`CustomKind`]: the extra data of a [`Kind`] that a definition declares
+//! - `definition`: strategy and validation of `CustomResourceDefinition` objects
+//! - `schema_rules`: validation of the schemas in definitions
+//! - `names`: accepted names, and the conditions of a definition
+//! - `strategy`, `defaults`, `validate`: strategy, defaulting and validation of custom resources
 //! - `cel`: the expressions in `x-kubernetes-validations`
-//! - `serve`: definitions → registry, status and clean-up
+//! - `serve`: registration of the kinds, and the status and clean-up of definitions
 
 mod cel;
 mod defaults;
@@ -31,54 +32,55 @@ use crate::json::{Value, json};
 pub use definition::Definition;
 pub use serve::{USER_AGENT, completed, is_ending, register, settle};
 
-/// Resource of the definitions.
+/// Resource name of definitions.
 pub const RESOURCE: &str = "customresourcedefinitions";
-/// Group of the definitions.
+/// API group of definitions.
 pub const GROUP: &str = "apiextensions.k8s.io";
-/// The finalizer that keeps a definition until its objects are gone.
+/// The finalizer that keeps a definition until its objects are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Verbs in the order in which discovery lists them for custom resources.
+/// The verbs of custom resources, in discovery's order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-/// Where a custom resource keeps what a Scale shows: the `subresources.scale` of its definition.
+/// The `subresources.scale` of a definition: the fields that a Scale reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scale {
-    /// JSON path of the wanted replicas, as `.spec.replicas`.
+    /// JSON path of the desired replicas, such as `.spec.replicas`.
     pub spec_replicas: String,
     /// JSON path of the observed replicas.
     pub status_replicas: String,
-    /// JSON path of the selector in string form, if there is one.
+    /// JSON path of the selector in string form, if declared.
     pub label_selector: Option<String>,
 }
 
-/// What one served version of a definition says about its objects.
+/// The extra data of a kind that one served version of a definition declares.
 #[derive(Debug)]
 pub struct CustomKind {
     /// Name of the definition.
     pub definition: String,
-    /// The `openAPIV3Schema` as it was declared.
+    /// The `openAPIV3Schema` as declared.
     pub schema: Value,
-    /// The same as a type tree, for decoding and pruning, patches and field ownership.
+    /// The schema as a type tree, for decoding, pruning, patches and field ownership.
     pub types: Arc<Schema>,
-    /// The columns of its table.
+    /// The columns of its table output.
     pub printer: Printer,
-    /// What its `scale` subresource shows, if it has one.
+    /// The fields behind the `scale` subresource, if it has one.
     pub scale: Option<Scale>,
-    /// Whether `status` is a subresource.
+    /// `true` if `status` is a subresource.
     pub status: bool,
-    /// What clients of a deprecated version are told.
+    /// The warning sent to clients of a deprecated version.
     pub deprecation: Option<String>,
-    /// Its definition is being deleted: nothing new is made.
+    /// `true` while the definition is being deleted: objects cannot be created then.
     pub ending: bool,
-    /// The rules of its schema, if it has any.
+    /// The compiled CEL rules of its schema, if it has any.
     pub rules: Option<cel::Rules>,
 }
 
-/// Several versions of a definition share their objects: the stored form is that of whichever version was written.
+/// The conversion between several versions of one definition: none. An object is stored in the version it was written
+/// in.
 static SHARED: Conversion = Conversion { to_storage: |object| object, from_storage: |object| object };
 
-/// The kinds of an established definition, the preferred version first; nothing for one that is not established.
+/// Returns the kinds of a definition, the preferred version first; empty if the definition is not established.
 fn kinds(definition: &Value) -> Vec<Kind> {
     let spec = &definition["spec"];
     let versions = spec["versions"].as_array().map_or(&[] as &[Value], Vec::as_slice);
@@ -95,7 +97,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The value at a simple path such as `.spec.replicas`.
+/// Returns the value at a simple path such as `.spec.replicas`.
 fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').filter(|step| !step.is_empty()).try_fold(object, |value, step| value.get(step))
 }
@@ -173,7 +175,8 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
     CustomKind { definition: name, schema, types, printer, scale, status, deprecation, ending, rules }
 }
 
-/// The warning of a deprecated version: its own, or one that names the best version there is instead.
+/// Returns the warning of a deprecated version: its own, or one that names the preferred served version that is not
+/// deprecated.
 fn deprecation(spec: &Value, version: &Value) -> String {
     if let Some(own) = version.get("deprecationWarning").and_then(Value::as_str) {
         return own.to_owned();
@@ -203,7 +206,7 @@ fn selectable(version: &Value) -> Vec<SelectableField> {
         .collect()
 }
 
-/// `storageVersionHash` as discovery tells it: what the stored form is called, hashed.
+/// Returns `storageVersionHash` as discovery shows it: a hash of group, storage version and kind.
 fn storage_version_hash(spec: &Value) -> String {
     let versions = spec["versions"].as_array().map_or(&[] as &[Value], Vec::as_slice);
     let stored =
@@ -216,7 +219,7 @@ fn storage_version_hash(spec: &Value) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// A definition of namespaced widgets with every feature.
+    /// A definition of namespaced widgets that uses every feature.
     pub(crate) fn widgets() -> Value {
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

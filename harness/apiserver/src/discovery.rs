@@ -1,7 +1,8 @@
-//! What the server says about itself: API groups and resources, version, health, root paths. PURE.
+//! Discovery of API groups and resources, version, health and root paths. Follows `pkg/endpoints/discovery` and
+//! `pkg/server/routes` in `staging/src/k8s.io/apiserver` of Kubernetes 1.36. PURE.
 //!
-//! [`respond`] answers every request that is not about an object. Discovery comes from the [`Registry`] alone, so that
-//! custom resources appear in it the moment they are served.
+//! [`respond`] answers every request that is not for an object. Discovery is derived from the [`Registry`] alone, so a
+//! custom resource appears as soon as it is served.
 
 mod document;
 mod health;
@@ -22,11 +23,11 @@ use crate::json::json;
 /// Media type of aggregated discovery.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The version that is served, as `gitVersion` says it.
+/// The `gitVersion` that the server reports.
 pub const KUBERNETES_VERSION: &str = "v1.36.0";
 
-/// Answers requests for discovery, version, health and root paths; `None` for paths below a served group and version
-/// (objects) and for the OpenAPI documents.
+/// Answers requests for discovery, version, health and root paths. Returns `None` for paths below a served group and
+/// version (objects) and for the OpenAPI documents.
 pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
     let path = request.path.trim_end_matches('/');
     let segments: Vec<&str> = path.split('/').skip(1).collect();
@@ -43,7 +44,7 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
         ["apis", group, version] => Some(resources_reply(request, registry, group, version)),
         ["api" | "apis" | "openapi", ..] => None,
         ["version"] => Some(routed(request, &["application/json"], || {
-            // Always for people.
+            // Always indented.
             Reply::json(200, encoding::indented(&encode(&document::Version::current())))
         })),
         ["healthz" | "livez", ..] if request.path.ends_with('/') => Some(page_not_found()),
@@ -54,7 +55,7 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
             Some(routed(request, &["application/json"], || issuer(Reply::json(200, openid(request)))))
         }
         ["openid", "v1", "jwks"] => Some(routed(request, &[KEY_SET], || {
-            // Tokens of service accounts are signed with a key that stays here: there are none for others.
+            // Tokens of service accounts are signed with a symmetric key, so there is no public key to publish.
             let mut reply = issuer(Reply::json(200, json!({"keys": []}).to_string()));
             reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(KEY_SET));
             reply
@@ -69,10 +70,10 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
     }
 }
 
-/// The media type of a set of keys.
+/// Media type of a JSON Web Key Set.
 const KEY_SET: &str = "application/jwk-set+json";
 
-/// Who issues the tokens of service accounts.
+/// The OpenID configuration of the issuer of service account tokens.
 fn openid(request: &ApiRequest) -> Vec<u8> {
     let document = json!({
         "issuer": super::identity::ISSUER,
@@ -90,20 +91,20 @@ fn issuer(mut reply: Reply) -> Reply {
     reply
 }
 
-/// The resources of a group and version; those of definitions have no router before them.
+/// Returns the resources of a group and version. Upstream serves those of definitions without going through its router.
 fn resources_reply(request: &ApiRequest, registry: &Registry, group: &str, version: &str) -> Reply {
     let reply = || negotiated(request, resources(registry, group, version));
     if is_custom(registry, group, version) { reply() } else { routed(request, &MEDIA_TYPES, reply) }
 }
 
-/// Whether everything in a group and version comes from definitions.
+/// Returns true if all kinds of a group and version come from definitions.
 fn is_custom(registry: &Registry, group: &str, version: &str) -> bool {
     let mut kinds = registry.kinds().filter(|kind| kind.group == group && kind.version == version).peekable();
     kinds.peek().is_some() && kinds.all(|kind| kind.custom.is_some())
 }
 
-/// A document behind upstream's router: GET only, and only in the types that the route writes. The other documents'
-/// handlers look at neither.
+/// Applies the checks of upstream's router to a document: GET only, and only the media types that the route produces.
+/// Handlers of the other documents check neither.
 fn routed(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply) -> Reply {
     let reply = reply();
     if reply.status == 404 {
@@ -123,7 +124,7 @@ fn routed(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply
     refusal
 }
 
-/// A document in the encoding that the client prefers.
+/// Encodes a document in the format that the client prefers.
 fn negotiated(request: &ApiRequest, mut reply: Reply) -> Reply {
     let accepted = request.header(http::header::ACCEPT);
     if reply.status != 200 || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
@@ -137,7 +138,7 @@ fn negotiated(request: &ApiRequest, mut reply: Reply) -> Reply {
     reply
 }
 
-/// The answer to paths outside of the API: a plain 404.
+/// The reply to paths outside of the API: a plain 404.
 pub fn page_not_found() -> Reply {
     sniffless(Reply::text(404, "404 page not found\n"))
 }
@@ -157,7 +158,7 @@ fn encode(document: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// `/api` and `/apis` in the form that the client prefers.
+/// Returns `/api` or `/apis` in the format that the client prefers.
 fn root_of(
     request: &ApiRequest,
     aggregated: impl FnOnce() -> document::GroupDiscoveryList,
@@ -177,7 +178,8 @@ fn root_of(
     negotiated(request, legacy())
 }
 
-/// The quoted, upper case SHA-512 of a document: its `ETag`, and without quotes the hash in OpenAPI addresses.
+/// Returns the SHA-512 of a document in upper-case hexadecimal. It is the document's `ETag`, in quotes, and the hash in
+/// OpenAPI URLs.
 pub fn hash_of(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     digest(&SHA512, bytes).as_ref().iter().fold(String::new(), |mut text, byte| {

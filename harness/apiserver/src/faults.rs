@@ -1,8 +1,8 @@
-//! Trouble on demand: ordered rules that decide what becomes of a request, and gates that watches and lists pass.
+//! Fault injection: ordered rules that decide the fate of a request, and gates that control watches and lists.
 //!
-//! Rules are asked in the order in which they were armed; the first one that matches a request *and* is due (its `nth`
-//! match has come, its `count` is not used up) decides. Every rule counts its matches on its own. Nothing here draws
-//! random numbers but `probability`, which comes from the server's seed.
+//! Rules are tried in the order in which they were added. The first rule that matches a request *and* is due (its `nth`
+//! match has been reached, its `count` is not used up) decides. Each rule counts its matches separately. Only `percent`
+//! draws random numbers, and those come from the server's seed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,28 +19,28 @@ use super::store::ResourceId;
 use crate::clock::Clock;
 use crate::record::{Origin, Request};
 
-/// Which requests a rule is about, in words: every field that is set must fit.
+/// Selects requests by their fields. A request matches if it agrees with every field that is set.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Matcher {
-    /// API verbs; empty means any.
+    /// API verbs; empty matches any.
     pub verbs: Vec<String>,
-    /// API group; absent means any.
+    /// API group; absent matches any.
     pub group: Option<String>,
-    /// Plural resource name; absent means any.
+    /// Plural resource name; absent matches any.
     pub resource: Option<String>,
-    /// Subresource; absent means any, empty means the object itself.
+    /// Subresource; absent matches any, empty matches the object itself.
     pub subresource: Option<String>,
-    /// Namespace; absent means any.
+    /// Namespace; absent matches any.
     pub namespace: Option<String>,
-    /// Object name; absent means any.
+    /// Object name; absent matches any.
     pub name: Option<String>,
-    /// A part of the user agent; absent means any.
+    /// Substring of the user agent; absent matches any.
     pub user_agent: Option<String>,
 }
 
 impl Matcher {
-    /// Whether the request fits.
+    /// Returns true if the request matches.
     pub fn fits(&self, request: &Request) -> bool {
         let same = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| wanted == found.unwrap_or_default())
@@ -55,15 +55,15 @@ impl Matcher {
     }
 }
 
-/// Decides by a function whether a request is meant.
+/// A function that selects requests.
 pub type Predicate = Arc<dyn Fn(&Request, &Origin) -> bool + Send + Sync>;
 
-/// Which requests a rule is about.
+/// Selects the requests that a rule applies to.
 #[derive(Clone)]
 pub enum On {
-    /// Those that fit the words.
+    /// Requests that the matcher matches.
     Words(Matcher),
-    /// Those that the function picks.
+    /// Requests for which the function returns true.
     Predicate(Predicate),
 }
 
@@ -76,43 +76,43 @@ impl std::fmt::Debug for On {
     }
 }
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone)]
 pub enum Verdict {
-    /// It is served as usual; later rules are not asked.
+    /// The request is served as usual; later rules are not tried.
     Pass,
-    /// This is answered.
+    /// The server replies with this status.
     Reply {
-        /// The answer.
+        /// The status of the reply.
         status: Status,
-        /// The request takes effect all the same: its own reply is lost.
+        /// The request takes effect first; only its own reply is discarded.
         applied: bool,
     },
-    /// The connection breaks without an answer.
+    /// The connection is closed without a reply.
     Drop {
-        /// The request takes effect before.
+        /// The request takes effect first.
         applied: bool,
     },
-    /// The answer comes later.
+    /// The reply is delayed.
     Delay {
-        /// How much later.
+        /// The length of the delay.
         by: Duration,
-        /// The request takes effect at once and only its answer is late; otherwise it takes effect after the delay.
+        /// The request takes effect at once and only its reply is delayed; otherwise it takes effect after the delay.
         applied: bool,
     },
-    /// The function is called and the client never gets an answer: for crashes of the client.
+    /// The request never gets a reply. Simulates a crash of the client in the middle of a request.
     Hang {
-        /// The request takes effect before.
+        /// The request takes effect first.
         applied: bool,
-        /// Told when the request hangs.
+        /// Called as soon as the request hangs.
         tell: Arc<dyn Fn() + Send + Sync>,
     },
-    /// A watch: opened, and broken after this long.
+    /// The watch opens, and its connection is closed after this long.
     CloseWatch {
-        /// Time that the watch lives.
+        /// Lifetime of the watch.
         after: Duration,
     },
-    /// A watch gets 410 as its first event; a list is answered with 410.
+    /// 410: as the first event of a watch, or as the reply to a list.
     Gone,
 }
 
@@ -123,12 +123,12 @@ impl std::fmt::Debug for Verdict {
 }
 
 impl Verdict {
-    /// The fault in words; `None` if it is none.
+    /// Describes the fault; `None` for [`Verdict::Pass`].
     pub fn fault(&self) -> Option<String> {
         (!matches!(self, Self::Pass)).then(|| self.describe())
     }
 
-    /// The verdict in words, for the transcript.
+    /// Describes the verdict for the transcript.
     pub fn describe(&self) -> String {
         let applied = |yes: &bool| if *yes { ", applied" } else { "" };
         match self {
@@ -143,8 +143,8 @@ impl Verdict {
     }
 }
 
-/// Serves a request as `verdict` wants it; says whether the client never sees the reply. `serve` does what the request
-/// asks for, and breaks a watch after the time it gets; `gone` is 410 as the client of such a request gets it.
+/// Serves a request according to `verdict`. Returns the reply, and whether the client never receives it. `serve`
+/// handles the request and breaks a watch after the given time; `gone` makes the 410 that suits the request.
 pub async fn carry_out<F: Future<Output = Reply>>(
     verdict: Verdict,
     clock: &Clock,
@@ -185,20 +185,20 @@ pub async fn carry_out<F: Future<Output = Reply>>(
     }
 }
 
-/// A rule: what becomes of which requests.
+/// A rule: a selection of requests and their fate.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Name for [`Faults::heal`].
+    /// Name, for [`Faults::heal`].
     pub name: Option<String>,
-    /// Which requests.
+    /// The requests that the rule applies to.
     pub on: On,
-    /// The first matching request that is hit, from 1.
+    /// Number of the first matching request that is hit, from 1.
     pub nth: u32,
-    /// How many matching requests are hit from then on; `None`: all.
+    /// Number of matching requests that are hit from then on; `None`: all.
     pub count: Option<u32>,
-    /// Chance in percent that a due request is hit; 100 is always.
+    /// Probability in percent that a due request is hit; 100 means always.
     pub percent: u8,
-    /// What becomes of them.
+    /// The fate of the requests that are hit.
     pub verdict: Verdict,
 }
 
@@ -209,10 +209,10 @@ struct Armed {
     hits: u32,
 }
 
-/// How open watches end.
+/// The way in which open watches end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// Orderly, as at a timeout.
+    /// Cleanly, as at a timeout.
     Closed,
     /// The connection breaks.
     Broken,
@@ -222,9 +222,9 @@ pub enum WatchEnd {
 #[derive(Debug)]
 pub struct Faults {
     state: Mutex<State>,
-    /// Whether whoever begins to read a collection waits.
+    /// While `true`, lists and watches of collections wait before they are served.
     readers_wait: tokio::sync::watch::Sender<bool>,
-    /// Counted up, under the lock, with every change that an open watch has to notice.
+    /// Incremented, under the lock, with every change that an open watch has to notice.
     changes: AtomicU64,
 }
 
@@ -237,35 +237,36 @@ struct State {
     next_watch: u64,
 }
 
-/// What watches and lists of one resource pass.
+/// The state that controls watches and lists of one resource.
 #[derive(Debug, Default)]
 struct Gate {
     held: bool,
-    /// Counted up when held events are let go; the revision up to which they are merged.
+    /// Number of releases of held events.
     releases: u64,
+    /// The revision up to which released events are coalesced.
     coalesce_up_to: Option<u64>,
-    /// Open watches, how each is to end if it is, and who waits.
+    /// Open watches by id: the way each is to end, if it is, and its waker.
     watches: BTreeMap<u64, (Option<WatchEnd>, Option<Waker>)>,
-    /// Lists show the state of this resourceVersion.
+    /// Lists return the state at this resourceVersion.
     stale_at: Option<u64>,
 }
 
-/// The pass of one watch through its resource's gate.
+/// A watch's registration at the gate of its resource.
 #[derive(Debug)]
 pub struct WatchPass {
     resource: ResourceId,
     id: u64,
     releases: u64,
-    /// The gate was open after so many changes, and this waker is told of the next one.
+    /// Cached result: the gate was open at this change count, and this waker is registered for the next change.
     open: Option<(u64, Waker)>,
 }
 
-/// What a watch may do now.
+/// The state of a gate for one watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateState {
     /// Events are delivered.
     Open,
-    /// Open again after events were held: those up to this revision are to be merged.
+    /// Open again after events were held; events up to this revision are to be coalesced.
     Coalesce(u64),
     /// Events are held.
     Held,
@@ -295,12 +296,12 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a rule after those that are armed already.
+    /// Adds a rule after the existing ones.
     pub fn arm(&self, rule: Rule) {
         self.lock().rules.push(Armed { rule, seen: 0, hits: 0 });
     }
 
-    /// Disarms the rules of this name, or all; says how many.
+    /// Removes the rules of this name, or all rules. Returns the number removed.
     pub fn heal(&self, name: Option<&str>) -> usize {
         let mut state = self.lock();
         let before = state.rules.len();
@@ -308,13 +309,13 @@ impl Faults {
         before - state.rules.len()
     }
 
-    /// How often the rule of this name has hit.
+    /// Returns the number of requests that the rules of this name have hit.
     pub fn hits(&self, name: &str) -> u32 {
         let state = self.lock();
         state.rules.iter().filter(|armed| armed.rule.name.as_deref() == Some(name)).map(|armed| armed.hits).sum()
     }
 
-    /// What becomes of a request.
+    /// Decides the fate of a request.
     pub fn judge(&self, request: &Request, origin: &Origin) -> Verdict {
         let mut state = self.lock();
         if state.outage {
@@ -340,23 +341,24 @@ impl Faults {
         Verdict::Pass
     }
 
-    /// Lists and watches of collections wait from now on (or no longer): recorded as they come in, served when they may.
+    /// Makes lists and watches of collections wait, or lets them proceed. They are recorded on arrival and served
+    /// afterwards.
     pub fn keep_readers_waiting(&self, wait: bool) {
         self.readers_wait.send_replace(wait);
     }
 
-    /// Whether `request` has to wait in [`Faults::turn`] before anything becomes of it.
+    /// Returns true if `request` has to wait in [`Faults::turn`] before it is judged and served.
     pub fn keeps_waiting(&self, request: &Request) -> bool {
         *self.readers_wait.borrow() && request.name.is_none() && matches!(request.verb.as_str(), "list" | "watch")
     }
 
-    /// Waits until readers need not wait.
+    /// Waits until readers may proceed.
     pub async fn turn(&self) {
-        // The sender lives in `self`.
+        // Cannot fail: `self` owns the sender.
         let _ = self.readers_wait.subscribe().wait_for(|wait| !wait).await;
     }
 
-    /// From now on (or no longer) nobody is answered: connections break, open watches with them.
+    /// Starts or ends an outage: every request is dropped without a reply, and open watches break.
     pub fn set_outage(&self, outage: bool) {
         self.lock().outage = outage;
         if outage {
@@ -364,7 +366,7 @@ impl Faults {
         }
     }
 
-    /// Ends the open watches of a resource, or all.
+    /// Ends the open watches of a resource, or all open watches.
     pub fn end_watches(&self, resource: Option<&ResourceId>, how: WatchEnd) {
         let mut state = self.lock();
         self.changed();
@@ -377,20 +379,20 @@ impl Faults {
         }
     }
 
-    /// Keeps watch events of a resource back from now on.
+    /// Holds back the watch events of a resource.
     pub fn hold(&self, resource: &ResourceId) {
         let mut state = self.lock();
         self.changed();
         state.gates.entry(resource.clone()).or_default().held = true;
     }
 
-    /// Whether watch events of a resource are kept back.
+    /// Returns true if watch events of a resource are held back.
     pub fn is_held(&self, resource: &ResourceId) -> bool {
         self.lock().gates.get(resource).is_some_and(|gate| gate.held)
     }
 
-    /// Delivers what was kept back. With `coalesce_up_to` (the present resourceVersion) only the last state of each
-    /// object: a deletion and a creation of the same name arrive as one update.
+    /// Delivers the events held back. With `coalesce_up_to` (the current resourceVersion), only the last state of each
+    /// object is delivered: a deletion and re-creation under one name arrives as one update.
     pub fn release(&self, resource: &ResourceId, coalesce_up_to: Option<u64>) {
         let mut state = self.lock();
         self.changed();
@@ -405,7 +407,7 @@ impl Faults {
         }
     }
 
-    /// From now on lists of a resource show the state of `revision`; `None`: the present state.
+    /// Makes lists of a resource return the state at `revision`; `None` restores the current state.
     pub fn set_stale(&self, resource: &ResourceId, revision: Option<u64>) {
         self.lock().gates.entry(resource.clone()).or_default().stale_at = revision;
     }
@@ -425,7 +427,7 @@ impl Faults {
         WatchPass { resource: resource.clone(), id, releases: gate.releases, open: None }
     }
 
-    /// What a watch may do; `context` is woken when that changes.
+    /// Returns the state of the gate for a watch; `context` is woken when it changes.
     pub fn pass(&self, pass: &mut WatchPass, context: &Context<'_>) -> GateState {
         let changes = self.changes.load(Ordering::Acquire);
         if pass.open.as_ref().is_some_and(|(then, waker)| *then == changes && waker.will_wake(context.waker())) {
@@ -462,7 +464,7 @@ impl Faults {
         }
     }
 
-    /// Number of open watches of a resource, or of all.
+    /// Number of open watches of a resource, or of all resources.
     pub fn open_watches(&self, resource: Option<&ResourceId>) -> usize {
         let state = self.lock();
         let gates = state.gates.iter().filter(|(id, _)| resource.is_none_or(|wanted| wanted == *id));
@@ -470,30 +472,30 @@ impl Faults {
     }
 }
 
-/// A rule as files have it (`plumbline serve --faults FILE`).
+/// A rule as written in a file (`plumbline serve --faults FILE`).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RuleSpec {
     /// Name of the rule.
     #[serde(default)]
     pub name: Option<String>,
-    /// Which requests.
+    /// The requests that the rule applies to.
     #[serde(default)]
     pub on: Matcher,
-    /// The first matching request that is hit, from 1.
+    /// Number of the first matching request that is hit, from 1.
     #[serde(default = "one")]
     pub nth: u32,
-    /// How many are hit from then on; absent: all.
+    /// Number of matching requests that are hit from then on; absent: all.
     #[serde(default)]
     pub count: Option<u32>,
-    /// Chance in percent.
+    /// Probability in percent that a due request is hit.
     #[serde(default = "hundred")]
     pub percent: u8,
-    /// What becomes of them.
+    /// The fate of the requests that are hit.
     pub verdict: VerdictSpec,
 }
 
-/// Verbs that a rule may name: those of the API, and methods where a path is about no resource.
+/// Verbs that a rule may name: those of the API, and HTTP methods for paths without a resource.
 const VERBS: [&str; 13] = [
     "get",
     "list",
@@ -511,7 +513,7 @@ const VERBS: [&str; 13] = [
 ];
 
 impl RuleSpec {
-    /// Finds what a rule says that can never be meant.
+    /// Rejects values that make no sense.
     ///
     /// # Errors
     /// A sentence that names the field.
@@ -545,54 +547,54 @@ fn hundred() -> u8 {
     100
 }
 
-/// A verdict as files have it.
+/// A verdict as written in a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum VerdictSpec {
-    /// Served as usual.
+    /// Serves the request as usual.
     Pass,
-    /// A `Status` with this code.
+    /// Replies with a `Status` of this code.
     Reply {
         /// HTTP status code.
         code: u16,
         /// `reason`; absent: the API's usual one for the code.
         #[serde(default)]
         reason: Option<String>,
-        /// `message`.
+        /// The `message` of the reply.
         #[serde(default)]
         message: Option<String>,
         /// `Retry-After` in seconds.
         #[serde(default)]
         retry_after: Option<i32>,
-        /// The request takes effect all the same.
+        /// The request takes effect first; only its own reply is discarded.
         #[serde(default)]
         applied: bool,
     },
-    /// The connection breaks.
+    /// Closes the connection without a reply.
     Drop {
-        /// The request takes effect before.
+        /// The request takes effect first.
         #[serde(default)]
         applied: bool,
     },
-    /// The answer comes later.
+    /// Delays the reply.
     Delay {
-        /// How much later, in milliseconds.
+        /// Length of the delay in milliseconds.
         milliseconds: u64,
-        /// Only the answer is late.
+        /// The request takes effect at once; only its reply is delayed.
         #[serde(default)]
         applied: bool,
     },
-    /// The watch breaks.
+    /// Breaks the watch.
     CloseWatch {
-        /// After this many milliseconds.
+        /// Lifetime of the watch in milliseconds.
         #[serde(default)]
         after_milliseconds: u64,
     },
-    /// 410.
+    /// Replies with 410.
     Gone,
 }
 
-/// The API's usual reason for a status code.
+/// Returns the API's usual reason for a status code.
 pub fn usual_reason(code: u16) -> &'static str {
     match code {
         400 => "BadRequest",

@@ -1,8 +1,10 @@
-//! Who asks: the administrator whose token the kubeconfig holds, or a service account with a token that this server gave out.
+//! Users and tokens: the administrator, whose token the kubeconfig holds, and service accounts with tokens that this
+//! server issued. Claims and groups follow `pkg/serviceaccount/claims.go` and
+//! `staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go` of Kubernetes 1.36.
 //!
-//! The administrator may do everything, and so may the accounts of kube-system; others what stored roles say
-//! (`verbs/impersonation.rs`). Tokens of service accounts are JSON Web Tokens with upstream's claims, signed (HS256) with a key of
-//! the server's own; they end with their time, their account or their pod.
+//! The administrator and the service accounts of kube-system may do everything; other accounts need stored roles
+//! (`verbs/impersonation.rs`). Tokens are JSON Web Tokens signed with HS256 by a key of the server. They become invalid
+//! when they expire, and when their account or the object they are bound to is deleted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,30 +19,30 @@ use crate::json::{Value, json};
 /// Issuer and only audience of the tokens.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The extra under which upstream tells which token it was.
+/// The `extra` key that identifies the token of a request, as upstream.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
-/// Who asks.
+/// An authenticated user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     /// Name, such as `system:serviceaccount:default:default`.
     pub name: String,
-    /// Uid, if it has one.
+    /// UID; empty if there is none.
     pub uid: String,
-    /// Groups.
+    /// Groups of the user.
     pub groups: Vec<String>,
-    /// What else is known.
+    /// Further attributes, by key.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// Who holds the server's own token.
+    /// The holder of the server's own token.
     pub fn administrator() -> Self {
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
         Self { name: "admin".to_owned(), uid: "1".to_owned(), groups, extra: BTreeMap::new() }
     }
 
-    /// The user as reviews show one.
+    /// Returns the user as a `UserInfo`, as in the status of reviews.
     pub fn info(&self) -> Value {
         let mut info = json!({"username": self.name, "uid": self.uid, "groups": self.groups});
         if !self.extra.is_empty() {
@@ -50,32 +52,32 @@ impl User {
     }
 }
 
-/// Nobody in particular.
+/// A user without a name.
 pub static NOBODY: User = User { name: String::new(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() };
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
-    /// The account's namespace.
+    /// Namespace of the service account.
     pub namespace: String,
-    /// The account's name.
+    /// Name of the service account.
     pub account: String,
-    /// The account's uid.
+    /// UID of the service account.
     pub uid: String,
-    /// Kind (`pod`, `secret`, `node`), name and uid of what the token is bound to.
+    /// Kind (`pod`, `secret`, `node`), name and UID of the object that the token is bound to.
     pub bound: Option<(String, String, String)>,
-    /// Who may be talked to with it.
+    /// Audiences of the token.
     pub audiences: Vec<String>,
-    /// Number of the token.
+    /// ID of the token (`jti`).
     pub id: String,
-    /// Seconds since 1970 at which it begins.
+    /// Time of issue (`iat`), in seconds since 1970.
     pub issued: i64,
-    /// Seconds since 1970 at which it ends.
+    /// Time of expiry (`exp`), in seconds since 1970.
     pub expires: i64,
 }
 
 impl Claims {
-    /// The user that the token makes of its holder.
+    /// Returns the user that the token authenticates.
     pub fn user(&self) -> User {
         let Self { namespace, account, .. } = self;
         let mut extra = BTreeMap::from([(CREDENTIAL.to_owned(), vec![format!("JTI={}", self.id)])]);
@@ -133,24 +135,24 @@ impl Claims {
     }
 }
 
-/// Gives tokens out and knows them again. Clones share the key.
+/// Issues and verifies tokens. Clones share the key.
 #[derive(Clone, Debug)]
 pub struct Tokens {
     key: Arc<RwLock<hmac::Key>>,
 }
 
 impl Tokens {
-    /// Tokens signed with this key.
+    /// Creates an issuer with this signing key.
     pub fn new(key: &[u8]) -> Self {
         Self { key: Arc::new(RwLock::new(hmac::Key::new(hmac::HMAC_SHA256, key))) }
     }
 
-    /// Another key: tokens from before are worth nothing any more.
+    /// Replaces the key: tokens issued before become invalid.
     pub fn rekey(&self, key: &[u8]) {
         *self.key.write().unwrap_or_else(PoisonError::into_inner) = hmac::Key::new(hmac::HMAC_SHA256, key);
     }
 
-    /// A token that says this.
+    /// Issues a token with these claims.
     pub fn sign(&self, claims: &Claims) -> String {
         let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
         let text = format!("{}.{}", encode(&json!({"alg": "HS256", "typ": "JWT"})), encode(&claims.to_json()));
@@ -159,7 +161,7 @@ impl Tokens {
         format!("{text}.{signature}")
     }
 
-    /// What a token of this server says; nothing for any other.
+    /// Returns the claims of a token; `None` unless this server signed it.
     pub fn read(&self, token: &str) -> Option<Claims> {
         let (text, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;

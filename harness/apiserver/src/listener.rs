@@ -1,7 +1,8 @@
-//! The server on a socket: HTTPS (HTTP/1.1 and HTTP/2) with a certificate authority of its own, or plain HTTP on
-//! loopback. For clients that run as processes of their own, on wall time.
+//! The server on a socket, for clients in other processes: HTTPS (HTTP/1.1 and HTTP/2) with its own certificate
+//! authority, or plain HTTP on loopback, in wall-clock time.
 //!
-//! Every limit is a field of [`Limits`]: a hostile client gets a clear `Status` or a closed connection, never the server.
+//! Every limit is a field of [`Limits`]: a hostile client gets an error `Status` or a closed connection and cannot
+//! exhaust the server.
 
 mod body;
 mod http1;
@@ -40,30 +41,30 @@ use body::{Bodies, Whole};
 use stall::Unstalled;
 use stop::Stop;
 
-/// What a client may use up.
+/// Limits on the resources of clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Largest body of a request; more is refused with 413 (`RequestEntityTooLarge`).
+    /// Largest body of a request; a larger one is refused with 413 (`RequestEntityTooLarge`).
     pub body_bytes: usize,
-    /// Time for a body to arrive; after it the request is answered with 408 and the connection closed.
+    /// Time for a body to arrive; then the request is answered with 408 and the connection closed.
     pub body_time: Duration,
-    /// All bodies that are being read or answered, together; more is refused with 429 (`TooManyRequests`).
+    /// Bytes of all bodies being read or processed; above it requests are refused with 429 (`TooManyRequests`).
     pub bodies_bytes: usize,
-    /// A client that takes nothing of its answer for so long loses its connection (watches that nobody reads).
+    /// A connection is closed if its client reads nothing of a reply for this long (watches without a reader).
     pub write_time: Duration,
     /// Time for a TLS handshake, and for the head of a connection's first request.
     pub head_time: Duration,
-    /// An HTTP/1.1 connection that brings no whole head of a request for so long after the last answer is closed.
+    /// Time after the last reply within which an HTTP/1.1 connection must send the whole head of its next request.
     pub idle_time: Duration,
-    /// Largest head of a request.
+    /// Largest head of a request in bytes.
     pub head_bytes: usize,
-    /// Most header lines of a request.
+    /// Largest number of header lines of a request.
     pub headers: usize,
-    /// Most requests at once on one HTTP/2 connection.
+    /// Largest number of concurrent requests on one HTTP/2 connection.
     pub streams: u32,
-    /// Most connections at once; others wait in the listen queue.
+    /// Largest number of connections; others wait in the listen queue.
     pub connections: usize,
-    /// Time that open requests get to end after the server was told to stop.
+    /// Time that open requests have to finish when the server stops.
     pub stop_time: Duration,
 }
 
@@ -85,18 +86,18 @@ impl Default for Limits {
     }
 }
 
-/// How to listen.
+/// Options of [`listen`].
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
     /// Address; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Whether addresses other than loopback are allowed: whoever holds the token may do anything here.
+    /// Allows addresses other than loopback. Every holder of the token has all rights on the server.
     pub allow_remote: bool,
     /// Plain HTTP instead of HTTPS; loopback only.
     pub plain: bool,
-    /// The bearer token that clients must send; one is made up when absent.
+    /// The bearer token that clients must send; a random one if absent.
     pub token: Option<String>,
-    /// What a client may use up.
+    /// Limits on the resources of clients.
     pub limits: Limits,
 }
 
@@ -113,7 +114,7 @@ impl ListenOptions {
     }
 }
 
-/// Why the server does not listen.
+/// The reason why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address is not loopback and was not allowed explicitly.
@@ -125,32 +126,33 @@ pub enum ListenError {
     /// The operating system refused the address.
     #[error("unable to listen on {address}")]
     Bind {
-        /// The address that was wanted.
+        /// The requested address.
         address: SocketAddr,
-        /// What the operating system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
-    /// The certificate could not be made.
+    /// The certificate could not be created.
     #[error("unable to make a certificate: {0}")]
     Certificate(String),
-    /// The token has characters that cannot stand in a header.
+    /// The token has characters that are not allowed in a header.
     #[error("the token may hold only visible ASCII characters without spaces")]
     Token,
     /// The kubeconfig could not be written.
     #[error("unable to write the kubeconfig {path}")]
     Kubeconfig {
-        /// Where it was to go.
+        /// Path of the kubeconfig.
         path: std::path::PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// The door between the socket and the server. Clones are handles of the same door.
+/// A switch between the socket and the server. Clones are handles of the same switch.
 ///
-/// While it is shut no request arrives and no answer leaves: connections break instead, and what has begun is not undone.
+/// While it is shut, no request reaches the server and no reply is sent: connections break instead. Requests that have
+/// begun still take effect.
 #[derive(Debug, Clone, Default)]
 pub struct Door(Arc<AtomicBool>);
 
@@ -165,18 +167,18 @@ impl Door {
     }
 }
 
-/// What answers the requests that come over a socket.
+/// Handles the requests that arrive over a socket.
 pub trait Handler: Clone + Send + Sync + 'static {
-    /// Answers a request.
+    /// Handles a request.
     fn handle(&self, request: ApiRequest) -> impl Future<Output = Reply> + Send;
 
-    /// The time in which connections live.
+    /// The clock that times connections.
     fn clock(&self) -> &Clock;
 
-    /// Told the token of the socket before the first request.
+    /// Called with the socket's bearer token before the first request.
     fn rekey(&self, _token: &str) {}
 
-    /// Whether it gave this token out itself.
+    /// Returns true if the handler issued this token itself.
     fn gave_out(&self, _token: &str) -> bool {
         false
     }
@@ -205,14 +207,14 @@ impl Handler for ApiServer {
     }
 }
 
-/// Whether priority and fairness sees a request: connections into pods and nodes, and logs, go past it.
+/// Returns true if API priority and fairness applies: not to logs and not to connections into pods and nodes.
 fn is_queued(path: &str) -> bool {
     let past = ["log", "exec", "attach", "portforward", "proxy"];
     let mut parts = path.trim_matches('/').split('/').skip(3);
     !parts.any(|part| past.contains(&part))
 }
 
-/// Tells which flow schema and priority level a request of the administrator belongs to.
+/// Sets the headers that name the flow schema and priority level of the administrator's requests, `exempt`.
 fn classify(server: &ApiServer, reply: &mut Reply) {
     static EXEMPT: LazyLock<[(ResourceId, header::HeaderName); 2]> = LazyLock::new(|| {
         [
@@ -231,10 +233,10 @@ fn classify(server: &ApiServer, reply: &mut Reply) {
     }
 }
 
-/// Gives every reply the id under which an audit log would tell of its request: that of the client, or a new one.
+/// Sets the `Audit-ID` header of a reply: the client's ID, or a new one.
 fn audit(wanted: Option<header::HeaderValue>, number: u64, reply: &mut Response<HttpBody>) {
     const NAME: header::HeaderName = header::HeaderName::from_static("audit-id");
-    // Spread like a random number, for those who take its first digits for a key.
+    // Spread over all digits, because some clients use the first digits as a key.
     let spread = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     let (high, low) = ((spread >> 64) as u64, spread as u64);
     let new = format!(
@@ -252,7 +254,7 @@ fn audit(wanted: Option<header::HeaderValue>, number: u64, reply: &mut Response<
     }
 }
 
-/// A server that listens; [`Listening::serve`] answers.
+/// A server with an open socket; [`Listening::serve`] answers requests.
 #[derive(Debug)]
 pub struct Listening<H = ApiServer> {
     server: H,
@@ -264,11 +266,11 @@ pub struct Listening<H = ApiServer> {
     door: Door,
 }
 
-/// Starts listening for `server`.
+/// Starts to listen for `server`.
 ///
 /// # Errors
 ///
-/// A forbidden or unavailable address, an unusable token, or no certificate.
+/// The address is forbidden or unavailable, the token unusable, or the certificate could not be created.
 pub async fn listen<H: Handler>(server: H, options: ListenOptions) -> Result<Listening<H>, ListenError> {
     let wanted = options.address;
     if !wanted.ip().is_loopback() {
@@ -302,7 +304,7 @@ impl<H: Handler> Listening<H> {
         self.address
     }
 
-    /// The server's URL. An unspecified address is reached through loopback.
+    /// The server's URL; an unspecified address is replaced by loopback.
     pub fn url(&self) -> String {
         let scheme = if self.identity.is_some() { "https" } else { "http" };
         let mut address = self.address;
@@ -319,17 +321,17 @@ impl<H: Handler> Listening<H> {
         &self.token
     }
 
-    /// The door that all requests pass; open at first.
+    /// The switch that all requests pass; open at first.
     pub fn door(&self) -> Door {
         self.door.clone()
     }
 
-    /// The certificate of the authority in PEM, unless HTTP is plain.
+    /// The certificate authority's certificate in PEM; `None` for plain HTTP.
     pub fn authority_pem(&self) -> Option<&str> {
         self.identity.as_ref().map(|identity| identity.authority_pem.as_str())
     }
 
-    /// A kubeconfig with which kubectl and client libraries reach the server.
+    /// Returns a kubeconfig for this server.
     pub fn kubeconfig(&self) -> String {
         let authority = match self.authority_pem() {
             Some(pem) => format!("    certificate-authority-data: {}\n", BASE64.encode(pem)),
@@ -344,7 +346,7 @@ impl<H: Handler> Listening<H> {
         )
     }
 
-    /// Writes the kubeconfig, readable by its owner only; an existing file is replaced in one step.
+    /// Writes the kubeconfig, readable by its owner only; an existing file is replaced atomically.
     ///
     /// # Errors
     ///
@@ -354,7 +356,8 @@ impl<H: Handler> Listening<H> {
             .map_err(|source| ListenError::Kubeconfig { path: path.to_owned(), source })
     }
 
-    /// Answers until `stop` is cancelled; then watches end, open requests finish, and the call returns.
+    /// Serves until `stop` is cancelled. Then watches end, open requests get [`Limits::stop_time`] to finish, and the
+    /// call returns.
     pub async fn serve(self, stop: CancellationToken) {
         let Self { server, listener, identity, token, limits, door, .. } = self;
         let acceptor = identity.map(|identity| TlsAcceptor::from(identity.config));
@@ -386,7 +389,7 @@ impl<H: Handler> Listening<H> {
                     });
                 }
                 Err(error) => {
-                    // Out of file descriptors or the like: give connections a moment to end instead of spinning.
+                    // Out of file descriptors or the like: wait for connections to end instead of spinning.
                     tracing::warn!(%error, "unable to accept a connection");
                     shared.server.clock().sleep(Duration::from_millis(50)).await;
                 }
@@ -412,7 +415,7 @@ async fn accept(
     Ok((stream, permit))
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 struct Connections<H> {
     server: H,
@@ -421,7 +424,7 @@ struct Connections<H> {
     door: Door,
     stop: Stop,
     bodies: Bodies,
-    /// How many requests have arrived.
+    /// Number of requests received.
     requests: AtomicU64,
 }
 
@@ -524,7 +527,7 @@ impl<H: Handler> Connections<H> {
         {
             return Ok(closing(refusal.into()));
         }
-        // Nobody looks at the body of a question.
+        // Bodies of GET and HEAD requests are ignored.
         let asks = matches!(parts.method, http::Method::GET | http::Method::HEAD);
         let body = if asks { Ok(Whole::default()) } else { self.body(body, &parts.headers).await };
         let body = match body {
@@ -573,17 +576,17 @@ impl<H: Handler> Connections<H> {
     }
 }
 
-/// Paths that need no token, as kube-apiserver's default roles open them to everybody.
+/// Returns true for paths that need no token; kube-apiserver's default roles open them to unauthenticated users.
 fn open_to_all(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
 }
 
-/// Compares in a time that does not depend on where the texts differ.
+/// Compares in constant time for texts of equal length.
 fn same(left: &str, right: &str) -> bool {
     left.len() == right.len() && left.bytes().zip(right.bytes()).fold(0, |differing, (l, r)| differing | (l ^ r)) == 0
 }
 
-/// The reply, after which an HTTP/1 connection ends: its body may not have been read.
+/// Builds a reply after which an HTTP/1 connection is closed, because the request's body may be unread.
 fn closing(reply: Reply) -> Response<HttpBody> {
     let version_one_only = header::HeaderValue::from_static("close");
     let mut response = into_response(reply);
@@ -659,7 +662,7 @@ mod tests {
     async fn a_connection_is_closed_when_it_has_been_idle() {
         let limits = Limits { idle_time: Duration::from_millis(200), ..Limits::default() };
         let (address, _, stop, task) = plain(limits).await;
-        // Two requests on one connection, then silence: the end of what is read is the end of the connection.
+        // Two requests on one connection, then silence: reading ends when the server closes the connection.
         let twice = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2);
         let answers = Clock::wall().timeout(Duration::from_secs(30), talk(address, &twice)).await.unwrap();
         assert_eq!(answers.matches("HTTP/1.1 200").count(), 2, "{answers}");

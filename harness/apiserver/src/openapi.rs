@@ -1,11 +1,10 @@
-//! OpenAPI documents: v3 by group and version, v2 as a whole. PURE.
+//! OpenAPI documents: v3 by group and version, v2 as a whole. Serves the paths of `k8s.io/kube-openapi/pkg/handler` and
+//! `k8s.io/kube-openapi/pkg/handler3`. PURE.
 //!
-//! Types and their descriptions come from `k8s-openapi`; list types, merge keys and defaults from [`super::schema`];
-//! paths from the [`Registry`]. What kubectl reads off them: explain, whether a resource takes `fieldValidation` and
-//! `dryRun`, and how lists merge.
+//! Types come from a table made of upstream's documents; paths from the [`Registry`]. The documents hold the data that
+//! kubectl reads: descriptions for `explain`, support of `fieldValidation` and `dryRun`, and merge strategies of lists.
 
 mod custom;
-mod enums;
 mod general;
 mod paths;
 mod protobuf;
@@ -24,6 +23,8 @@ use super::request::{ApiRequest, Reply};
 use crate::json::{Map, Value, json};
 
 pub use types::description;
+#[cfg(test)]
+pub(crate) use types::read as definitions;
 
 /// Answers requests under `/openapi`; `None` for other paths.
 pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
@@ -46,7 +47,7 @@ fn not_found() -> Reply {
     reply
 }
 
-/// The groups and versions that have a document, as `apis/apps/v1` and `api/v1`.
+/// Returns the groups and versions that have a document, named `apis/apps/v1` or `api/v1`.
 fn documents(registry: &Registry) -> Vec<(String, &str, &str)> {
     let mut found = Vec::new();
     for group in registry.groups() {
@@ -84,13 +85,13 @@ fn index(registry: &Registry) -> Value {
     json!({"paths": entries})
 }
 
-/// A document, encoded.
+/// An encoded document.
 struct Document {
     bytes: Bytes,
     hash: String,
 }
 
-/// Documents by what they are made of: built-in groups never change, custom ones with their definitions.
+/// Returns the document of a group and version. Those of built-in groups never change and are cached.
 fn document(registry: &Registry, group: &str, version: &str) -> Arc<Document> {
     static KNOWN: Mutex<BTreeMap<(String, String), Arc<Document>>> = Mutex::new(BTreeMap::new());
     let kinds: Vec<Arc<Kind>> =
@@ -106,7 +107,7 @@ fn document(registry: &Registry, group: &str, version: &str) -> Arc<Document> {
     if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return Arc::clone(known);
     }
-    // Made outside the lock: two threads may make the same one, and either will do.
+    // Built outside the lock: two threads may build the same document, and either is correct.
     let made = make();
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
     made
@@ -184,8 +185,8 @@ fn with_etag(mut reply: Reply, etag: &str) -> Reply {
     reply
 }
 
-/// All in one document, with the references and the inline types of the older format; as protobuf where that is accepted
-/// (kubectl reads no other).
+/// Returns all groups in one document, with v2's references and types; as protobuf if the client accepts it (kubectl
+/// accepts nothing else).
 fn version_two(registry: &Registry, request: &ApiRequest) -> Reply {
     let mut paths = Map::new();
     let mut definitions = Map::new();

@@ -1,9 +1,9 @@
-//! Request bodies in protobuf, as typed Go clients send them, put into JSON. PURE.
+//! Converts request bodies in protobuf, as typed Go clients send them, to JSON. Follows
+//! `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go` of Kubernetes 1.36. PURE.
 //!
-//! Only this direction exists: answers are JSON always, which those clients read as well. `protobuf/fields.txt` holds the
-//! numbers of the fields, one line per message: `Name: number field type; …`, where the type is a message of the same
-//! package, `package.Name`, `[]T`, `{}T` (map by string) or a scalar, and the field `&` means that the message's fields
-//! are the outer one's.
+//! Only this direction exists: replies are always JSON, which these clients read as well. `protobuf/fields.txt` lists
+//! the field numbers, one line per message: `Name: number field type; …`. A type is a message of the same package,
+//! `package.Name`, `[]T`, `{}T` (map by string) or a scalar; the field `&` inlines a message.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,22 +19,22 @@ use crate::json::{Map, Value, json};
 /// Media type of protobuf bodies.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What stands before every message.
+/// Prefix of every body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Deepest message that is read.
+/// Deepest message that is decoded.
 const MAX_DEPTH: usize = 64;
 
-/// Why a body cannot be read.
+/// The reason why a body cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It does not begin as protobuf bodies do.
+    /// The prefix is missing.
     #[error("the body does not begin with the protobuf prefix of Kubernetes")]
     Prefix,
-    /// It ends in the middle, or nests too deeply.
+    /// The message is truncated or nested too deeply.
     #[error("the protobuf message is malformed")]
     Malformed,
-    /// Its kind is not known.
+    /// The kind is unknown.
     #[error("no protobuf message is known for kind {kind:?} in {api_version:?}")]
     Unknown {
         /// `kind` of the envelope.
@@ -70,11 +70,11 @@ static MESSAGES: LazyLock<BTreeMap<(&'static str, &'static str), Message>> = Laz
     messages
 });
 
-/// The JSON text of a body.
+/// Returns the JSON text of a body.
 ///
 /// # Errors
 ///
-/// What is wrong with the body.
+/// The body is malformed or of an unknown kind.
 pub fn to_json(body: &[u8]) -> Result<Vec<u8>, Error> {
     let mut envelope = Reader { rest: body.strip_prefix(MAGIC).ok_or(Error::Prefix)? };
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[] as &[u8]);
@@ -105,7 +105,7 @@ pub fn to_json(body: &[u8]) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(&object).map_err(|_| Error::Malformed)
 }
 
-/// The package and the name of the message of a kind.
+/// Returns package and name of the message of a kind.
 fn find(api_version: &str, kind: &str) -> Option<(&'static str, &'static str)> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let package = match group.split('.').next().unwrap_or_default() {
@@ -117,7 +117,7 @@ fn find(api_version: &str, kind: &str) -> Option<(&'static str, &'static str)> {
     known(package).or_else(|| known("meta"))
 }
 
-/// The schema of a built-in kind by what its objects say of themselves.
+/// Returns the schema of a built-in kind by apiVersion and kind.
 pub(crate) fn schema_of(api_version: &str, kind: &str) -> Option<std::sync::Arc<schema::Schema>> {
     static BUILT_IN: LazyLock<Registry> = LazyLock::new(Registry::builtin);
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -215,7 +215,7 @@ fn message(package: &'static str, name: &str, bytes: &[u8], depth: usize) -> Res
     Ok(fields)
 }
 
-/// One entry of a map: its key and its value.
+/// Decodes one entry of a map: its key and its value.
 fn entry(package: &'static str, kind: &'static str, wire: Wire<'_>, depth: usize) -> Result<(String, Value), Error> {
     let Wire::Bytes(bytes) = wire else { return Err(Error::Malformed) };
     let (mut key, mut found) = (String::new(), None);
@@ -254,7 +254,7 @@ fn value(package: &'static str, kind: &'static str, wire: Wire<'_>, depth: usize
         ("intorstr", Wire::Bytes(bytes)) => int_or_string(bytes)?,
         ("Time", Wire::Bytes(bytes)) => time(bytes, false)?,
         ("MicroTime", Wire::Bytes(bytes)) => time(bytes, true)?,
-        ("ExtraValue" | "Verbs", Wire::Bytes(bytes)) => {
+        ("ExtraValue", Wire::Bytes(bytes)) => {
             let mut items = Vec::new();
             let mut reader = Reader { rest: bytes };
             while let Some((_, wire)) = reader.next()? {
@@ -269,7 +269,7 @@ fn value(package: &'static str, kind: &'static str, wire: Wire<'_>, depth: usize
     })
 }
 
-/// The last value of a field of a small message.
+/// Returns the last value of a field in a small message.
 fn part(bytes: &[u8], wanted: u64) -> Result<Option<Wire<'_>>, Error> {
     let mut reader = Reader { rest: bytes };
     let mut found = None;
@@ -291,7 +291,7 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, Error> {
     })
 }
 
-/// A time; an empty message is none.
+/// Decodes a time; an empty message is null.
 fn time(bytes: &[u8], micro: bool) -> Result<Value, Error> {
     if bytes.is_empty() {
         return Ok(Value::Null);

@@ -13,6 +13,7 @@ mod repeat;
 mod run;
 #[cfg(feature = "loadtest")]
 mod scale;
+mod schema;
 mod select;
 mod serve;
 mod verify;
@@ -47,6 +48,8 @@ enum CliVerb {
     List(list::ListArgs),
     /// Check fixtures without running them
     Lint(lint::LintArgs),
+    /// Print the JSON Schema of fixtures, for editors
+    Schema,
     /// Show a fixture's promise, steps and the transcript of a run
     Explain(explain::ExplainArgs),
     /// Test an implementation and write its conformance report
@@ -103,6 +106,7 @@ pub fn main() -> Exit {
         Some(CliVerb::Repeat(args)) => repeat::main(&args),
         Some(CliVerb::List(args)) => list::main(&args),
         Some(CliVerb::Lint(args)) => lint::main(&args),
+        Some(CliVerb::Schema) => schema::main(),
         Some(CliVerb::Explain(args)) => explain::main(&args),
         Some(CliVerb::Conform(args)) => conform::main(&args),
         Some(CliVerb::Verify(args)) => verify::main(&args),

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::faults::{self, ArmedFault, CrashEvent};
 use super::log::LogCapture;
 use super::timing::{self, TimeMode};
-use super::{RunRecorder, calls, isolate};
+use super::{RunError, RunRecorder, calls, isolate};
 use crate::apiserver::faults::{Faults, WatchEnd};
 use crate::cluster::{Answer, Cluster, Sandbox, SeedError, resource_id};
 use crate::expect::LiveChecker;
@@ -39,9 +39,9 @@ pub fn run(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder) -
             time::run_wall(async { play(fixture, context, recorder, Clock::wall()).await })
         }
     });
-    recorder.update(|record| {
-        record.errors.extend(panics.into_iter().map(|panic| format!("the subject panicked: {panic}")));
-    });
+    for panic in panics {
+        recorder.fail(RunError::Panic(panic));
+    }
     result
 }
 
@@ -58,10 +58,9 @@ pub struct RunContext<'a> {
 
 async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder, clock: Clock) {
     let log = LogCapture::collect(&clock);
-    let add_error = |text: String| recorder.update(|record| record.errors.push(text));
     let stage = match context.cluster.sandbox(fixture, &clock).await {
         Ok(stage) => stage,
-        Err(why) => return add_error(format!("unable to set up the sandbox: {why}")),
+        Err(why) => return recorder.fail(RunError::Sandbox(why.into())),
     };
     let mut run = FixtureRun::new(fixture, context, recorder, clock, stage);
     // In virtual time a run is over before a signal matters.
@@ -70,10 +69,10 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
     let played = tokio::select! {
         biased;
         played = run.play() => played,
-        signal = signalled => Err(format!("interrupted by {signal}")),
+        signal = signalled => Err(RunError::Interrupted(signal)),
     };
-    if let Err(why) = played {
-        add_error(why);
+    if let Err(error) = played {
+        recorder.fail(error);
     }
     if let TimeMode::Virtual = run.mode {
         let armed = run.armed.borrow();
@@ -86,8 +85,8 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
         record.log = log.lines();
         record.log.extend(subject_log);
     });
-    if let Err(why) = run.close().await {
-        add_error(why);
+    if let Err(error) = run.close().await {
+        recorder.fail(error);
     }
 }
 
@@ -149,7 +148,7 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    async fn play(&mut self) -> Result<(), String> {
+    async fn play(&mut self) -> Result<(), RunError> {
         self.set_up().await?;
         let fixture = self.fixture;
         let mut live = self.recorder.update(|record| LiveChecker::new(fixture, &record.run(&[], Duration::ZERO)));
@@ -184,7 +183,7 @@ impl<'a> FixtureRun<'a> {
         Ok(())
     }
 
-    async fn set_up(&mut self) -> Result<(), String> {
+    async fn set_up(&mut self) -> Result<(), RunError> {
         let given = &self.fixture.given;
         if let TimeMode::Virtual = self.mode {
             self.seed_given(given.objects.to_vec()).await?;
@@ -218,20 +217,20 @@ impl<'a> FixtureRun<'a> {
     }
 
     /// Seeds `objects` and returns all objects that exist then. If the server refuses one, the fixture is skipped.
-    async fn seed(&self, objects: Vec<Value>) -> Result<Vec<Value>, String> {
+    async fn seed(&self, objects: Vec<Value>) -> Result<Vec<Value>, RunError> {
         self.stage.seed(objects).await.map_err(|error| self.seed_error(error))
     }
 
-    fn seed_error(&self, error: SeedError) -> String {
+    fn seed_error(&self, error: SeedError) -> RunError {
         let (SeedError::Failed(why) | SeedError::Refused(why)) = &error;
         if let SeedError::Refused(why) = &error {
             self.recorder.update(|record| record.skip = Some(why.clone()));
         }
-        format!("unable to seed the given objects: {why}")
+        RunError::Seed(why.as_str().into())
     }
 
     /// Seeds `objects`, with times relative to now, and arms the given faults.
-    async fn seed_given(&self, mut objects: Vec<Value>) -> Result<(), String> {
+    async fn seed_given(&self, mut objects: Vec<Value>) -> Result<(), RunError> {
         let given = &self.fixture.given;
         let now = self.clock.now();
         for object in &mut objects {
@@ -244,7 +243,7 @@ impl<'a> FixtureRun<'a> {
     }
 
     /// On the wall clock: sets `t=+0s` to the time at which the controllers had begun to watch, but not before `begun`.
-    async fn set_start(&mut self, begun: Duration) -> Result<(), String> {
+    async fn set_start(&mut self, begun: Duration) -> Result<(), RunError> {
         let runs = self.running.borrow().as_ref().is_some_and(|running| running.is_seen());
         if runs {
             self.wait_until_ready(0).await?;
@@ -260,7 +259,7 @@ impl<'a> FixtureRun<'a> {
 
     /// Waits until the subject is blocked on its initial reads: it has requested everything its controllers watch, or
     /// [`timing::READERS_LIMIT`] has passed since its first read.
-    async fn wait_for_blocked_reads(&self) -> Result<(), String> {
+    async fn wait_for_blocked_reads(&self) -> Result<(), RunError> {
         let transcript = self.stage.transcript().clone();
         let limit = self.clock.elapsed() + self.subject.ready_limit();
         let mut first_read = None;
@@ -286,12 +285,12 @@ impl<'a> FixtureRun<'a> {
 
     /// Waits until the subject reports ready and has listed or watched, after entry `from`, everything its controllers
     /// watch.
-    async fn wait_until_ready(&mut self, from: usize) -> Result<(), String> {
+    async fn wait_until_ready(&mut self, from: usize) -> Result<(), RunError> {
         // Taken out while waiting: no borrow may be held across an await.
         let Some(mut running) = self.running.take() else { return Ok(()) };
         let ready = running.ready().await;
         *self.running.borrow_mut() = Some(running);
-        ready.map_err(|error| error.to_string())?;
+        ready.map_err(|why| RunError::NotReady(why.into()))?;
         let transcript = self.stage.transcript().clone();
         let limit = self.clock.elapsed() + self.subject.ready_limit();
         loop {
@@ -303,13 +302,8 @@ impl<'a> FixtureRun<'a> {
             }
             if self.clock.elapsed() >= limit {
                 let log = self.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
-                let log = &log[log.len().saturating_sub(10)..];
-                return Err(format!(
-                    "the subject never became ready: after {} s it has not listed or watched {}; the end of its log:\n    {}",
-                    self.subject.ready_limit().as_secs(),
-                    missing.join(", "),
-                    log.join("\n    ")
-                ));
+                let log = log[log.len().saturating_sub(10)..].to_vec();
+                return Err(RunError::NotWatching { limit: self.subject.ready_limit().as_secs(), missing, log });
             }
             self.clock.timeout(timing::LOOK_AGAIN, news).await;
             self.check_running()?;
@@ -322,7 +316,7 @@ impl<'a> FixtureRun<'a> {
         live: &mut LiveChecker<'_>,
         index: usize,
         limit: Duration,
-    ) -> Result<(), String> {
+    ) -> Result<(), RunError> {
         let transcript = self.stage.transcript().clone();
         let checks = self.fixture.steps.get(index).map_or(&self.fixture.expect[..], step_checks);
         let metrics = asks_for_metrics(checks);
@@ -347,20 +341,20 @@ impl<'a> FixtureRun<'a> {
     }
 
     /// Stops the subject and removes the fixture's objects.
-    async fn close(self) -> Result<(), String> {
+    async fn close(self) -> Result<(), RunError> {
         if let Some(mut running) = self.running.take() {
             running.crash();
         }
-        self.stage.clear().await.map_err(|why| format!("unable to clean up: {why}"))
+        self.stage.clear().await.map_err(|why| RunError::CleanUp(why.into()))
     }
 
     /// Lets time pass until `target`. Crashes, restarts and ends of outages that are due before happen on time.
-    async fn wait_until(&mut self, target: Duration) -> Result<(), String> {
+    async fn wait_until(&mut self, target: Duration) -> Result<(), RunError> {
         self.wait_for(std::future::pending(), target).await
     }
 
     /// Like [`Self::wait_until`], but returns early when `news` resolves.
-    async fn wait_for(&mut self, news: impl Future<Output = ()>, target: Duration) -> Result<(), String> {
+    async fn wait_for(&mut self, news: impl Future<Output = ()>, target: Duration) -> Result<(), RunError> {
         let mut news = std::pin::pin!(news);
         loop {
             let now = self.clock.elapsed();
@@ -397,7 +391,7 @@ impl<'a> FixtureRun<'a> {
     }
 
     /// Waits until everything is idle, and handles crashes of the subject.
-    async fn wait_until_idle(&mut self) -> Result<(), String> {
+    async fn wait_until_idle(&mut self) -> Result<(), RunError> {
         loop {
             match self.mode {
                 TimeMode::Virtual => settle().await,
@@ -411,16 +405,16 @@ impl<'a> FixtureRun<'a> {
         self.check_running()
     }
 
-    fn check_running(&self) -> Result<(), String> {
+    fn check_running(&self) -> Result<(), RunError> {
         if let Some(why) = self.stage.failure() {
-            return Err(why);
+            return Err(RunError::Cluster(why.into()));
         }
         let mut running = self.running.borrow_mut();
         let Some(reason) = running.as_mut().and_then(|running| running.ended()) else { return Ok(()) };
-        Err(format!("the controllers ended by themselves at {}: {reason}", moment(self.clock.elapsed())))
+        Err(RunError::Ended { at: moment(self.clock.elapsed()), reason })
     }
 
-    async fn act(&mut self, step: usize, actions: &'a [Action]) -> Result<(), String> {
+    async fn act(&mut self, step: usize, actions: &'a [Action]) -> Result<(), RunError> {
         let together = |action: &Action| matches!(action, Action::Request(UserRequest { together: Some(_), .. }));
         for group in actions.chunk_by(|one, next| together(one) && together(next)) {
             match &group[0] {
@@ -474,7 +468,7 @@ impl<'a> FixtureRun<'a> {
         });
     }
 
-    async fn control(&mut self, control: Control) -> Result<(), String> {
+    async fn control(&mut self, control: Control) -> Result<(), RunError> {
         match control {
             Control::Start => self.start(),
             Control::Stop => {
@@ -485,7 +479,7 @@ impl<'a> FixtureRun<'a> {
                     None => Ok(()),
                 };
                 self.note("the controllers have stopped");
-                stopped.map_err(|error| format!("the controllers did not stop cleanly: {error}"))
+                stopped.map_err(|why| RunError::Stop(why.into()))
             }
             Control::Crash => {
                 self.crash("the controllers crash");
@@ -498,15 +492,12 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    fn start(&self) -> Result<(), String> {
+    fn start(&self) -> Result<(), RunError> {
         if self.fixture.controllers.is_empty() {
             return Ok(());
         }
         if self.running.borrow().is_some() {
-            return Err(format!(
-                "unable to start the controllers at {}: they already run",
-                moment(self.clock.elapsed())
-            ));
+            return Err(RunError::AlreadyRunning(moment(self.clock.elapsed())));
         }
         if !self.clock.elapsed().is_zero() {
             self.note(STARTS);
@@ -518,7 +509,7 @@ impl<'a> FixtureRun<'a> {
             clock: &self.subject_clock,
         };
         self.stage.door().shut(false);
-        let running = self.subject.launch(&launch).map_err(|error| error.to_string())?;
+        let running = self.subject.launch(&launch).map_err(|why| RunError::Launch(why.into()))?;
         *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.kill_switch());
         *self.running.borrow_mut() = Some(running);
         Ok(())
@@ -532,7 +523,7 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    fn crashed(&mut self, crashed: &CrashEvent) -> Result<(), String> {
+    fn crashed(&mut self, crashed: &CrashEvent) -> Result<(), RunError> {
         self.crash(&format!("the controllers crash {}", crashed.at));
         if crashed.restart_after.is_zero() {
             return self.start();
@@ -541,11 +532,11 @@ impl<'a> FixtureRun<'a> {
         Ok(())
     }
 
-    fn faults(&self) -> Result<&Faults, String> {
-        self.stage.faults().ok_or_else(|| "the fixture injects faults, which the cluster does not support".to_owned())
+    fn faults(&self) -> Result<&Faults, RunError> {
+        self.stage.faults().ok_or(RunError::NoFaults)
     }
 
-    fn arm(&self, fault: &Fault) -> Result<(), String> {
+    fn arm(&self, fault: &Fault) -> Result<(), RunError> {
         let (cut, door) = (self.cut.clone(), self.stage.door());
         let cut = move || {
             door.shut(true);
@@ -560,7 +551,7 @@ impl<'a> FixtureRun<'a> {
         Ok(())
     }
 
-    fn watch_fault(&self, fault: &WatchFault) -> Result<(), String> {
+    fn watch_fault(&self, fault: &WatchFault) -> Result<(), RunError> {
         let (faults, revision) = (self.faults()?, self.stage.revision());
         match fault {
             WatchFault::Drop(resource) => {

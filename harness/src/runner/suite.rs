@@ -9,9 +9,9 @@ use tokio::sync::Semaphore;
 
 use super::isolate::{self, JobOutcome};
 use super::verdict;
-use super::{RunRecorder, drive, timing};
+use super::{RunError, RunRecorder, StartUpError, drive, timing};
 use crate::cluster::{Cluster, EmbeddedCluster};
-use crate::fixture::{Fixture, parse};
+use crate::fixture::{Fixture, Problems, parse};
 use crate::plan::{Capabilities, Plan};
 use crate::process::signals;
 use crate::report::{Event, FixtureReport, JudgedRun, Outcome, Reporter, RunReport};
@@ -80,7 +80,7 @@ impl TestBed {
 /// # Errors
 ///
 /// The reason why it is not ready, with the end of its log.
-pub fn check_start_up(test_bed: &TestBed) -> Result<(), String> {
+pub fn check_start_up(test_bed: &TestBed) -> Result<(), StartUpError> {
     let controllers = test_bed.subject.controllers();
     if test_bed.subject.is_virtual() || controllers.is_empty() {
         return Ok(());
@@ -93,13 +93,15 @@ pub fn check_start_up(test_bed: &TestBed) -> Result<(), String> {
     );
     let (fixtures, problems) = parse::read(Path::new("rehearsal.yaml"), "faults", &text);
     let Some(fixture) = fixtures.first().filter(|_| problems.is_empty()) else {
-        return Err(format!("the start-up check is not a valid fixture: {problems:?}"));
+        return Err(StartUpError::Check(Problems(problems)));
     };
     let (recorder, starts) = (RunRecorder::default(), timing::start_permits());
     let context = drive::RunContext { cluster: &*test_bed.cluster, subject: &*test_bed.subject, starts: &starts };
-    drive::run(fixture, context, &recorder).map_err(|error| format!("unable to make a runtime: {error}"))?;
+    if let Err(error) = drive::run(fixture, context, &recorder) {
+        recorder.fail(RunError::Runtime(error));
+    }
     let errors = recorder.record().errors;
-    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+    if errors.is_empty() { Ok(()) } else { Err(StartUpError::Run(errors)) }
 }
 
 /// Runs `plan` and reports to `reporter`.
@@ -273,7 +275,7 @@ fn run_once(fixture: &Fixture, test_bed: &TestBed, starts: &Semaphore, recorder:
     let stopwatch = Stopwatch::start();
     let context = drive::RunContext { cluster: &*test_bed.cluster, subject: &*test_bed.subject, starts };
     if let Err(error) = drive::run(fixture, context, recorder) {
-        recorder.update(|record| record.errors.push(format!("unable to make a runtime: {error}")));
+        recorder.fail(RunError::Runtime(error));
     }
     let mut judged = verdict::judge(fixture, &recorder.record());
     judged.report.wall_micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);

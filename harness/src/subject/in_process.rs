@@ -10,10 +10,10 @@ use futures::future::LocalBoxFuture;
 use plumbline_controllers::app::{App, AppError};
 use plumbline_controllers::args::Args;
 use plumbline_controllers::runtime::client::ClientFactory;
+use plumbline_controllers::runtime::client::Encoding;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
-use plumbline_controllers::runtime::listwatch::Encoding;
+use plumbline_controllers::runtime::diagnostics::Diagnostics;
 use plumbline_controllers::runtime::metrics::Metrics;
-use plumbline_controllers::runtime::observer::Observer;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -87,9 +87,9 @@ impl Subject for InProcess {
         let clock =
             if launch.clock.is_virtual() { SubjectClock::simulated(launch.clock.now()) } else { SubjectClock::wall() };
         let app = App::new(&config, clients, clock, Metrics::new(), stop.clone());
-        let observer = app.observer();
+        let diagnostics = app.diagnostics();
         let task = tokio::spawn(app.run());
-        Ok(Box::new(RunningInProcess { task: Some(task), factory, observer, stop, clock: launch.clock.clone() }))
+        Ok(Box::new(RunningInProcess { task: Some(task), factory, diagnostics, stop, clock: launch.clock.clone() }))
     }
 }
 
@@ -97,7 +97,7 @@ struct RunningInProcess {
     /// `None` after its end was noticed.
     task: Option<JoinHandle<Result<(), AppError>>>,
     factory: client_factory::ClientFactory,
-    observer: Observer,
+    diagnostics: Diagnostics,
     stop: CancellationToken,
     clock: Clock,
 }
@@ -133,7 +133,7 @@ impl Running for RunningInProcess {
     }
 
     fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
-        async { Ok(self.observer.metrics()) }.boxed_local()
+        async { Ok(self.diagnostics.metrics()) }.boxed_local()
     }
 
     fn ended(&mut self) -> Option<String> {

@@ -19,6 +19,19 @@ const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
 /// Files that are longer, and how long they may be. The list only gets shorter.
 const LONG_FILES: &[(&str, usize)] = &[];
 
+/// Documents whose paths and links must lead to files of the repository.
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "fixtures/README.md",
+    "harness/README.md",
+    "harness/apiserver/README.md",
+    "snapshots/README.md",
+];
+
 /// What nobody may write, and what to write instead.
 const BANNED: [(&str, &str); 7] = [
     ("#[ignore", "a test that cannot run says so with a reason and a skip"),
@@ -88,7 +101,7 @@ fn recipes_hand_their_arguments_on_word_by_word() {
 #[test]
 fn banned_words_are_not_used() {
     let mut offences = Vec::new();
-    for source in sources().iter().filter(|source| source.path != "harness/tests/tidy.rs") {
+    for source in sources().iter().filter(|source| source.path != "harness/tests/it/tidy.rs") {
         for (index, line) in source.text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             for (word, instead) in BANNED.iter().filter(|(word, _)| code.contains(word)) {
@@ -232,15 +245,27 @@ fn fixtures_and_snapshots_come_in_pairs() {
 fn documents_name_files_that_exist() {
     let root = root();
     let mut offences = Vec::new();
-    for document in ["README.md", "fixtures/README.md", "CHANGELOG.md"] {
-        let Ok(text) = fs::read_to_string(root.join(document)) else { continue };
+    for document in DOCUMENTS {
+        let text = fs::read_to_string(root.join(document)).expect("a readable document");
         for path in text.split('`').skip(1).step_by(2).filter(|word| is_path(word)) {
             if !root.join(path.trim_end_matches('/')).exists() {
                 offences.push(format!("{document}: `{path}`"));
             }
         }
+        let folder = root.join(document).with_file_name("");
+        for link in links(&text).filter(|link| !link.contains("://") && !link.starts_with('#')) {
+            let path = link.split('#').next().unwrap_or_default();
+            if !folder.join(path.trim_end_matches('/')).exists() {
+                offences.push(format!("{document}: link to {link}"));
+            }
+        }
     }
     none("documents name files that exist", &offences);
+}
+
+/// The targets of the Markdown links `[text](target)`.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
 }
 
 /// Whether a quoted word means a file of this repository.

@@ -1,6 +1,7 @@
-//! What priority and fairness and the aggregator begin with: flow schemas, priority levels, API services.
+//! Bootstrap objects of priority and fairness and of the aggregator: flow schemas, priority levels, API services.
 //!
-//! The numbers are those of kube-apiserver 1.36 as it answers for its own objects.
+//! Values as recorded from kube-apiserver 1.36. They are defined in
+//! `staging/src/k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go` and `cmd/kube-apiserver/app/aggregator.go`.
 
 use serde_json::{Map, Value, json};
 
@@ -11,10 +12,10 @@ const CONSUMER: &str = "api-priority-and-fairness-config-consumer-v1";
 const FLOW: &str = "flowcontrol.apiserver.k8s.io/v1";
 const KEPT: &str = "apf.kubernetes.io/autoupdate-spec";
 
-/// A priority level: its name, nominal shares, lendable percent, and its queues with their hands, if it has any.
+/// A priority level: its name, nominal shares, lendable percent, and number of queues with hand size, if it queues.
 type Level = (&'static str, u16, u8, Option<(u16, u8)>);
 
-/// The limited ones.
+/// The limited priority levels.
 const LEVELS: [Level; 7] = [
     ("catch-all", 5, 0, None),
     ("global-default", 20, 50, Some((128, 6))),
@@ -25,7 +26,7 @@ const LEVELS: [Level; 7] = [
     ("workload-low", 100, 90, Some((128, 6))),
 ];
 
-/// Name, priority level, precedence, distinguisher, subjects (`User/…`, `Group/…`, `ServiceAccount/…`), what it covers.
+/// Name, priority level, precedence, distinguisher, subjects (`User/…`, `Group/…`, `ServiceAccount/…`), requests.
 const SCHEMAS: [(&str, &str, u16, &str, &str, Covers); 11] = [
     ("catch-all", "catch-all", 10_000, "ByUser", EVERYBODY, Covers::Everything),
     ("exempt", "exempt", 1, "", "Group/system:masters", Covers::Everything),
@@ -63,7 +64,7 @@ const SCHEMAS: [(&str, &str, u16, &str, &str, Covers); 11] = [
 
 const EVERYBODY: &str = "Group/system:unauthenticated Group/system:authenticated";
 
-/// The requests of a flow schema.
+/// The requests that a flow schema matches.
 #[derive(Clone, Copy)]
 enum Covers {
     Everything,
@@ -97,7 +98,7 @@ const SERVICES: [(&str, &str, u16, u8); 21] = [
     ("v2", "autoscaling", 17_500, 30),
 ];
 
-/// All of them.
+/// Returns all of these objects.
 pub(super) fn objects(now: jiff::Timestamp) -> Vec<Value> {
     let time = format!("{now:.0}");
     let exempt = json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}});
@@ -118,7 +119,7 @@ pub(super) fn objects(now: jiff::Timestamp) -> Vec<Value> {
     objects
 }
 
-/// The fields of a spec as a set; structs that are no pointers have no mark of their own.
+/// Returns the fields of a spec as a field set; Go structs that are not pointers have no entry of their own.
 fn owned(spec: &Value) -> Value {
     let Value::Object(map) = spec else { return json!({}) };
     let mut set = Map::new();

@@ -1,5 +1,6 @@
-//! What kube-apiserver makes when it starts, as far as clients look for it: the service `default/kubernetes` with its
-//! endpoints and address, the range of addresses, the system's priority classes, roles and bindings. Namespaces are there already.
+//! Objects that kube-apiserver creates when it starts, as far as clients look for them: the service
+//! `default/kubernetes` with its endpoints and address, the service CIDR, the system's priority classes, roles and
+//! bindings. Namespaces exist already. Follows `pkg/controlplane` of Kubernetes 1.36.
 
 mod control;
 mod roles;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 const MANAGER: &str = "kube-apiserver";
 
-/// The objects of a server at this address that starts now.
+/// Returns the objects of a server at this address that starts at `now`.
 pub fn objects(address: SocketAddr, now: jiff::Timestamp) -> Vec<Value> {
     let mut objects = cluster(now);
     objects.extend(own_service(address));
@@ -28,12 +29,12 @@ pub fn objects(address: SocketAddr, now: jiff::Timestamp) -> Vec<Value> {
     objects
 }
 
-/// An entry of managedFields, but for what all have alike.
+/// Returns an entry of managedFields without the fields that all entries have in common.
 fn by(manager: &str, fields: Value) -> Value {
     json!([{"manager": manager, "operation": "Update", "fieldsV1": fields}])
 }
 
-/// The names of some fields, as a set.
+/// Returns the field set of some names.
 fn fields(names: &[&str]) -> Value {
     names.iter().map(|name| (format!("f:{name}"), json!({}))).collect::<serde_json::Map<_, _>>().into()
 }
@@ -80,7 +81,7 @@ fn cluster(now: jiff::Timestamp) -> Vec<Value> {
     ]
 }
 
-/// The service that stands for the API server itself, and who answers there.
+/// Returns the service of the API server itself, with its address and endpoints.
 fn own_service(server: SocketAddr) -> [Value; 4] {
     let (ip, port) = (server.ip().to_string(), server.port());
     let family = if server.is_ipv4() { "IPv4" } else { "IPv6" };

@@ -1,12 +1,13 @@
-//! The roles and bindings that every cluster begins with, from the table beside: one object a line.
+//! The roles and bindings of a new cluster, from the table `roles.txt`, one object per line. Upstream defines them in
+//! `plugin/pkg/auth/authorizer/rbac/bootstrappolicy` of Kubernetes 1.36.
 //!
 //! ```text
-//! Kind [namespace/]name [+label …] = verbs groups resources [names]; verbs @ paths; …     what a role allows
-//! Kind [namespace/]name [+label …] = *label                                               a role gathered by label
-//! Kind [namespace/]name > Kind role = Kind [namespace/]name; …                            who is bound to it
+//! Kind [namespace/]name [+label …] = verbs groups resources [names]; verbs @ paths; …     rules of a role
+//! Kind [namespace/]name [+label …] = *label                                               a role aggregated by label
+//! Kind [namespace/]name > Kind role = Kind [namespace/]name; …                            subjects of a binding
 //! ```
 //!
-//! Labels are those of `rbac.authorization.k8s.io`, all `true`; the core group is written `core`.
+//! Labels are those of `rbac.authorization.k8s.io`, with the value `true`; the core group is written `core`.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +18,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const DEFAULTS: &str = "kubernetes.io/bootstrapping";
 const UPDATED: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// All of them.
+/// Returns all of these objects.
 pub(super) fn objects() -> Vec<Value> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| object(line).unwrap_or_else(|| panic!("unreadable line: {line}"))).collect()
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn every_line_is_read_and_every_role_that_is_bound_is_there() {
         let objects = objects();
-        assert_eq!(objects.len(), 137);
+        assert_eq!(objects.len(), 133);
         let id = |kind: &Value, namespace: &Value, name: &Value| format!("{kind} {namespace} {name}");
         let known: Vec<String> =
             objects.iter().map(|o| id(&o["kind"], &o["metadata"]["namespace"], &o["metadata"]["name"])).collect();

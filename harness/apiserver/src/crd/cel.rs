@@ -1,8 +1,9 @@
-//! `x-kubernetes-validations`: the rules of definitions, compiled with the definition and asked for every object.
+//! `x-kubernetes-validations`: rules are compiled with their definition and evaluated for every object. Follows
+//! `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel` of Kubernetes 1.36.
 //!
-//! Expressions are parsed and evaluated by the crate `cel`; the types of fields, the checks before there is a value and
-//! Kubernetes' libraries are here. Costs are not estimated: a definition that kube-apiserver refuses as too expensive is
-//! accepted. A rule with a function that this server does not have is not asked, and the log says so.
+//! The crate `cel` parses and evaluates expressions; field types, type checks and Kubernetes' libraries are here. Costs
+//! are not estimated, so definitions that kube-apiserver refuses as too expensive are accepted. A rule that calls a
+//! function this server lacks is skipped, with a warning in the log.
 
 mod check;
 mod library;
@@ -26,13 +27,13 @@ use value::Typed;
 
 const RULES: &str = "x-kubernetes-validations";
 
-/// How the path of the whole object is printed.
+/// The path printed for the whole object.
 const WHOLE: &str = "<nil>";
 
-/// Deepest schema that is looked at.
+/// Deepest schema level that is visited.
 const MAX_DEPTH: usize = 64;
 
-/// One rule, ready to be asked.
+/// A compiled rule.
 #[derive(Debug)]
 struct Rule {
     program: Program,
@@ -45,7 +46,7 @@ struct Rule {
     optional_old: bool,
 }
 
-/// The rules of a schema and of what is below it.
+/// The rules of a schema and of the schemas nested in it.
 #[derive(Debug)]
 pub struct Rules {
     own: Vec<Rule>,
@@ -56,8 +57,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules of a version's schema; nothing when it has none. What does not compile is left out: it was refused when
-    /// the definition was made.
+    /// Compiles the rules of a version's schema; `None` when it has none. A rule that does not compile here is skipped
+    /// with a warning, because the definition was already validated.
     pub(super) fn of(schema: &Value, definition: &str) -> Option<Self> {
         Self::build(schema, definition, true, 0)
     }
@@ -85,7 +86,7 @@ impl Rules {
         any.then(|| Self { own: rules, schema: schema.clone(), properties, items, additional })
     }
 
-    /// What the rules say about a new object, or one that takes the place of `old`.
+    /// Evaluates the rules for a new object, or for one that replaces `old`.
     pub(super) fn judge(&self, new: &Value, old: Option<&Value>) -> ErrorList {
         let mut errors = ErrorList::new();
         self.visit(new, old, "", &mut errors);
@@ -165,7 +166,7 @@ impl Rule {
             return;
         }
         let answer = self.evaluate(&self.program, schema, new, old);
-        // What was wrong before and is the same may stay.
+        // Ratcheting: an unchanged value may keep failing a rule that does not use `oldSelf`.
         let unchanged = !self.uses_old && old == Some(new);
         match answer {
             Ok(CelValue::Bool(true)) => {}
@@ -236,14 +237,14 @@ fn error_at(error_type: ErrorType, field: String, bad_value: BadValue, detail: S
     Error { error_type, field, bad_value, detail }
 }
 
-/// A path and what a rule's `fieldPath` adds to it: `.a.b` or `['a']`.
+/// Appends a rule's `fieldPath`, such as `.a.b` or `['a']`, to a path.
 fn joined(path: &str, added: &str) -> String {
     let added = added.replace("['", "[").replace("']", "]");
     let whole = format!("{path}{added}");
     whole.strip_prefix('.').map(str::to_owned).unwrap_or(whole)
 }
 
-/// Why a rule could not be answered, as cel-go says it.
+/// Formats an evaluation error as cel-go does.
 fn explain(error: &ExecutionError, source: &str) -> String {
     let why = match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
@@ -262,7 +263,7 @@ fn explain(error: &ExecutionError, source: &str) -> String {
     format!("{why} evaluating rule: {source}")
 }
 
-/// What is wrong with the expressions in a version's schema, whose path is `path`.
+/// Adds an error for each invalid expression in a version's schema, whose path is `path`.
 pub(super) fn check_schema(schema: &Value, path: &str, errors: &mut ErrorList) {
     check_all(schema, path, true, None, 0, errors);
 }
@@ -288,8 +289,8 @@ fn check_all(schema: &Value, path: &str, root: bool, around: Option<&str>, depth
     }
 }
 
-/// What is wrong with the expressions of a schema's rules. `uncorrelated` is the path of the list around this schema whose
-/// items have no old ones.
+/// Checks the expressions of a schema's own rules. `uncorrelated` is the path of the enclosing list or atomic map whose
+/// elements have no old counterpart.
 fn check_rules(schema: &Value, path: &str, root: bool, uncorrelated: Option<&str>, errors: &mut ErrorList) {
     let own = Ty::of(schema, root);
     for (index, rule) in schema[RULES].as_array().into_iter().flatten().enumerate() {
@@ -351,7 +352,7 @@ fn checked(source: &str, own: &Ty, old: &Ty) -> Result<Checked, String> {
     if result.errors.is_empty() { Ok(result) } else { Err(result.errors.join("\n")) }
 }
 
-/// A rule as upstream's internal type is printed.
+/// Prints a rule as upstream's internal type is printed in errors.
 fn shown(rule: &Value) -> BadValue {
     let given = |field: &str| escaped(&text(rule, field).into());
     let optional = |field: &str| escaped(&rule.get(field).cloned().unwrap_or(Value::Null));
@@ -366,7 +367,7 @@ fn shown(rule: &Value) -> BadValue {
     ))
 }
 
-/// JSON as Go's encoder writes it, safe in HTML.
+/// Encodes JSON as Go's encoder does, with HTML characters escaped.
 fn escaped(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }

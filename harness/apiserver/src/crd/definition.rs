@@ -1,4 +1,6 @@
-//! The rules of `CustomResourceDefinition` objects: defaults, validation, immutable fields. PURE.
+//! Strategy of `CustomResourceDefinition` objects: defaults, validation, immutable fields. Follows
+//! `pkg/registry/customresourcedefinition/strategy.go` and `pkg/apis/apiextensions/validation/validation.go` in
+//! `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes 1.36. PURE.
 
 use super::schema_rules::validate_schema;
 use super::{names, text};
@@ -113,7 +115,7 @@ impl Strategy for Definition {
     }
 }
 
-/// The versions in which objects may be stored, from the specification alone.
+/// Returns the storage version, as the initial value of `status.storedVersions`.
 pub(super) fn stored_versions(spec: &Value) -> Vec<String> {
     let versions = spec["versions"].as_array().into_iter().flatten();
     versions
@@ -127,7 +129,8 @@ fn approval(object: &Value) -> Option<&str> {
     object.pointer("/metadata/annotations/api-approved.kubernetes.io").and_then(Value::as_str)
 }
 
-/// Groups of the Kubernetes project need an approval: the address of a review, or the word that there is none.
+/// Returns true for `k8s.io`, `kubernetes.io` and groups below them. Their definitions need an approval annotation: the
+/// URL of a review, or a text that begins with `unapproved`.
 pub(super) fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|suffix| group == *suffix || group.ends_with(&format!(".{suffix}")))
 }
@@ -153,7 +156,7 @@ fn is_url(text: &str) -> bool {
     text.parse::<http::Uri>().is_ok_and(|uri| uri.scheme().is_some() && uri.host().is_some_and(|host| !host.is_empty()))
 }
 
-/// Whether a schema gives anything a default.
+/// Returns true if a schema declares a default at any depth.
 fn has_default(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => {
@@ -229,12 +232,12 @@ fn versions_of(spec: &Value) -> &[Value] {
     spec["versions"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What a version says in one of its parts; nothing where it says nothing.
+/// Returns a field of a version; `None` if it is empty.
 fn part<'a>(version: &'a Value, field: &str) -> Option<&'a Value> {
     version.get(field).filter(|value| !meta::is_empty(Some(value)))
 }
 
-/// Whether all versions say the same in one of their parts: then it is checked once, under the older, common names.
+/// Returns true if all versions agree in a field. It is then validated once, with the path it had in v1beta1.
 fn is_shared(versions: &[Value], field: &str) -> bool {
     versions.windows(2).all(|pair| part(&pair[0], field) == part(&pair[1], field))
 }
@@ -297,7 +300,7 @@ fn validate_versions(spec: &Value, errors: &mut ErrorList) {
     if versions.iter().filter(|version| version["storage"] == json!(true)).count() != 1 {
         errors.invalid(&path, shown(), "must have exactly one version marked as storage version");
     }
-    // The first version has an older name besides.
+    // The first version is also validated as `spec.version`, its name in v1beta1.
     if let Some(name) = versions.first().map(|version| text(version, "name")).filter(|name| !name.is_empty()) {
         let malformed = rules::dns1035_label(name);
         if !malformed.is_empty() {
@@ -320,7 +323,8 @@ fn validate_deprecation(version: &Value, prefix: &str, errors: &mut ErrorList) {
     }
 }
 
-/// The versions as the server's own type shows them; `None` where that holds more than a JSON document can tell.
+/// Prints the versions as upstream's internal type is printed in errors. Returns `None` if versions differ in a field
+/// that cannot be printed that way.
 fn internal_versions(versions: &[Value]) -> Option<String> {
     let shown = versions.iter().map(|version| {
         for field in ["schema", "subresources", "additionalPrinterColumns", "selectableFields"] {
@@ -380,7 +384,7 @@ fn warn_of_format(format: &str) -> String {
     format!("unrecognized format {}", go_quote(format))
 }
 
-/// Formats in the schemas of the versions that nobody checks.
+/// Returns the formats in the versions' schemas that no validator checks.
 fn unknown_formats(spec: &Value) -> Vec<&str> {
     let mut found = Vec::new();
     for version in spec["versions"].as_array().into_iter().flatten() {
@@ -411,7 +415,7 @@ fn schema_formats<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
     schema["properties"].as_object().into_iter().flatten().for_each(|(_, schema)| schema_formats(schema, found));
 }
 
-/// Formats of texts that are checked, without their dashes.
+/// String formats that are checked, without their dashes.
 const FORMATS: [&str; 26] = [
     "bsonobjectid",
     "uri",
@@ -449,7 +453,7 @@ fn validate_names(names: &Value, errors: &mut ErrorList) {
     }
     let label = |errors: &mut ErrorList, field: &str, value: &str, mixed_case: bool| {
         let malformed = rules::dns1035_label(&if mixed_case { value.to_lowercase() } else { value.to_owned() });
-        // Only names in lists may not be empty.
+        // Empty names are reported elsewhere, except in lists.
         if (!value.is_empty() || field.ends_with(']')) && !malformed.is_empty() {
             let prefix = if mixed_case { "may have mixed case, but should otherwise match: " } else { "" };
             errors.invalid(

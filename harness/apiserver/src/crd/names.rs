@@ -1,4 +1,6 @@
-//! Which names a definition gets, and the conditions that say so. PURE.
+//! Accepted names and conditions of a definition. Follows `pkg/controller/status/naming_controller.go` and
+//! `pkg/controller/apiapproval/apiapproval_controller.go` in `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes
+//! 1.36. PURE.
 
 use jiff::Timestamp;
 
@@ -6,7 +8,7 @@ use super::text;
 use crate::json::{Map, Value, json};
 use crate::lifecycle::rfc3339;
 
-/// Whether the definition has the condition `Established`.
+/// Returns true if the definition has the condition `Established`.
 pub(super) fn is_established(definition: &Value) -> bool {
     condition(definition, "Established").is_some_and(|condition| text(condition, "status") == "True")
 }
@@ -16,7 +18,7 @@ fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {
     conditions.into_iter().flatten().find(|condition| text(condition, "type") == kind)
 }
 
-/// Sorts versions as discovery prefers them: releases, then betas, then alphas, newest first; other names last.
+/// Sort key of versions in discovery's order: releases, then betas, then alphas, newest first; other names last.
 pub(super) fn version_rank(version: &str) -> (u8, i64, i64, String) {
     let parsed = version.strip_prefix('v').and_then(|rest| {
         let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
@@ -34,7 +36,7 @@ pub(super) fn version_rank(version: &str) -> (u8, i64, i64, String) {
     parsed.unwrap_or_else(|| (3, 0, 0, version.to_owned()))
 }
 
-/// The status that the definition should have beside `others`, which are the other definitions.
+/// Computes the status of a definition among `others`, the stored definitions.
 pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Value {
     let group = text(&definition["spec"], "group");
     let rivals: Vec<&Value> = others
@@ -74,7 +76,7 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
     })
 }
 
-/// What the definition of a protected group says about its approval.
+/// Returns status, reason and message of the approval condition; `None` outside protected groups.
 fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> {
     if !super::definition::is_protected(text(&definition["spec"], "group")) {
         return None;
@@ -86,7 +88,7 @@ fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> 
     Some(("True", "ApprovedAnnotation", format!("approved in {given}")))
 }
 
-/// Sets a condition; its time changes with its status only.
+/// Sets a condition; its transition time changes only with its status.
 pub(super) fn set(conditions: &mut Vec<Value>, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
     let found = conditions.iter_mut().find(|condition| text(condition, "type") == kind);
     let since = match &found {
@@ -103,10 +105,10 @@ pub(super) fn set(conditions: &mut Vec<Value>, kind: &str, status: &str, reason:
 
 type Conflict = (&'static str, String);
 
-/// A name's field, the reason of its conflict, and who has the name already.
+/// A name's field, the reason of its conflict, and the check for another definition that has the name.
 type Rule<'a> = (&'static str, &'static str, &'a dyn Fn(&str) -> bool);
 
-/// The names that the definition may have, and the last conflict.
+/// Returns the names that the definition may use, and the last conflict.
 fn accept(definition: &Value, rivals: &[&Value]) -> (Value, Option<Conflict>) {
     let wanted = &definition["spec"]["names"];
     let mut accepted: Map =

@@ -1,12 +1,14 @@
-//! The rules of the schemas in definitions: what is supported, what makes a schema structural, which defaults fit. PURE.
+//! Validation of the schemas in definitions: supported keywords, structural schemas, valid defaults. PURE.
 //!
-//! Source: `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` (structure) and `pkg/apis/apiextensions/validation`.
+//! Follows `pkg/apiserver/schema/validation.go`, `pkg/apiserver/schema/complete.go` and
+//! `pkg/apis/apiextensions/validation/validation.go` in `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes
+//! 1.36.
 
 use super::{cel, text, validate};
 use crate::json::{Key, Map, Value, json};
 use crate::kinds::field::{BadValue, ErrorList, Path};
 
-/// Deepest schema that is looked at.
+/// Deepest schema level that is visited.
 const MAX_DEPTH: usize = 100;
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 const UNSUPPORTED: [&str; 6] = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
@@ -17,7 +19,7 @@ const LIST_TYPE: &str = "x-kubernetes-list-type";
 const LIST_KEYS: &str = "x-kubernetes-list-map-keys";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 
-/// Where in an object a schema applies.
+/// The position of a schema: the object itself, a list item or map value, or a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -25,7 +27,7 @@ enum Level {
     Field,
 }
 
-/// Everything that is wrong with the schema of a version, whose path is `path`.
+/// Validates the schema of a version, whose path is `path`.
 pub(super) fn validate_schema(schema: &Value, path: &str, errors: &mut ErrorList) {
     if flag(schema, "nullable") {
         errors.forbidden(&Path::new(&format!("{path}.nullable")), "nullable cannot be true at the root");
@@ -51,7 +53,7 @@ pub(super) fn validate_schema(schema: &Value, path: &str, errors: &mut ErrorList
     }
 }
 
-/// Whether a schema can be read as a structural one at all: if not, upstream keeps quiet about its structure.
+/// Returns true if a schema can be converted to a structural one; otherwise upstream reports no structural errors.
 fn is_readable(schema: &Value, depth: usize) -> bool {
     let unsupported = UNSUPPORTED.iter().any(|field| is_set(schema, field));
     let parts = ["items", "not", "additionalProperties"].into_iter().map(|field| &schema[field]);
@@ -142,7 +144,7 @@ fn check_type(schema: &Value, level: Level, path: &str, errors: &mut ErrorList) 
     }
 }
 
-/// What a schema says about `kind`, `apiVersion` and `metadata` of the resource, or of an embedded one.
+/// Checks the schemas of `kind`, `apiVersion` and `metadata` of the resource or of an embedded one.
 fn check_type_meta(schema: &Value, level: Level, path: &str, errors: &mut ErrorList) {
     let embedded = flag(schema, EMBEDDED);
     if embedded && !schema["additionalProperties"].is_null() {
@@ -176,7 +178,7 @@ fn check_type_meta(schema: &Value, level: Level, path: &str, errors: &mut ErrorL
     }
 }
 
-/// The quantifiers of a schema, and its pattern.
+/// Checks value validations: `allOf`, `anyOf`, `oneOf`, `not` and the pattern.
 fn values(schema: &Value, skip_any: bool, skip_first: bool, path: &str, depth: usize, errors: &mut ErrorList) {
     if depth > MAX_DEPTH {
         return;
@@ -201,7 +203,7 @@ fn values(schema: &Value, skip_any: bool, skip_first: bool, path: &str, depth: u
     }
 }
 
-/// What Go says about a pattern that does not parse, for the commonest mistakes.
+/// Returns Go's message for a pattern that does not parse; only common mistakes are translated.
 fn go_regex_error(pattern: &str, error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
@@ -216,7 +218,7 @@ fn go_regex_error(pattern: &str, error: &regex::Error) -> String {
     format!("error parsing regexp: {why}")
 }
 
-/// A schema below a quantifier may only say things about values.
+/// Checks a schema inside `allOf`, `anyOf`, `oneOf` or `not`, which may only constrain values.
 fn nested(schema: &Value, skip_any: bool, path: &str, depth: usize, errors: &mut ErrorList) {
     const RULES: [(&str, &str); 11] = [
         ("type", "must be empty to be structural"),
@@ -260,7 +262,7 @@ fn nested(schema: &Value, skip_any: bool, path: &str, depth: usize, errors: &mut
     }
 }
 
-/// What quantifiers mention must be declared outside of them, too.
+/// Checks that every field constrained inside `allOf`, `anyOf`, `oneOf` or `not` is also declared outside of them.
 fn complete_all(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
     if depth > MAX_DEPTH {
         return;
@@ -288,7 +290,7 @@ fn quantifiers(said: &Value, declared: Option<&Value>, paths: (&str, &str), dept
     }
 }
 
-/// `paths` are those of what is declared and of what is said about it.
+/// `paths` holds the path of the declaration and the path of the constraint.
 fn complete(said: &Value, declared: Option<&Value>, paths: (&str, &str), depth: usize, errors: &mut ErrorList) {
     if depth > MAX_DEPTH {
         return;
@@ -310,7 +312,7 @@ fn complete(said: &Value, declared: Option<&Value>, paths: (&str, &str), depth: 
     }
 }
 
-/// Defaults must be values that their schemas allow.
+/// Checks that defaults are valid under their own schemas.
 fn defaults(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
     if depth > MAX_DEPTH {
         return;
@@ -333,7 +335,7 @@ fn defaults(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
     }
 }
 
-/// What is not supported at all, and the rules of Kubernetes' own extensions.
+/// Rejects unsupported keywords and checks Kubernetes' extensions.
 fn supported(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
     if depth > MAX_DEPTH || !schema.is_object() {
         return;
@@ -378,7 +380,7 @@ fn supported(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
     rules(schema, path, errors);
 }
 
-/// The kinds of lists and maps.
+/// Checks `x-kubernetes-list-type`, `x-kubernetes-list-map-keys` and `x-kubernetes-map-type`.
 fn topology(schema: &Value, path: &str, errors: &mut ErrorList) {
     let at = |field: &str| format!("{path}.{field}");
     let kind = text(schema, "type");
@@ -460,7 +462,7 @@ fn map_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
     }
 }
 
-/// The form of `x-kubernetes-validations`; their expressions are `cel`'s affair.
+/// Checks the form of `x-kubernetes-validations`; the module `cel` checks the expressions.
 fn rules(schema: &Value, path: &str, errors: &mut ErrorList) {
     const REASONS: &[&str] = &["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
     let none = Map::new();
@@ -500,7 +502,7 @@ fn rules(schema: &Value, path: &str, errors: &mut ErrorList) {
     }
 }
 
-/// Whether a path such as `.a.b` or `.a['b']` leads to a declared field.
+/// Returns true if a path such as `.a.b` or `.a['b']` leads to a declared field.
 fn is_field(schema: &Value, path: &str) -> bool {
     let steps = path.replace("['", ".").replace("']", "");
     let Some(steps) = steps.strip_prefix('.') else { return false };
@@ -516,7 +518,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
-    // Messages as kube-apiserver 1.36 gives them.
+    // Messages as recorded from kube-apiserver 1.36.
     #[rstest]
     #[case(json!({"type": "string", "default": 5}), "s.properties[a].default: Invalid value: \"integer\":  in body must be of type string: \"integer\"")]
     #[case(json!({"type": "string", "enum": ["x"], "default": "y"}), "s.properties[a].default: Unsupported value: \"y\": supported values: \"x\"")]

@@ -1,4 +1,6 @@
-//! From stored definitions to served kinds: registration, status, and the end of a definition.
+//! Serves the kinds of stored definitions: registration, status and finalization. Does the work of upstream's
+//! controllers in `staging/src/k8s.io/apiextensions-apiserver/pkg/controller` (`status`, `establish`, `finalizer`), but
+//! synchronously after each write.
 
 use http::{HeaderValue, Method, header};
 use jiff::Timestamp;
@@ -10,13 +12,14 @@ use crate::request::ApiRequest;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 
-/// The user agent of what the server does by itself.
+/// User agent of the requests that the server makes itself.
 pub const USER_AGENT: &str = "kube-apiserver";
 
-/// How often definitions are looked at again after a change of them; each round does one thing.
+/// Most rounds of [`settle`]; each round makes one request.
 const ROUNDS: usize = 1000;
 
-/// The definition with the status that the server would give it: for definitions that a fixture begins with.
+/// Returns the definition with defaults and the status that the server would give it, for definitions in a fixture's
+/// initial state.
 pub fn completed(mut definition: Value, others: &[Value], now: Timestamp) -> Value {
     use crate::kinds::Strategy as _;
     super::Definition.default(&mut definition);
@@ -32,7 +35,7 @@ fn definitions(server: &ApiServer) -> Vec<Value> {
     server.list(&ResourceId::new(GROUP, RESOURCE), None).iter().map(|stored| stored.value()).collect()
 }
 
-/// Serves the kinds of all established definitions and no others.
+/// Registers the kinds of all established definitions and removes the kinds of all others.
 pub fn register(server: &ApiServer) {
     let mut served: Vec<_> = definitions(server).iter().flat_map(kinds).collect();
     served.sort_by_cached_key(|kind| {
@@ -49,7 +52,7 @@ pub fn register(server: &ApiServer) {
     });
 }
 
-/// Whether the definition of a kind waits for the end of its objects.
+/// Returns true if the definition of a kind is being deleted.
 pub fn is_ending(server: &ApiServer, kind: &Kind) -> bool {
     let Some(custom) = &kind.custom else { return false };
     let definition = server.get(&ResourceId::new(GROUP, RESOURCE), "", &custom.definition);
@@ -60,8 +63,8 @@ fn is_deleted(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
 }
 
-/// Brings everything in line with the stored definitions: their status, the served kinds, and the objects of definitions
-/// that are being deleted. To be called after every write to a definition, and to an object of a deleted one.
+/// Reconciles the stored definitions: their status, the served kinds, and the objects of definitions that are being
+/// deleted. Call it after every write to a definition, and after a write to an object of a deleted definition.
 pub async fn settle(server: &ApiServer) {
     for _ in 0..ROUNDS {
         register(server);
@@ -77,7 +80,7 @@ pub async fn settle(server: &ApiServer) {
     }
 }
 
-/// The next thing to do about a definition.
+/// Returns the next request that reconciles a definition; `None` if nothing is left to do.
 fn next(server: &ApiServer, definition: &Value, all: &[Value], now: Timestamp) -> Option<ApiRequest> {
     if is_deleted(definition) {
         return clean_up(server, definition);
@@ -99,7 +102,7 @@ fn clean_up(server: &ApiServer, definition: &Value) -> Option<ApiRequest> {
     }
     let kind = kinds(definition).into_iter().next();
     if let (Some(kind), false) = (kind, left.is_empty()) {
-        // Objects with finalizers of their own are waited for.
+        // Deleted objects may still wait for finalizers of their own.
         let deletable = left.iter().find(|stored| !is_deleted(&stored.value()))?;
         let namespace = match deletable.namespace() {
             "" => String::new(),
@@ -113,7 +116,8 @@ fn clean_up(server: &ApiServer, definition: &Value) -> Option<ApiRequest> {
     Some(patch(definition, "", &json!({"metadata": {"finalizers": finalizers}})))
 }
 
-/// The condition `Terminating` says so when objects are being deleted.
+/// Returns a patch that sets the reason of the condition `Terminating` to `InstanceDeletionInProgress`; `None` if no
+/// objects are left or the reason is set.
 fn tell_progress(definition: &Value, done: bool) -> Option<ApiRequest> {
     let mut conditions = definition.pointer("/status/conditions")?.clone();
     let condition = conditions.as_array_mut()?.iter_mut().find(|condition| text(condition, "type") == "Terminating")?;

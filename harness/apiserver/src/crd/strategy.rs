@@ -1,4 +1,5 @@
-//! The rules of custom resources. PURE.
+//! Strategy of custom resources. Follows `strategy.go`, `status_strategy.go` and `validator.go` in
+//! `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource` of Kubernetes 1.36. PURE.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ impl Custom {
         errors
     }
 
-    /// What the rules of the schema say, as long as nothing is wrong that they could stumble over.
+    /// Evaluates the CEL rules, unless earlier errors are of a kind that could make the rules fail.
     fn judge(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
         const BLOCKING: [ErrorType; 5] = [
             ErrorType::NotSupported,
@@ -77,7 +78,7 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// The number of replicas at a path must be a non-negative 32 bit integer; an absent one counts as 0.
+/// Checks that the replicas at a path are a non-negative 32 bit integer; an absent value counts as 0.
 fn replicas(object: &Value, path: &str, errors: &mut ErrorList) {
     let field = Path::new(path);
     let mut value = object;
@@ -157,7 +158,7 @@ impl Strategy for Custom {
         if !errors.is_empty() {
             return errors;
         }
-        // Upstream looks at the metadata of custom resources a second time.
+        // Upstream validates the metadata of custom resources a second time.
         errors.append(meta::validate_update(new, old, &Path::new("metadata")));
         errors.append(validate::validate(&self.own.schema, new, ""));
         self.scale_errors(new, true, &mut errors);
@@ -165,7 +166,7 @@ impl Strategy for Custom {
         errors
     }
 
-    /// Only the status is written, unlike with most built-in kinds: labels and all else stay.
+    /// Takes only the status from `new`. Unlike with most built-in kinds, labels and annotations cannot change here.
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
         let (status, metadata) = (new.get("status").cloned(), new.get("metadata").cloned());
         *new = old.clone();

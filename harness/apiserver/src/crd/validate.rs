@@ -1,4 +1,6 @@
-//! Validation of custom resources by their OpenAPI v3 schema, with the messages of kube-apiserver's validator. PURE.
+//! Validation of custom resources by their OpenAPI v3 schema. Follows `k8s.io/kube-openapi/pkg/validation/validate`,
+//! including its messages, and `listtype` and `objectmeta` in
+//! `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema` of Kubernetes 1.36. PURE.
 
 use regex::Regex;
 
@@ -6,10 +8,10 @@ use crate::json::{Map, Number, Value};
 use crate::kinds::field::{Error, ErrorList, Path, go_json};
 use crate::kinds::names;
 
-/// Deepest value that is looked at; deeper ones are refused by the body's reader.
+/// Deepest value that is visited; the decoder of request bodies rejects deeper ones.
 const MAX_DEPTH: usize = 200;
 
-/// Everything about `value` that `schema` does not allow; `name` is its path (empty for the whole object).
+/// Validates `value` by `schema`. `name` is the value's path, empty for the whole object.
 pub(super) fn validate(schema: &Value, value: &Value, name: &str) -> ErrorList {
     let mut errors = ErrorList::new();
     Validator { depth: 0 }.value(schema, value, name, &mut errors);
@@ -18,7 +20,7 @@ pub(super) fn validate(schema: &Value, value: &Value, name: &str) -> ErrorList {
     errors
 }
 
-/// Objects inside of others must say what they are.
+/// Checks that embedded objects have an apiVersion and a kind.
 fn embedded(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
     match value {
         Value::Object(fields) => {
@@ -44,7 +46,7 @@ fn embedded(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
     }
 }
 
-/// The version and kind of an object inside of another.
+/// Checks the apiVersion and kind of an embedded object.
 fn embedded_type(fields: &Map, name: &str, errors: &mut ErrorList) {
     for field in ["apiVersion", "kind"] {
         let at = child(name, field);
@@ -91,7 +93,7 @@ fn flag(schema: &Value, field: &str) -> bool {
     schema.get(field).and_then(Value::as_bool) == Some(true)
 }
 
-/// The type of a value as messages name it.
+/// Returns the name of a value's type in messages.
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -183,7 +185,7 @@ impl Validator {
         }
     }
 
-    /// `allOf`, `anyOf`, `oneOf` and `not`.
+    /// Checks `allOf`, `anyOf`, `oneOf` and `not`.
     fn combinations(&mut self, schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
         let mut outcomes = |kind: &str| -> Vec<ErrorList> {
             let schemas = schema.get(kind).and_then(Value::as_array).into_iter().flatten();
@@ -230,7 +232,7 @@ impl Validator {
     }
 }
 
-/// The errors of the alternative that came closest.
+/// Appends the errors of the alternative that has the fewest.
 fn append_best(outcomes: Vec<ErrorList>, errors: &mut ErrorList) {
     if let Some(best) = outcomes.into_iter().min_by_key(ErrorList::len) {
         errors.append(best);
@@ -280,7 +282,7 @@ fn check_enum(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList)
     errors.not_supported(&path(name), value, &texts.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
-/// The first thing that is wrong with a text, but for its format, which is looked at by itself.
+/// Reports the first violated constraint of a string; the format is checked separately.
 fn check_string(schema: &Value, text: &str, name: &str, errors: &mut ErrorList) {
     let length = text.chars().count();
     let pattern = schema.get("pattern").and_then(Value::as_str).filter(|pattern| !pattern.is_empty());
@@ -301,7 +303,7 @@ fn check_string(schema: &Value, text: &str, name: &str, errors: &mut ErrorList) 
     }
 }
 
-/// Whether a text has one of the formats that are checked; others hold anything.
+/// Returns true if a string has the given format. Unknown formats accept every string.
 fn has_format(format: &str, text: &str) -> bool {
     use base64::Engine as _;
     match format {
@@ -329,7 +331,7 @@ fn has_format(format: &str, text: &str) -> bool {
     }
 }
 
-/// Labels of letters, digits and inner hyphens between dots.
+/// Returns true for labels of letters, digits and inner hyphens, separated by dots.
 fn is_hostname(text: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -340,7 +342,7 @@ fn is_hostname(text: &str) -> bool {
     text.len() <= 255 && text.split('.').all(label)
 }
 
-/// An address with a scheme, or an absolute path, as Go's `ParseRequestURI` takes it.
+/// Returns true for a URL with a scheme or an absolute path, as Go's `ParseRequestURI`.
 fn is_uri(text: &str) -> bool {
     let scheme = text.split_once(':').is_some_and(|(scheme, _)| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -349,7 +351,7 @@ fn is_uri(text: &str) -> bool {
     (scheme || text.starts_with('/')) && !text.contains(|c: char| c.is_ascii_control() || c == ' ')
 }
 
-/// `1h30m`, or a number with a unit in words.
+/// Returns true for durations such as `1h30m`, and for numbers with a unit in words.
 fn is_duration(text: &str) -> bool {
     const UNITS: [&str; 8] = ["ns", "us", "µs", "ms", "s", "m", "h", "d"];
     const WORDS: [&str; 7] = ["nano", "micro", "milli", "sec", "min", "hour", "day"];
@@ -394,7 +396,7 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
         let why = format!("Checked value must be of type number with format float in {name}");
         errors.invalid(&path("<nil>"), "", why);
     }
-    // Factors are cut to integers for integers.
+    // For integers, upstream truncates the factor to an integer.
     let cut = limit("multipleOf")
         .filter(|factor| !value.as_number().is_some_and(Number::is_f64) && *factor > 0.0 && *factor < 1.0);
     if cut.is_some() {
@@ -419,7 +421,7 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
     }
 }
 
-/// Sets hold each item once, maps each combination of keys.
+/// Checks that items of sets, and key combinations of maps, are unique.
 fn list_types(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
     match value {
         Value::Array(list) => {

@@ -1,4 +1,4 @@
-//! The discovery documents, fields in kube-apiserver's order. PURE.
+//! The discovery documents, with their fields in kube-apiserver's order. PURE.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use crate::kinds::{Kind, Registry, Subresource, VersionInfo};
 
-/// `GET /`.
+/// The document at `/`.
 #[derive(Debug, Serialize)]
 pub(super) struct RootPaths {
     pub(super) paths: Vec<String>,
 }
 
-/// `GET /version`.
+/// The document at `/version`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_field_names, reason = "the names on the wire")]
@@ -58,7 +58,7 @@ impl Version {
     }
 }
 
-/// `GET /api`.
+/// The document at `/api`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApiVersions {
@@ -86,7 +86,7 @@ impl ApiVersions {
     }
 }
 
-/// `GET /apis`.
+/// The document at `/apis`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct GroupList {
@@ -95,7 +95,7 @@ pub(super) struct GroupList {
     groups: Vec<Group>,
 }
 
-/// `GET /apis/<group>`, and an element of `GET /apis` (without kind and apiVersion).
+/// The document at `/apis/<group>`, and an element of the one at `/apis`, there without kind and apiVersion.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Group {
@@ -115,7 +115,7 @@ struct GroupVersion {
     version: String,
 }
 
-/// Groups in discovery's order: the built-in ones, then those of custom resources by name.
+/// Returns the groups in discovery's order: built-in ones, then those of custom resources by name.
 fn groups(registry: &Registry) -> Vec<&str> {
     let is_custom = |group: &str| {
         let versions = registry.versions(group);
@@ -128,13 +128,13 @@ fn groups(registry: &Registry) -> Vec<&str> {
     built_in
 }
 
-/// All groups but the core one.
+/// Returns all groups except the core group.
 pub(super) fn group_list(registry: &Registry) -> GroupList {
     let groups = groups(registry).into_iter().filter_map(|name| describe_group(registry, name)).collect();
     GroupList { kind: "APIGroupList", api_version: "v1", groups }
 }
 
-/// One group as a document of its own; `None` when it is not served.
+/// Returns one group's document; `None` if the group is not served.
 pub(super) fn group(registry: &Registry, name: &str) -> Option<Group> {
     let group = describe_group(registry, name).filter(|_| !name.is_empty())?;
     Some(Group { kind: Some("APIGroup"), api_version: Some("v1"), ..group })
@@ -153,7 +153,7 @@ fn describe_group(registry: &Registry, name: &str) -> Option<Group> {
     Some(Group { kind: None, api_version: None, name: name.to_owned(), versions, preferred_version })
 }
 
-/// `GET /apis/<group>/<version>` and `GET /api/v1`.
+/// The document at `/apis/<group>/<version>` and `/api/v1`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ResourceList {
@@ -188,7 +188,7 @@ fn texts(names: &[crate::kinds::Text]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// The resources of a version; `None` when it is not served.
+/// Returns the resources of a version; `None` if it is not served.
 pub(super) fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<ResourceList> {
     let versions = registry.versions(group);
     let info = versions.iter().find(|info| info.version == version)?;
@@ -202,7 +202,7 @@ pub(super) fn resource_list(registry: &Registry, group: &str, version: &str) -> 
     })
 }
 
-/// The verbs of a kind; while its definition is being deleted those that make nothing.
+/// Returns the verbs of a kind; without create, patch and update while its definition is being deleted.
 fn verbs(kind: &Kind) -> Vec<String> {
     let all = texts(&kind.verbs);
     if !kind.custom.as_ref().is_some_and(|custom| custom.ending) {
@@ -302,7 +302,7 @@ struct SubresourceDiscovery {
     verbs: Vec<String>,
 }
 
-/// The core group (`/api`) or all others (`/apis`) with their resources.
+/// Returns the core group (`/api`) or all others (`/apis`) with their resources.
 pub(super) fn aggregated(registry: &Registry, core: bool) -> GroupDiscoveryList {
     let names = if core { vec![""] } else { groups(registry) };
     let items = names
@@ -329,7 +329,7 @@ fn version_discovery(info: &VersionInfo<'_>) -> VersionDiscovery {
 }
 
 fn resource_discovery(kind: &Arc<Kind>) -> ResourceDiscovery {
-    // Built-in kinds leave the group and version of their kind empty here, custom ones name them.
+    // Upstream leaves group and version of a built-in kind empty here, and sets those of a custom kind.
     let custom = kind.schema.is_empty();
     let response_kind = |group: &str, version: &str, name: &str| match group {
         "" if custom => {

@@ -1,6 +1,8 @@
-//! `/healthz`, `/livez` and `/readyz` with their single checks. PURE.
+//! `/healthz`, `/livez` and `/readyz` with their individual checks. Follows
+//! `staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go` of Kubernetes 1.36. PURE.
 //!
-//! A server that answers is healthy; the names of the checks are kube-apiserver's, for clients that look for one of them.
+//! Every check passes: a server that answers is healthy. The checks have kube-apiserver's names, for clients that look
+//! for one of them.
 
 use http::{HeaderName, HeaderValue};
 
@@ -48,7 +50,7 @@ fn checks(endpoint: &str) -> Vec<&'static str> {
     [FIRST, own, HOOKS, last].concat()
 }
 
-/// The paths of all endpoints and checks.
+/// Returns the paths of all endpoints and checks.
 pub(super) fn paths() -> impl Iterator<Item = String> {
     ["healthz", "livez", "readyz"].into_iter().flat_map(|endpoint| {
         let single = checks(endpoint).into_iter().map(move |check| format!("/{endpoint}/{check}"));
@@ -56,7 +58,7 @@ pub(super) fn paths() -> impl Iterator<Item = String> {
     })
 }
 
-/// Answers for an endpoint, or for one of its checks where `check` is not empty.
+/// Answers for an endpoint, or for one of its checks if `check` is not empty.
 pub(super) fn respond(endpoint: &str, check: &str, query: &str) -> Reply {
     let all = checks(endpoint);
     match check {

@@ -1,4 +1,4 @@
-//! Reading the body of a request, within limits of its own and of all bodies together.
+//! Reads the bodies of requests, within a limit for each and one for all together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,15 +12,15 @@ use hyper::body::Incoming;
 use crate::clock::Clock;
 use crate::status::Status;
 
-/// How much of a body that is too large is read and thrown away, in bytes, and for how long.
+/// Bytes of a too large body that are read and discarded before the reply, and the time spent on it.
 const DISCARDED_MAX: usize = 16 * 1024 * 1024;
 const DISCARDING_TIME: Duration = Duration::from_secs(1);
 
-/// Bytes of all bodies that are held now.
+/// Total bytes of the bodies held at present.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bodies(Arc<AtomicUsize>);
 
-/// A body, counted among all bodies until it is dropped.
+/// A body, counted in the total until it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
     pub(super) bytes: Bytes,
@@ -34,7 +34,7 @@ struct Share {
 }
 
 impl Share {
-    /// Counts more bytes; `false` if all bodies together would be more than `limit`.
+    /// Adds bytes to the total; `false` if the total exceeds `limit`.
     fn grow(&mut self, by: usize, limit: usize) -> bool {
         self.own += by;
         self.all.0.fetch_add(by, Ordering::Relaxed) + by <= limit
@@ -50,7 +50,7 @@ impl Drop for Share {
 /// Reads a body of at most `limit` bytes, while all bodies together have at most `limit_of_all`.
 ///
 /// # Errors
-/// 413 for a body that is too large, 429 when all together are, 500 for one that is cut off or wrongly framed.
+/// 413 if the body is too large, 429 if all bodies together are, 500 if it is truncated or wrongly framed.
 pub(super) async fn read(
     mut body: Incoming,
     headers: &header::HeaderMap,
@@ -61,7 +61,7 @@ pub(super) async fn read(
 ) -> Result<Whole, Status> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let too_large = async |body: &mut Incoming| {
-        // Clients that send everything before they read would never see the answer.
+        // Clients that send everything before they read would otherwise never see the reply.
         clock.timeout(DISCARDING_TIME, discard(body)).await;
         Err(Status::too_large(limit))
     };

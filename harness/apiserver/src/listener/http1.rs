@@ -1,4 +1,4 @@
-//! What Go's HTTP server refuses by itself, before any handler sees it, and hyper lets through.
+//! Requests that Go's `net/http` server rejects before any handler runs and hyper accepts.
 
 use http::{Method, Request, Version, header};
 use tokio::io::AsyncWriteExt;
@@ -6,20 +6,20 @@ use tokio::net::TcpStream;
 
 use crate::request::Reply;
 
-/// Whether the client begins with a request in plain text where a TLS handshake is due.
+/// Returns true if a connection that should begin with a TLS handshake begins with a plain HTTP request.
 pub(super) async fn is_plain(stream: &TcpStream) -> bool {
     let mut start = [0; 5];
     let read = stream.peek(&mut start).await.unwrap_or(0);
     matches!(&start[..read], b"GET /" | b"HEAD " | b"POST " | b"PUT /" | b"OPTIO" | b"PATCH" | b"DELET")
 }
 
-/// Tells the client in plain text what it did, as upstream does.
+/// Replies in plain text that the port expects HTTPS, as Go's server does.
 pub(super) async fn refuse_plain(mut stream: TcpStream) -> std::io::Result<()> {
     stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n").await?;
     stream.shutdown().await
 }
 
-/// The answer to a request that is none; `None` for all others.
+/// Returns the reply to a request that Go's server answers by itself; `None` for all others.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<Reply> {
     let headers = request.headers();
     if request.version() == Version::HTTP_11 {
@@ -41,7 +41,7 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<Reply> {
     (!is_escaped(request.uri().path())).then(|| Reply::text(400, "400 Bad Request"))
 }
 
-/// Whether every `%` of a path is followed by two hexadecimal digits.
+/// Returns true if every `%` of a path is followed by two hexadecimal digits.
 fn is_escaped(path: &str) -> bool {
     let mut parts = path.split('%');
     parts.next();

@@ -1,7 +1,7 @@
-//! A stream that breaks when the other side takes nothing for too long.
+//! A stream that fails when the peer stops reading.
 //!
-//! Without it a client that opens a watch and never reads would keep its connection, and what is buffered for it, for
-//! ever: the answer is not asked for its next piece while the last one cannot be sent, so no timer of the watch runs.
+//! Otherwise a client that opens a watch and never reads would keep its connection and its buffers indefinitely: the
+//! body of the reply is not polled while the last piece cannot be sent, so no timer of the watch runs.
 
 use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub(super) struct Unstalled<S> {
     stream: S,
     limit: Duration,
     clock: Clock,
-    /// Runs since a write had to wait.
+    /// Runs while a write is blocked.
     stalled: Option<Timer>,
 }
 
@@ -28,7 +28,7 @@ impl<S> Unstalled<S> {
         Self { stream, limit, clock, stalled: None }
     }
 
-    /// Lets through what was done; counts the time while nothing can be done.
+    /// Passes on the result of a write; fails if writes stay blocked for longer than the limit.
     fn watch<T>(&mut self, done: Poll<Result<T>>, context: &mut Context<'_>) -> Poll<Result<T>> {
         if done.is_ready() {
             self.stalled = None;

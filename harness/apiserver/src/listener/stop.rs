@@ -1,7 +1,7 @@
-//! The end of the server, as its connections and watches hear of it.
+//! The stop signal for connections and watches.
 //!
-//! Every event of every watch asks whether the server stops. A `CancellationToken` answers that under a lock that all
-//! share; here it is a look at a flag.
+//! Every event of every watch checks for the signal. A `CancellationToken` checks under a shared lock; this type reads
+//! an atomic flag.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Tells all who wait that the server stops.
+/// Signals that the server stops.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stop {
     flag: Arc<AtomicBool>,
@@ -18,7 +18,7 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// Ends the waiting of all.
+    /// Sends the signal.
     pub(super) fn stop(&self) {
         self.flag.store(true, Ordering::Release);
         self.token.cancel();
@@ -31,11 +31,11 @@ impl Stop {
     }
 }
 
-/// Ready when the server stops.
+/// Completes when the server stops.
 pub(super) struct Stopped {
     flag: Arc<AtomicBool>,
     waiting: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// Who is woken by the token.
+    /// The waker registered with the token.
     told: Option<Waker>,
 }
 

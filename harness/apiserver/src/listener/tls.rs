@@ -1,4 +1,4 @@
-//! The server's own certificate authority and its certificate.
+//! The server's certificate authority and certificate.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::ListenError;
 
-/// Names under which clients may reach the server beside its address.
+/// DNS names of the certificate.
 const NAMES: &[&str] = &[
     "localhost",
     "kubernetes",
@@ -21,11 +21,11 @@ const NAMES: &[&str] = &[
     "kubernetes.default.svc.cluster.local",
 ];
 
-/// A certificate, and the authority that vouches for it.
+/// A certificate and the authority that signed it.
 pub(super) struct Identity {
     /// The authority's certificate in PEM.
     pub(super) authority_pem: String,
-    /// TLS with the certificate, HTTP/2 and HTTP/1.1.
+    /// TLS configuration with the certificate, for HTTP/2 and HTTP/1.1.
     pub(super) config: Arc<rustls::ServerConfig>,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn failed(error: impl std::fmt::Display) -> ListenError {
 }
 
 impl Identity {
-    /// Makes an authority and a certificate for `address`, loopback and the names of the service `kubernetes`.
+    /// Creates an authority, and a certificate for `address`, loopback and the names of the service `kubernetes`.
     pub(super) fn make(address: IpAddr) -> Result<Self, ListenError> {
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -62,7 +62,7 @@ impl Identity {
         let chain = vec![certificate.der().clone(), authority.der().clone()];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let mut provider = rustls::crypto::ring::default_provider();
-        // As kube-apiserver chooses: AES with 128 bits first. It is the fastest, too.
+        // kube-apiserver prefers AES with 128 bit keys, too. It is also the fastest.
         provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
         let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(provider))
             .with_safe_default_protocol_versions()

@@ -1,4 +1,4 @@
-//! Which fields differ between two objects of one type.
+//! Compares two objects of one type by field. Follows `typed/compare.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
 use super::super::schema::{List, ListTopology, Schema, Shape, Struct, TypeRef};
 use super::element::index_key;
@@ -15,7 +15,7 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Forgets the fields that an endpoint does not change.
+    /// Ignores the fields that an endpoint does not change.
     pub(crate) fn exclude(&mut self, reset: Reset) {
         if reset.is_empty() {
             return;
@@ -30,7 +30,7 @@ impl Comparison {
 /// Compares two objects of the schema's root type.
 ///
 /// # Errors
-/// If items of a list cannot be told apart.
+/// Items of a list cannot be identified.
 pub(crate) fn compare(schema: &Schema, left: &Value, right: &Value) -> Result<Comparison, String> {
     let mut root = Difference::default();
     walk(schema, schema.root(), Some(left), Some(right), &mut root)?;
@@ -42,7 +42,7 @@ const REMOVED: usize = 0;
 const MODIFIED: usize = 1;
 const ADDED: usize = 2;
 
-/// What differs at a node and below it, for each of removed, modified, added.
+/// The differences at a node and below it, indexed by `REMOVED`, `MODIFIED` and `ADDED`.
 #[derive(Default)]
 struct Difference {
     member: [bool; 3],
@@ -50,7 +50,7 @@ struct Difference {
 }
 
 impl Difference {
-    /// Takes over what differs at a child.
+    /// Adds the differences of a child.
     fn absorb(&mut self, key: Key, child: Self) {
         let members = child.member;
         for ((ours, member), children) in self.children.iter_mut().zip(members).zip(child.children) {
@@ -61,7 +61,7 @@ impl Difference {
     }
 }
 
-/// Whether two values of a type that is no list are compared member by member.
+/// Returns true if two values of a type other than a list are compared member by member.
 fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 2]) -> bool {
     let atomic = match schema.shape(ty) {
         Shape::Scalar(_) | Shape::List(_) => true,
@@ -74,7 +74,7 @@ fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 2]) -> bool
     !atomic && sides.into_iter().all(fits) && sides.into_iter().any(filled)
 }
 
-/// What is below a value that appears or goes as a whole: it is a member of the set itself, and so is all that is in it.
+/// Returns the fields below a value that is added or removed as a whole. All of them are members of the set.
 fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, String> {
     let mut parts = Map::new();
     match (schema.shape(ty), value) {
@@ -85,7 +85,7 @@ fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, String> {
                 if again(&items[..at]) {
                     continue;
                 }
-                // Items with one key are owned together, as if atomic.
+                // Items with the same key are owned together, as if atomic.
                 let below = if again(&items[at + 1..]) { Map::new() } else { whole(schema, list.items, item)? };
                 parts.insert(key.as_str(), member(below));
             }
@@ -103,7 +103,7 @@ fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, String> {
     Ok(parts)
 }
 
-/// A member of a set of fields, with what is below it.
+/// Returns a member of a field set, with the fields below it.
 fn member(below: Map) -> Value {
     node(true, below).unwrap_or_default()
 }
@@ -115,7 +115,7 @@ fn struct_of(schema: &Schema, ty: TypeRef) -> Option<&Struct> {
     }
 }
 
-/// The element of paths that a member of an object is, and the member's type; nothing for what is not declared.
+/// Returns the path element of an object's member, and the member's type; `None` if it is not declared.
 fn child(schema: &Schema, ty: TypeRef, shape: Option<&Struct>, name: &str) -> Option<(Key, TypeRef)> {
     match shape.and_then(|shape| shape.field(name)) {
         Some(field) => Some((field.element.clone(), field.ty)),
@@ -150,7 +150,7 @@ fn walk_both(schema: &Schema, ty: TypeRef, left: &Value, right: &Value, out: &mu
         if !matches!(schema.shape(ty), Shape::Any) || schema.is_raw(ty) {
             return Ok(());
         }
-        // Free-form values may turn from an object into something else: what was in the object goes, too.
+        // A free-form value may change from an object to something else: then its fields are removed.
         let filled = |v: &Value| v.as_object().is_some_and(|m| !m.is_empty());
         if !(filled(left) || filled(right)) {
             return Ok(());
@@ -175,7 +175,8 @@ fn walk_both(schema: &Schema, ty: TypeRef, left: &Value, right: &Value, out: &mu
         };
         let Some((element, child_type)) = child(schema, ty, shape, name) else { continue };
         if ty == schema.root() && l == r {
-            // Most writes leave whole parts alone, a status update the spec: comparing values is cheaper than walking types.
+            // Most writes leave whole parts unchanged, a status update the spec; comparing values is cheaper than
+            // walking types.
             continue;
         }
         let mut child = Difference::default();
@@ -220,7 +221,7 @@ fn matching<'v>(items: &[(String, &'v Value)], key: &str) -> Vec<&'v Value> {
     items.iter().filter(|(k, _)| k == key).map(|(_, v)| *v).collect()
 }
 
-/// Items with one key: normally one on each side; more are owned together, as if atomic.
+/// Compares items with the same key: normally one on each side; several are owned together, as if atomic.
 fn compare_items(
     schema: &Schema,
     list: &List,

@@ -1,12 +1,13 @@
-//! How items of a list are told apart: by their key fields, or by their value.
+//! Identity of list items: their key fields or their value. Follows `typed/helpers.go` of
+//! `sigs.k8s.io/structured-merge-diff/v6`, including its messages.
 
 use super::super::schema::{List, ListTopology, Schema, Shape};
 use crate::json::Value;
 
-/// The path element of a list item: `k:{"name":"c"}` or `v:"x"`.
+/// Returns the path element of a list item: `k:{"name":"c"}` or `v:"x"`.
 ///
 /// # Errors
-/// Upstream's text if the item has no identity.
+/// Upstream's message if the item has no identity.
 pub(crate) fn list_key(schema: &Schema, list: &List, item: &Value) -> Result<String, String> {
     match &list.topology {
         ListTopology::Atomic => Err("invalid indexing of non-associative list".to_owned()),
@@ -41,7 +42,7 @@ fn by_keys(schema: &Schema, list: &List, keys: &[Box<str>], item: &Value) -> Res
         out.push_str(key);
         out.push_str("\":");
         match value {
-            // Most keys are plain words.
+            // Most keys need no escaping.
             Value::String(s) if s.bytes().all(|c| c >= 0x20 && c != b'"' && c != b'\\') => {
                 out.push('"');
                 out.push_str(s);
@@ -61,7 +62,8 @@ fn by_keys(schema: &Schema, list: &List, keys: &[Box<str>], item: &Value) -> Res
     Ok(out)
 }
 
-/// The items of a list by path element, in order; `Err` with upstream's text for the first item without identity.
+/// Returns the items of a list with their path elements, in order; upstream's message for the first item without
+/// identity.
 pub(crate) fn index_key<'v>(
     schema: &Schema,
     list: &List,

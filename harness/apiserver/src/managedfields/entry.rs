@@ -1,4 +1,5 @@
-//! The entries of `metadata.managedFields`.
+//! The entries of `metadata.managedFields`. Follows `managedfields.go` and `capmanagers.go` in
+//! `staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal` of Kubernetes 1.36.
 
 use std::cmp::Ordering;
 
@@ -8,23 +9,23 @@ use super::Write;
 use super::set::FieldSet;
 use crate::json::{Map, Value};
 
-/// Most entries of operation `Update`; older ones are put together.
+/// Largest number of entries with operation `Update`; older ones are merged.
 const MAX_UPDATE_MANAGERS: usize = 10;
 
-/// The manager that the oldest entries are put together under.
+/// Manager of the merged entries.
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
-/// How a manager came to own its fields.
+/// The operation by which a manager came to own its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Server-side apply.
     Apply,
-    /// Anything else.
+    /// Every other write.
     Update,
 }
 
 impl Operation {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -33,20 +34,20 @@ impl Operation {
     }
 }
 
-/// One entry.
+/// An entry of managedFields.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) manager: String,
     pub(crate) operation: Operation,
     pub(crate) api_version: String,
     pub(crate) subresource: String,
-    /// RFC 3339 as stored; appliers that never changed anything have none.
+    /// RFC 3339 as stored; absent for appliers that never changed anything.
     pub(crate) time: Option<String>,
     pub(crate) set: FieldSet,
 }
 
 impl Entry {
-    /// Whether two entries are of one manager. Appliers keep theirs when they move to another version.
+    /// Returns true if both entries belong to one manager. An applier keeps its entry when it moves to another version.
     fn same_manager(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
@@ -54,7 +55,7 @@ impl Entry {
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
-    /// Whether this is the entry of `write`'s manager for `operation`.
+    /// Returns true if this is the entry of `write`'s manager for `operation`.
     pub(crate) fn is_of(&self, write: &Write<'_>, operation: Operation) -> bool {
         self.manager == manager_name(write)
             && self.operation == operation
@@ -62,7 +63,7 @@ impl Entry {
             && (operation == Operation::Apply || self.api_version == write.api_version)
     }
 
-    /// An entry of `write`'s manager.
+    /// Creates an entry of `write`'s manager.
     pub(crate) fn of(write: &Write<'_>, operation: Operation, set: FieldSet) -> Self {
         Self {
             manager: manager_name(write).to_owned(),
@@ -121,7 +122,7 @@ impl Entry {
 
     /// Order on the wire: appliers first, then by time, manager, version, subresource.
     fn order(&self, other: &Self) -> Ordering {
-        // Times are RFC 3339 in UTC with seconds: they sort as text, and none sorts before all.
+        // Times are RFC 3339 in UTC with seconds, so they sort as text; entries without a time come first.
         self.operation
             .cmp(&other.operation)
             .then_with(|| self.time.cmp(&other.time))
@@ -130,7 +131,7 @@ impl Entry {
             .then_with(|| self.subresource.cmp(&other.subresource))
     }
 
-    /// The manager as conflicts name it: `"x" with subresource "status" using v1`.
+    /// Returns the manager as conflicts name it: `"x" with subresource "status" using v1`.
     pub(crate) fn describe(&self) -> String {
         use std::fmt::Write as _;
         let mut out = crate::status::go_quote(&self.manager);
@@ -143,7 +144,7 @@ impl Entry {
         out
     }
 
-    /// Order of managers in conflict messages.
+    /// Sort key of managers in conflict messages.
     pub(crate) fn identity(&self) -> (&str, Operation, &str, &str) {
         let version = if self.operation == Operation::Apply { "" } else { &self.api_version };
         (&self.manager, self.operation, version, &self.subresource)
@@ -158,7 +159,7 @@ fn manager_name<'a>(write: &Write<'a>) -> &'a str {
     if write.manager.is_empty() { "unknown" } else { write.manager }
 }
 
-/// A time as entries hold it.
+/// Formats a time for an entry.
 pub(crate) fn stamp(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
@@ -171,7 +172,7 @@ impl Entries {
     /// Reads a `managedFields` list.
     ///
     /// # Errors
-    /// Upstream's text for the first malformed entry.
+    /// Upstream's message for the first malformed entry.
     pub(crate) fn read(value: Value) -> Result<Self, String> {
         let mut entries: Vec<Entry> = Vec::new();
         let Value::Array(list) = value else { return Ok(Self::default()) };
@@ -189,7 +190,7 @@ impl Entries {
         self.0.is_empty()
     }
 
-    /// Forgets entries of versions that `write`'s group does not have: those of an Event's other face.
+    /// Drops entries of other API groups than `write`'s: an Event is served by two groups.
     pub(crate) fn keep_group(&mut self, write: &Write<'_>) {
         self.0.retain(|entry| group_of(&entry.api_version) == group_of(write.api_version));
     }
@@ -210,7 +211,7 @@ impl Entries {
         self.0.retain(|e| !e.set.is_empty());
     }
 
-    /// All managers lose these fields.
+    /// Removes these fields from all managers.
     pub(crate) fn release(&mut self, set: &FieldSet) {
         if set.is_empty() {
             return;
@@ -221,7 +222,7 @@ impl Entries {
         self.remove_empty();
     }
 
-    /// All but the applier lose what it changed and what it removed.
+    /// Removes the changed and removed fields from all managers except the applier.
     pub(crate) fn release_others(&mut self, write: &Write<'_>, changed: &FieldSet, removed: &FieldSet) {
         for entry in &mut self.0 {
             if !entry.is_of(write, Operation::Apply) {
@@ -231,7 +232,7 @@ impl Entries {
         }
     }
 
-    /// The writer owns these fields now.
+    /// Gives these fields to the writer.
     pub(super) fn gain(&mut self, write: &Write<'_>, set: FieldSet) {
         let time = Some(stamp(write.now));
         if let Some(entry) = self.find_mut(write, Operation::Update) {
@@ -242,7 +243,7 @@ impl Entries {
         }
     }
 
-    /// Puts the oldest `Update` entries of each version together until there are few enough.
+    /// Merges the oldest `Update` entries of each version until few enough are left.
     pub(crate) fn cap(&mut self) {
         let updates = |entries: &[Entry]| entries.iter().filter(|e| e.operation == Operation::Update).count();
         if updates(&self.0) <= MAX_UPDATE_MANAGERS {

@@ -1,17 +1,19 @@
-//! Who owns which field: `metadata.managedFields` after every write.
+//! Field ownership: updates `metadata.managedFields` with every write. Follows
+//! `staging/src/k8s.io/apimachinery/pkg/util/managedfields` of Kubernetes 1.36, and `merge/update.go` of
+//! `sigs.k8s.io/structured-merge-diff/v6`.
 //!
-//! Sets of fields stay in their wire form (`fieldsV1`) and are changed in place, because this runs on every write:
+//! Field sets stay in their wire form (`fieldsV1`) and are changed in place, because this runs on every write:
 //!
 //! ```text
-//! set.rs       sets of fields: union, difference, intersection, paths
-//! compare.rs   which fields a write added, changed and removed
-//! element.rs   how list items are told apart
+//! set.rs       field sets: union, difference, intersection, paths
+//! compare.rs   the fields that a write added, changed and removed
+//! element.rs   identity of list items
 //! entry.rs     the entries of managedFields: reading, order, limits
 //! reset.rs     fields that an endpoint never changes
 //! ```
 //!
-//! [`update`] is for everything but server-side apply, which is in [`super::patch::apply`]. Like the real server, call
-//! it with the object as decoded, defaulted and converted to the request's version, before admission and before the
+//! [`update`] handles everything except server-side apply, which is in [`super::patch::apply`]. As in kube-apiserver,
+//! call it with the decoded and defaulted object, converted to the request's version, before admission and before the
 //! strategy prepares it.
 
 mod compare;
@@ -33,17 +35,17 @@ pub(crate) use set::{FieldSet, is_member, node, show};
 
 use super::schema::Schema;
 
-/// Name under which fields are kept that existed before the first apply.
+/// Manager of the fields that existed before the first apply.
 pub(crate) const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// A write, as far as ownership is concerned.
+/// The attributes of a write that determine field ownership.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
-    /// Field manager (`fieldManager`, or the user agent up to the first slash).
+    /// Field manager: `fieldManager`, or the user agent up to the first slash.
     pub manager: &'a str,
-    /// `apps/v1`.
+    /// API version of the request, such as `apps/v1`.
     pub api_version: &'a str,
-    /// `status`, or empty for the object itself.
+    /// Subresource such as `status`; empty for the object itself.
     pub subresource: &'a str,
     /// Fields that the endpoint does not change ([`reset_fields`]).
     pub reset: Reset,
@@ -51,10 +53,11 @@ pub struct Write<'a> {
     pub now: Timestamp,
 }
 
-/// Brings `new.metadata.managedFields` up to date for a create (`live` is `None`), update or patch.
+/// Updates `new.metadata.managedFields` for a create (`live` is `None`), update or patch.
 ///
-/// What the client put there counts unless it is empty or `write.subresource` is set; `[{}]` forgets all owners.
-/// An object that cannot be understood loses its managedFields, as upstream has it.
+/// Entries sent by the client replace the stored ones, unless they are absent or malformed or `write.subresource` is
+/// set; `[]` or `[{}]` clears the ownership. If fields cannot be tracked, the object loses its managedFields, as
+/// upstream.
 pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &Write<'_>) {
     let sent = take_managed_fields(new);
     let stored = live.and_then(|l| l.get("metadata")).and_then(|m| m.get("managedFields"));
@@ -64,7 +67,7 @@ pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &Wr
         let sent = sent.and_then(|value| Entries::read(value).ok()).filter(|entries| !entries.is_empty());
         sent.or_else(|| Entries::read(stored?.clone()).ok())
     } else {
-        // Mostly the client sends back what it got: then nothing need be copied.
+        // Clients mostly send back the entries they received; then no copy is needed.
         let same = sent.filter(|sent| Some(sent) == stored);
         same.or_else(|| stored.cloned()).and_then(|value| Entries::read(value).ok())
     };
@@ -79,7 +82,7 @@ pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &Wr
     }
 }
 
-/// Takes the field at `path` from all its owners.
+/// Removes the field at `path` from all its owners.
 pub(crate) fn disown(object: &mut Value, path: &[&str]) {
     let Some(mut entries) = take_managed_fields(object).and_then(|value| Entries::read(value).ok()) else { return };
     entries.release(&FieldSet::of_fields(&[path]));
@@ -91,7 +94,7 @@ pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")
 }
 
-/// `[]` and `[{}]` ask for a fresh start.
+/// Returns true for `[]` and `[{}]`, which clear the ownership.
 fn is_reset(sent: Option<&Value>) -> bool {
     match sent {
         Some(Value::Array(entries)) => match entries.as_slice() {
@@ -103,7 +106,7 @@ fn is_reset(sent: Option<&Value>) -> bool {
     }
 }
 
-/// Moves what the write changed from the other managers to `write.manager`.
+/// Moves the changed fields from the other managers to `write.manager`.
 pub(crate) fn track(
     schema: &Schema,
     live: Option<&Value>,
@@ -129,8 +132,8 @@ pub(crate) fn track(
     Ok(())
 }
 
-/// Takes back new timestamps in `new`'s managedFields where nothing but them differs from `old`, so that a write that
-/// changes nothing stays one.
+/// Restores the old timestamps in `new`'s managedFields if nothing else differs from `old`, so that a write without
+/// changes stays a no-op. Follows `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager/equality.go`.
 pub fn ignore_timestamps(new: &mut Value, old: &Value) {
     let (Some(ours), Some(theirs)) = (entries_of(new), entries_of(old)) else { return };
     if ours.len() != theirs.len() || ours == theirs || !ours.iter().zip(theirs).all(|(a, b)| same_but_time(a, b)) {

@@ -1,4 +1,4 @@
-//! Fields that an endpoint never changes, whatever the request says; nobody comes to own them through it.
+//! Fields that an endpoint never changes and that no writer owns through it: `GetResetFields` of upstream's strategies.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,9 +7,9 @@ use super::set::FieldSet;
 /// Paths of fields.
 pub type Reset = &'static [&'static [&'static str]];
 
-/// The set of these fields; it is made once.
+/// Returns the set of these fields; each is built once.
 pub(super) fn reset_set(reset: Reset) -> FieldSet {
-    // There are as many as there are lists below.
+    // Bounded: one entry for each list below.
     static SETS: Mutex<Vec<(Reset, FieldSet)>> = Mutex::new(Vec::new());
     let mut sets = SETS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, set)) = sets.iter().find(|(known, _)| *known == reset) {
@@ -20,7 +20,7 @@ pub(super) fn reset_set(reset: Reset) -> FieldSet {
     set
 }
 
-/// Reset fields of a built-in type's endpoint; `subresource` is empty for the object itself.
+/// Returns the reset fields of a built-in type's endpoint; `subresource` is empty for the object itself.
 /// For custom resources see [`CUSTOM_MAIN`] and [`CUSTOM_STATUS`].
 pub fn reset_fields(schema: &str, subresource: &str) -> Reset {
     let name = schema.rsplit('.').next().unwrap_or_default();
@@ -38,13 +38,13 @@ pub fn reset_fields(schema: &str, subresource: &str) -> Reset {
     }
 }
 
-/// Reset fields of a custom resource's endpoint.
+/// Reset fields of a custom resource's main endpoint.
 pub const CUSTOM_MAIN: &[&[&str]] = &[&["status"]];
 
 /// Reset fields of a custom resource's status endpoint.
 pub const CUSTOM_STATUS: &[&[&str]] = &[&["metadata"], &["spec"]];
 
-/// Kinds whose main endpoint leaves the status alone.
+/// Kinds whose main endpoint does not change the status.
 const HAS_STATUS: &[&str] = &[
     "APIService",
     "CronJob",
@@ -73,7 +73,7 @@ const HAS_STATUS: &[&str] = &[
     "VolumeAttachment",
 ];
 
-/// Kinds whose status endpoint leaves the metadata alone, too.
+/// Kinds whose status endpoint does not change the metadata.
 const STATUS_KEEPS_METADATA: &[&str] = &[
     "APIService",
     "CustomResourceDefinition",

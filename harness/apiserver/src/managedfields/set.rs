@@ -1,18 +1,19 @@
-//! Sets of fields in their wire form: `{"f:metadata":{"f:labels":{".":{},"f:app":{}}}}`.
+//! Field sets in their wire form: `{"f:metadata":{"f:labels":{".":{},"f:app":{}}}}`. Follows `fieldpath/set.go` and
+//! `fieldpath/serialize.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 //!
 //! A node is a member if it is empty (a leaf) or has the key `.`; other keys are path elements.
 
 use crate::json::{Map, Value};
 
-/// The mark of a member that has children.
+/// Marks a member that has children.
 const SELF: &str = ".";
 
-/// A set of fields, as `fieldsV1` writes it.
+/// A set of fields in the form of `fieldsV1`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FieldSet(Map);
 
 impl FieldSet {
-    /// The set that a `fieldsV1` value holds.
+    /// Reads a `fieldsV1` value.
     pub(crate) fn from_value(value: Value) -> Option<Self> {
         match value {
             Value::Object(map) => Some(Self(map)),
@@ -20,7 +21,7 @@ impl FieldSet {
         }
     }
 
-    /// The set as a `fieldsV1` value.
+    /// Returns the set as a `fieldsV1` value.
     pub(crate) fn into_value(self) -> Value {
         Value::Object(self.0)
     }
@@ -33,7 +34,7 @@ impl FieldSet {
         &self.0
     }
 
-    /// The set of these paths of field names.
+    /// Builds the set of these paths of field names.
     pub(crate) fn of_fields(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -56,22 +57,22 @@ impl FieldSet {
         union(&mut self.0, other.0);
     }
 
-    /// Takes out the members of `other`; what lies below them stays.
+    /// Removes the members of `other`; fields below them stay.
     pub(crate) fn difference(&mut self, other: &Self) {
         difference(&mut self.0, &other.0, false);
     }
 
-    /// Takes out the members of `other` with everything below them.
+    /// Removes the members of `other` and all fields below them.
     pub(crate) fn recursive_difference(&mut self, other: &Self) {
         difference(&mut self.0, &other.0, true);
     }
 
-    /// The members of both.
+    /// Returns the members of both sets.
     pub(crate) fn intersection(&self, other: &Self) -> Self {
         Self(intersection(&self.0, &other.0))
     }
 
-    /// Takes out the fields that nobody owns: identity, versions, times.
+    /// Removes the fields that are never owned: identity, versions, times.
     pub(crate) fn strip_meta(&mut self) {
         const META: [&str; 9] = [
             "f:name",
@@ -88,7 +89,7 @@ impl FieldSet {
         let Some(Value::Object(metadata)) = self.0.get_mut("f:metadata") else { return };
         metadata.remove(SELF);
         for name in META {
-            // Below an own mark (never seen in practice) the rest would stay; none of these has parts.
+            // Upstream would keep children of a member here; none of these fields has children.
             metadata.remove(name);
         }
         if metadata.is_empty() {
@@ -96,7 +97,8 @@ impl FieldSet {
         }
     }
 
-    /// All members in upstream's order: at each level first the members, then what lies below.
+    /// Returns the paths of all members in upstream's order: at each level the members first, then the fields below
+    /// them.
     pub(crate) fn paths(&self) -> Vec<String> {
         let mut out = Vec::new();
         collect(&self.0, "", &mut out);
@@ -104,12 +106,12 @@ impl FieldSet {
     }
 }
 
-/// Whether a node is a member of the set.
+/// Returns true if a node is a member of the set.
 pub(crate) fn is_member(node: &Map) -> bool {
     node.is_empty() || node.contains_key(SELF)
 }
 
-/// A node with these parts; `None` if there is nothing to say.
+/// Builds a node; `None` if it is neither a member nor has children.
 pub(crate) fn node(member: bool, mut children: Map) -> Option<Value> {
     if member && !children.is_empty() {
         children.insert(SELF, Value::Object(Map::new()));
@@ -166,7 +168,7 @@ fn difference(ours: &mut Map, theirs: &Map, recursive: bool) {
 
 fn intersection(ours: &Map, theirs: &Map) -> Map {
     let mut out = Map::new();
-    // The second is what a write changed, mostly small.
+    // `theirs` holds the fields that a write changed, mostly few.
     for (key, their) in theirs {
         if key == SELF {
             continue;
@@ -194,7 +196,7 @@ fn collect(map: &Map, path: &str, out: &mut Vec<String>) {
     }
 }
 
-/// A path element as messages print it: `.name`, `[name="c"]`, `[="x"]`.
+/// Formats a path element for messages: `.name`, `[name="c"]`, `[="x"]`.
 pub(crate) fn show(element: &str) -> String {
     match element.split_once(':') {
         Some(("f", name)) => format!(".{name}"),

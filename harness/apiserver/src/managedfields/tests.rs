@@ -212,12 +212,13 @@ fn times_go_back_where_nothing_else_changed() {
     assert_eq!(changed, before);
 }
 
-/// Data of a config map, never empty (an empty map is applied anew each time, upstream too), small enough for values to meet.
+/// Data of a config map. Never empty, because an empty map is applied again each time, also upstream; small enough for
+/// values to collide.
 fn data() -> impl Strategy<Value = Value> {
     proptest::collection::btree_map("[a-d]", "[12]", 1..4).prop_map(|m| json!(m))
 }
 
-/// Any JSON.
+/// Arbitrary JSON.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,23 +1,24 @@
-//! The types of custom resources, from their definitions. PURE.
+//! The types of custom resources, from their definitions. Does the work of
+//! `staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go` of Kubernetes 1.36. PURE.
 
 use super::types;
 use crate::crd::CustomKind;
 use crate::json::{Map, json};
 use crate::kinds::Kind;
 
-/// A built-in type whose common fields are described as those of every kind.
+/// The built-in type from which the descriptions of common fields are taken.
 const LIKE: &str = "api.core.v1.Pod";
 
 const META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// The name of a custom kind's type: its group backwards, version and kind.
+/// Returns the name of a custom kind's type: its group reversed, version and kind.
 pub(super) fn name_of(kind: &Kind) -> String {
     let mut parts: Vec<&str> = kind.group.split('.').collect();
     parts.reverse();
     format!("{}.{}.{}", parts.join("."), kind.version, kind.kind)
 }
 
-/// Adds a kind and its list.
+/// Adds the types of a kind and of its list.
 pub(super) fn add(kind: &Kind, own: &CustomKind, schemas: &mut Map) {
     let name = name_of(kind);
     let gvk = |kind_name: &str| json!([{"group": kind.group, "kind": kind_name, "version": kind.version}]);

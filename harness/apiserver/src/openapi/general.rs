@@ -1,13 +1,13 @@
-//! The small documents beside those of groups and versions: of the roots, of each built-in group, of `/version`.
+//! The small OpenAPI documents of paths without resources: the roots, each built-in group, `/version`, OpenID.
 
 use crate::json::{Map, Value, json};
 use crate::kinds::Registry;
 
 const DISCOVERY: [&str; 3] = ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
 
-/// What is said about one path.
+/// The description of one path.
 pub(super) struct General {
-    /// Name of the document, as the index has it.
+    /// Name of the document in the index.
     pub(super) name: String,
     tag: String,
     operation: String,
@@ -15,7 +15,7 @@ pub(super) struct General {
     produced: &'static [&'static str],
 }
 
-/// All of them.
+/// Returns all of these documents.
 pub(super) fn documents(registry: &Registry) -> Vec<General> {
     let one = |name: &str, tag: &str, operation: &str, description, produced| General {
         name: name.to_owned(),
@@ -52,7 +52,7 @@ pub(super) fn documents(registry: &Registry) -> Vec<General> {
     all
 }
 
-/// A group's name in operations: `rbac.authorization.k8s.io` is `rbacAuthorization`.
+/// Returns a group's name in operation IDs: `rbac.authorization.k8s.io` becomes `rbacAuthorization`.
 fn camel(group: &str) -> String {
     let group = group.strip_suffix(".k8s.io").unwrap_or(group);
     let mut parts = group.split('.');
@@ -65,7 +65,7 @@ fn camel(group: &str) -> String {
 }
 
 impl General {
-    /// The document's text.
+    /// Returns the document's text.
     pub(super) fn text(&self, info: &Value) -> String {
         let content: Map =
             self.produced.iter().map(|media| ((*media).to_owned(), json!({"schema": {"type": "object"}}))).collect();

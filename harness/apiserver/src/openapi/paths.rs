@@ -6,12 +6,12 @@ use super::custom;
 use crate::json::{Map, Value, json};
 use crate::kinds::{Kind, Subresource};
 
-/// The name of the type of a kind.
+/// Returns the name of a kind's type.
 fn type_of(kind: &Kind) -> String {
     if kind.custom.is_some() { custom::name_of(kind) } else { kind.schema.to_string() }
 }
 
-/// The name of the type in the body of a subresource, where it is another one than the kind's own.
+/// Returns the name of a subresource's type if it differs from the kind's.
 pub(super) fn body_of(kind: &Kind, sub: &Subresource) -> Option<String> {
     let name = match sub.kind.as_ref() {
         "Scale" => "io.k8s.api.autoscaling.v1.Scale",
@@ -19,13 +19,13 @@ pub(super) fn body_of(kind: &Kind, sub: &Subresource) -> Option<String> {
         "Binding" => "io.k8s.api.core.v1.Binding",
         "TokenRequest" => "io.k8s.api.authentication.v1.TokenRequest",
         own if own == kind.kind => return None,
-        // Streams (exec, proxy …) have no body that could be described.
+        // Streams (exec, proxy …) have no body to describe.
         _ => return None,
     };
     Some(name.to_owned())
 }
 
-/// The paths of a version.
+/// Returns the paths of a version.
 pub(super) fn of_version(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Value {
     let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
     let tag = if group.is_empty() { format!("core_{version}") } else { format!("{}_{version}", first_word(group)) };
@@ -107,7 +107,7 @@ fn add_kind(root: &str, tag: &str, kind: &Kind, paths: &mut Map) {
 
 const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 
-/// One operation.
+/// An operation.
 struct Operation {
     tag: String,
     id: String,
@@ -230,7 +230,7 @@ impl Item {
     }
 }
 
-/// A path in the words of version 2: parameters with types of their own, bodies among the parameters.
+/// Converts a path to v2: parameters carry their type directly, and the body is a parameter.
 pub(super) fn as_version_two(mut item: Value) -> Value {
     let plain = |parameter: &mut Value| {
         if let Some(schema) = parameter.as_object_mut().and_then(|fields| fields.remove("schema")) {

@@ -1,19 +1,19 @@
-//! The OpenAPI v2 document as protobuf, the only encoding in which kubectl takes it. PURE.
+//! Encodes the OpenAPI v2 document as protobuf, the only encoding of it that kubectl accepts. PURE.
 //!
-//! Field numbers are those of gnostic's `OpenAPIv2.proto`. Only what kubectl reads is encoded: the definitions, with
-//! their extensions; it looks for lists and for kinds without a v3 document there. Paths are left out.
+//! Field numbers are those of gnostic's `OpenAPIv2.proto`. Only the parts that kubectl reads are encoded: definitions
+//! with their extensions, in which it looks up lists and kinds without a v3 document. Paths are omitted.
 
 use std::collections::BTreeMap;
 
 use crate::json::{Key, Map, Value};
 
-/// Media type of the answer.
+/// Media type of the reply.
 pub(super) const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// The names under which clients ask for it; kubectl's is the older one, with `@`.
+/// Media types by which clients request it; kubectl uses the older one, with `@`.
 pub(super) const ACCEPTED: [&str; 2] = ["application/com.github.proto-openapi.spec.v2@v1.0+protobuf", MEDIA_TYPE];
 
-/// A message being written.
+/// A message being encoded.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -45,7 +45,7 @@ impl Message {
         self.varint(on.into());
     }
 
-    /// A message `{name = 1, value = 2}`.
+    /// Appends a message `{name = 1, value = 2}`.
     fn named(&mut self, field: u64, name: &str, value: &Message) {
         let mut pair = Message::default();
         pair.text(1, name);
@@ -54,7 +54,7 @@ impl Message {
     }
 }
 
-/// The definitions of `document` with its title and version.
+/// Encodes the definitions of `document` with its title and version.
 pub(super) fn document(document: &Value) -> Vec<u8> {
     let mut encoded = Message::default();
     encoded.text(1, document["swagger"].as_str().unwrap_or("2.0"));
@@ -62,13 +62,13 @@ pub(super) fn document(document: &Value) -> Vec<u8> {
     info.text(1, document["info"]["title"].as_str().unwrap_or_default());
     info.text(2, document["info"]["version"].as_str().unwrap_or_default());
     encoded.message(2, &info);
-    // Present, but empty: readers walk over it.
+    // Must be present, even if empty: readers iterate over it.
     encoded.message(8, &Message::default());
     encoded.message(9, &schemas(&document["definitions"]));
     encoded.0
 }
 
-/// Named schemas, in the order of their names.
+/// Encodes named schemas in the order of their names.
 fn schemas(of: &Value) -> Message {
     let sorted: BTreeMap<&Key, &Value> = of.as_object().into_iter().flatten().collect();
     let mut all = Message::default();
@@ -129,7 +129,7 @@ fn type_item(of: &Value) -> Message {
     encoded
 }
 
-/// A value as YAML; JSON is YAML.
+/// Encodes a value as YAML, of which JSON is a subset.
 fn any(value: &Value) -> Message {
     let mut encoded = Message::default();
     encoded.text(2, &value.to_string());

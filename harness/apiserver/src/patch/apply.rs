@@ -1,7 +1,8 @@
-//! Server-side apply: the object becomes what its appliers together say it is.
+//! Server-side apply. Follows `Updater.Apply` in `merge/update.go` of `sigs.k8s.io/structured-merge-diff/v6` and
+//! `staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal` of Kubernetes 1.36.
 //!
-//! The applied object is merged into the live one, what the manager applied before and now leaves out is removed
-//! unless somebody else owns it, and taking a field from another manager is a conflict unless forced.
+//! The applied object is merged into the live one. Fields that the manager applied before and now leaves out are
+//! removed unless another manager owns them. Changing a field of another manager is a conflict unless forced.
 
 mod fieldset;
 mod merging;
@@ -19,24 +20,24 @@ use super::super::managedfields::{
 use super::super::schema::Schema;
 use super::super::status::{Cause, Status};
 
-/// An apply request: who writes, and whether conflicts are overruled.
+/// An apply request.
 #[derive(Clone, Copy, Debug)]
 pub struct Apply<'a> {
-    /// Manager, version, subresource, reset fields, time.
+    /// Manager, version, subresource, reset fields and time.
     pub write: Write<'a>,
-    /// `force=true`.
+    /// `force=true`: conflicts are ignored.
     pub force: bool,
     /// Kind that the endpoint serves.
     pub kind: &'a str,
 }
 
-/// The annotation in which kubectl's client-side apply keeps what it applied.
+/// The annotation in which kubectl's client-side apply stores the applied object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The largest size of all annotations together.
+/// Largest total size of all annotations in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// Applies `config` (the decoded body) to `live` (`None` if there is no such object yet) and gives the new object with
+/// Applies `config` (the decoded body) to `live` (`None` if the object does not exist yet). Returns the new object with
 /// its managedFields, typed and normalized but not defaulted.
 ///
 /// # Errors
@@ -72,7 +73,7 @@ pub fn apply(schema: &Schema, live: Option<&Value>, config: Value, request: &App
     Ok(object)
 }
 
-/// An object that does not exist yet: its type and nothing else.
+/// Returns an object that has only its type.
 fn named(schema: &Schema, request: &Apply<'_>) -> Value {
     let mut object = schema.empty().clone();
     if let Some(map) = object.as_object_mut() {
@@ -86,7 +87,7 @@ fn failed(message: String) -> Status {
     Status::failure(500, "", message)
 }
 
-/// The body must be an object of the endpoint's kind, say nothing about owners and fit the type.
+/// Checks that the body is an object of the endpoint's kind, has no managedFields and fits the type.
 fn check(schema: &Schema, config: Value, request: &Apply<'_>) -> Result<Value, Status> {
     let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -104,13 +105,13 @@ fn check(schema: &Schema, config: Value, request: &Apply<'_>) -> Result<Value, S
     Err(failed(format!("failed to create typed patch object ({whose}): {}", validate::message(&errors))))
 }
 
-/// Namespace, name and kind of an object in messages.
+/// Returns namespace, name and kind of an object for messages.
 fn describe(object: &Value, kind: &str) -> String {
     let meta = |name: &str| object.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default();
     format!("{}/{}; {kind}", meta("namespace"), meta("name"))
 }
 
-/// Group, version and kind as Go prints them: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`.
+/// Returns group, version and kind as Go prints them: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`.
 fn show_kind(api_version: &str, kind: &str) -> String {
     let slash = if api_version.contains('/') { "" } else { "/" };
     format!("{slash}{api_version}, Kind={kind}")
@@ -121,7 +122,7 @@ enum Outcome {
     Conflicts(Vec<Conflict>),
 }
 
-/// A field that another manager owns and the request changes.
+/// Fields that another manager owns and the request changes.
 struct Conflict {
     manager: String,
     set: FieldSet,
@@ -178,7 +179,7 @@ fn merge_config(
     Ok(Outcome::Done(object.value, entries))
 }
 
-/// The other managers lose what changed; what they lose without having removed it themselves is a conflict.
+/// Removes the changed fields from the other managers. Changed fields that another manager owned are conflicts.
 fn take_over(
     schema: &Schema,
     live: &Value,
@@ -203,7 +204,7 @@ fn take_over(
     Ok(conflicts)
 }
 
-/// kubectl may take over what its own client-side apply set before: those conflicts are none.
+/// Drops the conflicts over fields that kubectl's own client-side apply set before.
 fn overrule(schema: &Schema, live: &Value, conflicts: Vec<Conflict>, request: &Apply<'_>) -> Vec<Conflict> {
     if request.write.manager != "kubectl" {
         return conflicts;
@@ -216,7 +217,7 @@ fn overrule(schema: &Schema, live: &Value, conflicts: Vec<Conflict>, request: &A
     remaining.filter(|c| !c.set.is_empty()).collect()
 }
 
-/// The fields that client-side apply set and nobody has changed since.
+/// Returns the fields that client-side apply set and that have not changed since.
 fn last_applied_set(schema: &Schema, live: &Value, request: &Apply<'_>) -> Option<FieldSet> {
     let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
     let applied: Value = serde_json::from_str(text).ok()?;
@@ -234,7 +235,7 @@ fn last_applied_set(schema: &Schema, live: &Value, request: &Apply<'_>) -> Optio
     Some(set)
 }
 
-/// Where client-side apply left its annotation, kubectl's server-side apply keeps it up to date.
+/// Updates the annotation of client-side apply after kubectl's server-side apply, if the object has it.
 fn sync_last_applied(object: &mut Value, mut config: Value) {
     let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else { return };
     if annotations.get(LAST_APPLIED).and_then(Value::as_str).is_none_or(str::is_empty) {

@@ -1,5 +1,5 @@
-//! JSON patch (RFC 6902), with the liberties of the library that the real server uses: negative indexes count from the
-//! end, replacing a missing key adds it, and copying one that is missing copies `null`.
+//! JSON patch (RFC 6902), with the deviations of upstream's library `gopkg.in/evanphx/json-patch.v4`: negative indexes
+//! count from the end, replacing a missing key adds it, and copying a missing key copies `null`.
 
 use std::borrow::Cow;
 
@@ -7,23 +7,23 @@ use super::super::schema::{FieldValidation, decode_json_patch};
 use super::super::status::{Details, Status};
 use crate::json::{Map, Value};
 
-/// Most operations in a patch.
+/// Largest number of operations in a patch.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// Bytes that the `copy` operations of one patch may add: upstream's limit of a request's body, applied to what they copy.
+/// Bytes that the `copy` operations of one patch may add: upstream's limit on request bodies.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// Deepest document on the way. Each `move` can nest a document once more; readers of a document follow its depth on
-/// the stack. What is stored is shallower still: decoding the outcome sees to that.
+/// Largest depth of the document between operations. Each `move` can nest it deeper, and readers of a document recurse
+/// on the stack. Decoding the result enforces the lower limit of stored objects.
 const MAX_DEPTH: usize = 512;
 
-/// Walks through the document that one patch may cause by its moves.
+/// Number of times that one patch may have the document's depth measured because of its moves.
 const MAX_LOOKS: u8 = 32;
 
-/// Reads the body of a JSON patch: unknown and duplicate fields, and the operations.
+/// Decodes the body of a JSON patch; returns complaints about unknown and duplicate fields, and the operations.
 ///
 /// # Errors
-/// 400 if it is no list of operations, 413 if the list is too long.
+/// 400 if it is not a list of operations, 413 if the list is too long.
 pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Vec<Value>), Status> {
     let decoded = decode_json_patch(body).map_err(|error| match validation {
         FieldValidation::Ignore => Status::bad_request(error.message),
@@ -46,7 +46,7 @@ pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, 
 /// Applies the operations one after the other.
 ///
 /// # Errors
-/// 422 if one of them cannot be applied; the real server does not say which.
+/// 422 if an operation cannot be applied; kube-apiserver does not report which one.
 pub fn apply(document: Value, operations: Vec<Value>) -> Result<Value, Status> {
     let mut patching = Patching { depth: depth(&document), document, copied: 0, looks: 0 };
     for operation in operations {
@@ -64,16 +64,16 @@ fn refused() -> Status {
 /// A document between two operations.
 struct Patching {
     document: Value,
-    /// The document is not deeper than this.
+    /// Upper bound of the document's depth.
     depth: usize,
     /// Bytes copied so far.
     copied: usize,
-    /// How often a bound was found too high by walking the document.
+    /// Number of times the depth was measured.
     looks: u8,
 }
 
 impl Patching {
-    /// One operation; `None` if it cannot be applied.
+    /// Applies one operation; `None` if it cannot be applied.
     fn step(&mut self, mut operation: Map) -> Option<()> {
         let value = operation.remove("value");
         let text = |name: &str| operation.get(name).and_then(Value::as_str);
@@ -91,7 +91,7 @@ impl Patching {
                 let moved = remove(&mut self.document, from)?;
                 let mut bound = segments(path?) + self.depth.saturating_sub(segments(from));
                 if bound > MAX_DEPTH && self.looks < MAX_LOOKS {
-                    // What was taken away since counts in the bound, too: look again.
+                    // The bound still counts parts that were removed: measure the depth.
                     self.looks += 1;
                     self.depth = depth(&self.document);
                     bound = segments(path?) + depth(&moved);
@@ -123,7 +123,7 @@ impl Patching {
         add(&mut self.document, path, value)
     }
 
-    /// Takes note that the document may be so deep; `None` if that is too deep.
+    /// Raises the bound of the depth; `None` if the document would be too deep.
     fn deepen(&mut self, bound: usize) -> Option<()> {
         self.depth = self.depth.max(bound);
         (bound <= MAX_DEPTH).then_some(())
@@ -134,7 +134,7 @@ fn segments(path: &str) -> usize {
     path.bytes().filter(|byte| *byte == b'/').count()
 }
 
-/// How deep a value nests; a scalar does not.
+/// Returns the depth of a value; 0 for a scalar.
 fn depth(value: &Value) -> usize {
     let mut deepest = 0;
     let mut open = vec![(value, 0)];
@@ -149,7 +149,7 @@ fn depth(value: &Value) -> usize {
     deepest
 }
 
-/// The container that a path's last segment lies in, and that segment. The document itself is in no container.
+/// Returns the container of a path's last segment, and that segment. `None` for the root, which has no container.
 fn locate<'d, 'p>(document: &'d mut Value, path: &'p str) -> Option<(&'d mut Value, Cow<'p, str>)> {
     let mut segments = path.split('/').skip(1).peekable();
     let mut container = document;
@@ -176,7 +176,7 @@ fn unescape(segment: &str) -> Cow<'_, str> {
     }
 }
 
-/// An index, negative ones counted from the end; may still be out of range.
+/// Parses an index; negative ones count from the end. The result may be out of range.
 fn index(segment: &str, length: usize) -> Option<usize> {
     let at: i64 = segment.parse().ok()?;
     if at >= 0 { usize::try_from(at).ok() } else { length.checked_sub(usize::try_from(-at).ok()?) }
@@ -197,7 +197,7 @@ fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
         Value::Object(map) => _ = map.insert(key.into_owned(), value),
         Value::Array(items) if key == "-" => items.push(value),
         Value::Array(items) => {
-            // Counted from the end of the list as it will be.
+            // Negative indexes count from the end of the list after insertion.
             let at = index(&key, items.len() + 1).filter(|&at| at <= items.len())?;
             items.insert(at, value);
         }

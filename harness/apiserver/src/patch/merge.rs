@@ -1,18 +1,18 @@
-//! JSON merge patch (RFC 7386).
+//! JSON merge patch (RFC 7386), as upstream's library `gopkg.in/evanphx/json-patch.v4` applies it.
 
 use super::super::schema::FieldValidation;
 use super::super::status::Status;
 use super::decode_object;
 use crate::json::{Map, Value};
 
-/// Reads the body of a merge patch: duplicate fields, and the patch.
+/// Decodes the body of a merge patch; returns complaints about duplicate fields, and the patch.
 ///
 /// # Errors
-/// 400 if it is no JSON object.
+/// 400 if it is not a JSON object.
 pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Map), Status> {
     match (decode_object(body), validation) {
         (Ok((strict, Some(patch))), _) => Ok((strict, patch)),
-        // Without validation the patch library reads the body itself, and knows only one complaint.
+        // Without field validation the patch library parses the body itself, and it has only one error.
         (Ok((_, None)), _) | (Err(_), FieldValidation::Ignore) => Err(Status::bad_request("Invalid JSON Patch")),
         (Err(message), _) => Err(Status::bad_request(format!("error decoding patch: {message}"))),
     }
@@ -36,7 +36,7 @@ pub fn merge(target: &mut Value, patch: Map) {
     }
 }
 
-/// A value that is new to the document loses its nulls, except those that are list items.
+/// Removes nulls from a value that is new to the document, except list items.
 fn prune_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {

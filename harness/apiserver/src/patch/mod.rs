@@ -1,14 +1,14 @@
-//! The four ways to change an object by describing the change.
+//! The four patch formats. Follows `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go` of Kubernetes 1.36.
 //!
-//! [`apply_patch`] does what the server does with the body of a PATCH request, up to the point where the patched
-//! object goes on like an update: it merges, decodes the outcome as the kind's type and reports unknown fields.
-//! Server-side apply has ownership to think of and lives in [`apply`].
+//! [`apply_patch`] handles the body of a PATCH request up to the point from which the patched object is treated like an
+//! update: it merges, decodes the result as the kind's type and reports unknown fields. Server-side apply also tracks
+//! ownership and is in [`apply`].
 //!
 //! ```text
 //! json.rs       RFC 6902 (application/json-patch+json)
 //! merge.rs      RFC 7386 (application/merge-patch+json)
 //! strategic.rs  Kubernetes' own (application/strategic-merge-patch+json)
-//! shown.rs      the patched document in refusals
+//! shown.rs      the patched document in error messages
 //! apply.rs      server-side apply (application/apply-patch+yaml)
 //! ```
 
@@ -26,7 +26,7 @@ use super::status::Status;
 use crate::json::{Map, Value};
 use shown::Touched;
 
-/// Kinds of patch that need no ownership.
+/// The patch formats other than server-side apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
     /// A list of operations (RFC 6902).
@@ -37,19 +37,19 @@ pub enum PatchType {
     Strategic,
 }
 
-/// The outcome of a patch.
+/// The result of a patch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patched {
     /// The patched object, decoded and normalized.
     pub value: Value,
-    /// Texts for `Warning` headers: unknown and duplicate fields.
+    /// `Warning` headers: unknown and duplicate fields.
     pub warnings: Vec<String>,
 }
 
-/// Applies the body of a PATCH request to `live`, which is in the form of the request's version.
+/// Applies the body of a PATCH request to `live`, which is in the request's version.
 ///
 /// # Errors
-/// 400, 422 or 500 as the real server answers them.
+/// 400, 422 or 500, as kube-apiserver answers.
 pub fn apply_patch(
     patch_type: PatchType,
     schema: &Schema,
@@ -60,10 +60,10 @@ pub fn apply_patch(
     apply_patch_as(patch_type, schema, live, body, validation, &|_| None)
 }
 
-/// The same for an object that `foreign` must not complain about: a patch may not make something else of it.
+/// Like [`apply_patch`], but rejects results for which `foreign` returns an error: a patch may not change the kind.
 ///
 /// # Errors
-/// 400, 422 or 500 as the real server answers them.
+/// 400, 422 or 500, as kube-apiserver answers.
 pub fn apply_patch_as(
     patch_type: PatchType,
     schema: &Schema,
@@ -88,7 +88,7 @@ pub fn apply_patch_as(
         PatchType::Merge => {
             let (strict, patch) = merge::decode(body, validation)?;
             let mut value = live;
-            // Custom resources have no struct whose field order would show.
+            // Custom resources have no struct whose field order could show.
             let touched =
                 if schema.is_structural() { Touched::Brought(None) } else { Touched::by_merge(&value, &patch) };
             merge::merge(&mut value, patch);
@@ -102,7 +102,7 @@ pub fn apply_patch_as(
             }
             let (strict, patch) = strategic::decode(body, validation)?;
             let shown = Value::Object(patch.clone());
-            // What comes out is read into the kind's type, whatever the patch says that it is.
+            // The result is decoded as the kind's type even if the patch changes apiVersion or kind.
             let own = ["apiVersion", "kind"].map(|field| (field, live.get(field).cloned()));
             let mut value = strategic::merge(schema, live, patch)?;
             if let Some(map) = value.as_object_mut() {
@@ -116,7 +116,7 @@ pub fn apply_patch_as(
     }
 }
 
-/// Decodes a patched document; complaints come in the order of its text.
+/// Decodes a patched document; errors are in the order of its text.
 fn convert(schema: &Schema, value: &Value, shown: impl FnOnce() -> String) -> Result<Decoded, DecodeError> {
     match schema.convert(value) {
         Ok(decoded) if decoded.strict.is_empty() => Ok(decoded),
@@ -124,7 +124,7 @@ fn convert(schema: &Schema, value: &Value, shown: impl FnOnce() -> String) -> Re
     }
 }
 
-/// Turns what decoding the patched object brought to light into warnings or a refusal.
+/// Turns the errors of decoding a patched object into warnings or an error Status.
 fn finish<E: std::fmt::Display>(
     decoded: Result<Decoded, E>,
     mut strict: Vec<String>,
@@ -156,10 +156,10 @@ fn finish<E: std::fmt::Display>(
     }
 }
 
-/// Duplicate fields of a body, and the object that it is, if it says anything.
+/// Errors for duplicate fields of a body, and the object; `None` for `null`.
 type Partial = (Vec<String>, Option<Map>);
 
-/// Decodes a body that must be an object; `null` is one in which nothing is said. Refusals come without a prefix.
+/// Decodes a body that must be an object or `null`. Error messages have no prefix.
 fn decode_object(body: &[u8]) -> Result<Partial, String> {
     let decoded = decode_untyped(body).map_err(|e| e.message)?;
     let found = match decoded.value {
@@ -173,7 +173,7 @@ fn decode_object(body: &[u8]) -> Result<Partial, String> {
     Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
 }
 
-/// A value as Go's `%v` prints it: `map[a:1 b:[x y]]`.
+/// Formats a value as Go's `%v` does: `map[a:1 b:[x y]]`.
 pub(crate) fn go_text(value: &Value) -> String {
     let mut out = String::new();
     write_go(&mut out, value);
@@ -184,7 +184,7 @@ fn write_go(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("<nil>"),
         Value::String(s) => out.push_str(s),
-        // Whole floats have no fraction in Go.
+        // Go prints whole floats without a fraction.
         Value::Number(n) if n.is_f64() && n.as_f64().is_some_and(|f| f.fract() == 0.0 && f.abs() < 1e21) => {
             _ = write!(out, "{:.0}", n.as_f64().unwrap_or_default());
         }
@@ -214,7 +214,7 @@ fn write_go(out: &mut String, value: &Value) {
     }
 }
 
-/// The Go type that holds a decoded JSON value.
+/// Returns the Go type of a decoded JSON value.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",

@@ -1,24 +1,23 @@
-//! The patched document as refusals show it: key order tells which parts the patch went through.
+//! The patched document as error messages show it: the order of keys depends on where the patch applied.
 //!
-//! Parts that no patch touched are printed in the field order of Go's structs, parts that it went through and parts
-//! that it brought along with sorted keys.
+//! Go prints untouched parts in the field order of structs; parts that the patch changed or added have sorted keys.
 
 use std::collections::BTreeMap;
 
 use super::super::schema::{Schema, Shape, TypeRef, json_patch_values};
 use crate::json::{Key, Map, Value};
 
-/// Where a patch went.
+/// The parts of a document that a patch touched.
 #[derive(Debug)]
 pub(super) enum Touched {
-    /// Through this object or list, into these parts.
+    /// The patch changed these parts of an object or list.
     Through(BTreeMap<Key, Touched>),
-    /// It brought this; as it was sent, where that matters.
+    /// The patch added this part; with its original text where that matters.
     Brought(Option<String>),
 }
 
 impl Touched {
-    /// Where a merge patch goes in a document.
+    /// Returns the parts of a document that a merge patch touches.
     pub(super) fn by_merge(document: &Value, patch: &Map) -> Self {
         let part = |(key, value): (&Key, &Value)| {
             let inside = match (value, document.get(key)) {
@@ -30,7 +29,7 @@ impl Touched {
         Self::Through(patch.iter().map(part).collect())
     }
 
-    /// Where the operations of a JSON patch go.
+    /// Returns the parts of a document that the operations of a JSON patch touch.
     pub(super) fn by_operations(operations: &[Value], body: &[u8]) -> Self {
         let sent = json_patch_values(body);
         let mut root = Self::Through(BTreeMap::new());
@@ -60,7 +59,7 @@ impl Touched {
     }
 }
 
-/// The document as JSON text.
+/// Formats the document as JSON text.
 pub(super) fn show(schema: &Schema, document: &Value, touched: &Touched) -> String {
     let mut out = String::new();
     write(&mut out, schema, Some(schema.root()), document, Some(touched));

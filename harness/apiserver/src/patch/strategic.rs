@@ -1,14 +1,15 @@
-//! Strategic merge patch: a partial object, with the kind's merge keys and directives.
+//! Strategic merge patch: a partial object with directives, merged by the kind's merge keys. Follows
+//! `staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go` of Kubernetes 1.36.
 //!
 //! | directive | meaning |
 //! | --- | --- |
 //! | `$patch: replace` in an object | the object is replaced by the patch |
 //! | `$patch: delete` in an object | the object is emptied |
-//! | `$patch: delete` in a list item | the item with the same merge key goes |
+//! | `$patch: delete` in a list item | the item with the same merge key is removed |
 //! | `$patch: replace` in a list item | the list is replaced by the patch's other items |
-//! | `$retainKeys: […]` | other keys of the object go |
-//! | `$deleteFromPrimitiveList/x: […]` | these values leave the list `x` |
-//! | `$setElementOrder/x: […]` | the order of the list `x`; items that it does not name stay near their neighbours |
+//! | `$retainKeys: […]` | other keys of the object are removed |
+//! | `$deleteFromPrimitiveList/x: […]` | these values are removed from the list `x` |
+//! | `$setElementOrder/x: […]` | the order of the list `x`; items not in it stay near their neighbours |
 
 use super::super::schema::{FieldValidation, PatchStrategy, Schema, Shape, TypeRef};
 use super::super::status::Status;
@@ -22,21 +23,21 @@ const ELEMENT_ORDER: &str = "$setElementOrder";
 
 type Object = Map;
 
-/// Reads the body of a strategic merge patch: duplicate fields, and the patch.
+/// Decodes the body of a strategic merge patch; returns complaints about duplicate fields, and the patch.
 ///
 /// # Errors
-/// 400 if it is no JSON object.
+/// 400 if it is not a JSON object.
 pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Object), Status> {
     let (strict, patch) = decode_object(body).map_err(Status::bad_request)?;
     let strict = if validation == FieldValidation::Ignore { Vec::new() } else { strict };
     Ok((strict, patch.unwrap_or_default()))
 }
 
-/// Merges `patch` into `original`, an object of the schema's root type. Unknown fields of the patch stay in the
-/// outcome; decoding drops them.
+/// Merges `patch` into `original`, an object of the schema's root type. Unknown fields of the patch stay in the result;
+/// decoding drops them.
 ///
 /// # Errors
-/// 400 for malformed directives, 500 for contents that contradict the type (as the real server answers them).
+/// 400 for malformed directives, 500 for contents that contradict the type, as kube-apiserver answers.
 pub fn merge(schema: &Schema, original: Value, patch: Object) -> Result<Value, Status> {
     let original = match original {
         Value::Object(map) => map,
@@ -45,7 +46,7 @@ pub fn merge(schema: &Schema, original: Value, patch: Object) -> Result<Value, S
     merge_map(Some(Place { schema, ty: schema.root() }), original, patch).map(Value::Object)
 }
 
-/// Where in the types we are.
+/// A position in the type tree.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     schema: &'a Schema,
@@ -53,7 +54,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The type and strategy of a field that holds an object or a list.
+    /// Returns the type and patch strategy of a field that holds an object or a list.
     fn field(self, name: &str) -> Result<(TypeRef, &'a PatchStrategy), Status> {
         match self.schema.shape(self.ty) {
             Shape::Struct(shape) => shape.field(name).map(|field| (field.ty, &field.patch)).ok_or_else(|| {
@@ -156,7 +157,7 @@ fn merge_field(place: Option<Place<'_>>, original: &mut Object, key: Key, value:
     Ok(())
 }
 
-/// The type of a list's items.
+/// Returns the type of a list's items.
 fn item_place(place: Option<Place<'_>>) -> Option<Place<'_>> {
     let place = place?;
     match place.schema.shape(place.ty) {
@@ -165,7 +166,7 @@ fn item_place(place: Option<Place<'_>>) -> Option<Place<'_>> {
     }
 }
 
-/// `$retainKeys`: what it does not name leaves the original.
+/// Applies `$retainKeys`: removes all other keys from the original.
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Status> {
     let malformed = || Status::bad_request("invalid patch format of retainKeys");
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
@@ -181,7 +182,7 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Status> 
     Ok(())
 }
 
-/// Lists for which the patch says an order: merged, put in order, and taken out of the patch.
+/// Merges the lists for which the patch has `$setElementOrder`, orders them, and removes them from the patch.
 fn merge_ordered_lists(place: Option<Place<'_>>, original: &mut Object, patch: &mut Object) -> Result<(), Status> {
     let directives: Vec<Key> = patch.keys().filter(|k| k.starts_with(ELEMENT_ORDER)).cloned().collect();
     for directive in directives {
@@ -230,7 +231,7 @@ fn merge_ordered_lists(place: Option<Place<'_>>, original: &mut Object, patch: &
     Ok(())
 }
 
-/// Items of the patch must come in the order that the patch gives.
+/// Checks that the patch's items are in the order that the patch sets.
 fn check_order(changed: &[Value], order: &[Value], merge_key: Option<&str>) -> Result<(), Status> {
     if changed.is_empty() || order.is_empty() {
         return Ok(());
@@ -304,7 +305,7 @@ fn merge_lists(
     put_in_order(merged, &order, &before, Some(key))
 }
 
-/// Whether the lists hold objects. All items must be of one kind.
+/// Returns true if the lists hold objects. All items must be of one kind.
 fn check_items(current: &[Value], patch: &[Value]) -> Result<bool, Status> {
     let mut all = current.iter().chain(patch);
     let Some(first) = all.next() else { return Ok(false) };
@@ -319,13 +320,13 @@ fn check_items(current: &[Value], patch: &[Value]) -> Result<bool, Status> {
     Ok(first.is_object())
 }
 
-/// The outcome of merging two lists of objects.
+/// The result of merging two lists of objects.
 struct MergedItems {
-    /// The original without what the patch deletes.
+    /// The original without the items that the patch deletes.
     before: Vec<Value>,
-    /// Items of both.
+    /// Items of both lists.
     merged: Vec<Value>,
-    /// The patch's items without directives.
+    /// Items of the patch without directives.
     order: Vec<Value>,
 }
 
@@ -372,7 +373,7 @@ fn merge_items(
     Ok(MergedItems { before, merged: current, order: plain })
 }
 
-/// Puts items that `order` names into that order and weaves the others in by their places in `before`.
+/// Puts the items named by `order` into that order, and inserts the others by their position in `before`.
 fn put_in_order(
     items: Vec<Value>,
     order: &[Value],
@@ -409,7 +410,7 @@ fn put_in_order(
     }
 }
 
-/// What is new to the document loses its nulls.
+/// Removes nulls from a value that is new to the document.
 fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -421,7 +422,7 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// Takes directives out of what is new to the document; false if the whole value is one.
+/// Removes directives from a value that is new to the document; false if the whole value is one.
 fn remove_directives(value: &mut Value) -> bool {
     match value {
         Value::Object(map) => {

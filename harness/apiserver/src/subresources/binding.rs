@@ -1,11 +1,13 @@
-//! `pods/binding` and `bindings`: assigns a pod to a node.
+//! `pods/binding` and `bindings`: assigns a pod to a node. Follows `BindingREST` in
+//! `pkg/registry/core/pod/storage/storage.go` and `plugin/pkg/admission/podtopologylabels/admission.go` of Kubernetes
+//! 1.36.
 
 use crate::field::{ErrorList, Path};
 use crate::json::Value;
 use crate::kinds::{Lookup, conditions, meta, selector, topology_labels};
 use crate::status::{GroupResource, Status};
 
-/// Everything that is wrong with a Binding.
+/// Validates a Binding.
 pub fn validate(binding: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let target = binding.get("target").unwrap_or(&Value::Null);
@@ -23,7 +25,7 @@ pub fn validate(binding: &Value) -> ErrorList {
 /// Checks a Binding against the name in the URL (`None` for the old `/bindings`, where the body names the pod).
 ///
 /// # Errors
-/// 400 for another name, 500 for an invalid body: upstream returns the bare list of field errors.
+/// 400 for another name; 500 for an invalid body, because upstream returns the bare list of field errors.
 pub fn check(binding: &Value, name: Option<&str>) -> Result<(), Status> {
     if name.is_some_and(|name| name != meta::name(binding)) {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -34,7 +36,7 @@ pub fn check(binding: &Value, name: Option<&str>) -> Result<(), Status> {
     }
 }
 
-/// `PodTopologyLabels` admission: the pod will be in the node's zone and region, so it gets their labels.
+/// `PodTopologyLabels` admission: adds the labels of the node's zone and region, which the pod gets.
 pub fn admit(binding: &mut Value, lookup: &dyn Lookup) {
     let node = binding.get("target").map_or("", |t| meta::text(t, "name")).to_owned();
     let labels = topology_labels(lookup, &node);
@@ -47,10 +49,10 @@ pub fn admit(binding: &mut Value, lookup: &dyn Lookup) {
     }
 }
 
-/// Binds `pod` as the (checked) Binding says. `now` is server time as RFC 3339.
+/// Binds `pod` by a checked Binding. `now` is server time as RFC 3339.
 ///
 /// # Errors
-/// 409 for a failed precondition, a pod that is bound, going, or not ready to be scheduled.
+/// 409 for a failed precondition, and for a pod that is bound, being deleted, or not ready to be scheduled.
 pub fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), Status> {
     let name = meta::name(pod).to_owned();
     check_preconditions(pod, binding, &name)?;

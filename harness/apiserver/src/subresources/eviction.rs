@@ -1,8 +1,9 @@
-//! `pods/eviction`: deletes a pod only if its disruption budget allows.
+//! `pods/eviction`: deletes a pod if its disruption budget allows. Follows `pkg/registry/core/pod/storage/eviction.go`
+//! of Kubernetes 1.36.
 //!
-//! The order of the steps is upstream's: pods that are pending, finished or going already are deleted without asking
-//! a budget; otherwise the one matching budget is charged *before* the pod is marked and deleted, so a delete that
-//! then fails leaves the budget charged until its two-minute claim expires.
+//! The order of the steps is upstream's. Pods that are pending, finished or already being deleted are deleted without a
+//! budget check. Otherwise the one matching budget is charged *before* the pod is marked and deleted, so a delete that
+//! then fails leaves the budget charged until its claim expires after two minutes.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,23 +16,23 @@ use crate::status::{Details, GroupResource, Status};
 /// Attempts at a step that fails with a conflict.
 pub const ATTEMPTS: u32 = 20;
 
-/// Server time between two attempts. Upstream adds up to a tenth of jitter; here time stays reproducible.
+/// Server time between two attempts. Upstream adds up to 10% of jitter, omitted here to stay reproducible.
 pub const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// More claims than this in a budget mean that its controller does not confirm them any more.
+/// Largest number of claims in a budget. More mean that its controller no longer confirms them.
 pub const MAX_DISRUPTED_PODS: usize = 2000;
 
-/// Seconds a client is asked to wait while a budget is being processed.
+/// `Retry-After` while a budget is being processed.
 const RETRY_AFTER_SECONDS: i32 = 10;
 
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// What an eviction needs from the server. Every method is one atomic step on the store.
+/// The server operations that an eviction needs. Each method is one atomic step on the store.
 pub trait EvictionBackend {
-    /// The pod, or 404.
+    /// Returns the pod, or 404.
     fn pod(&self, namespace: &str, name: &str) -> Result<Value, Status>;
 
-    /// Reads the latest pod, lets `change` alter it, writes it through the pod's status rules; gives the new pod.
+    /// Reads the latest pod, changes it with `change`, and writes it as a status update. Returns the new pod.
     fn update_pod_status(
         &self,
         namespace: &str,
@@ -39,30 +40,30 @@ pub trait EvictionBackend {
         change: &mut dyn FnMut(&mut Value) -> Result<(), Status>,
     ) -> Result<Value, Status>;
 
-    /// Deletes the pod as a DELETE with these `DeleteOptions` does.
+    /// Deletes the pod like a DELETE request with these `DeleteOptions`.
     fn delete_pod(&self, namespace: &str, name: &str, options: &Value) -> Result<(), Status>;
 
-    /// All budgets of the namespace, in the order of their names.
+    /// Returns all budgets of the namespace by name.
     fn budgets(&self, namespace: &str) -> Result<Vec<Value>, Status>;
 
-    /// One budget, or 404.
+    /// Returns one budget, or 404.
     fn budget(&self, namespace: &str, name: &str) -> Result<Value, Status>;
 
-    /// Replaces the status of a budget; 409 unless the resourceVersion in it is the current one.
+    /// Replaces the status of a budget; 409 unless its resourceVersion is the current one.
     fn update_budget_status(&self, namespace: &str, budget: Value) -> Result<(), Status>;
 
-    /// Server time as RFC 3339 with whole seconds.
+    /// Returns server time as RFC 3339 with whole seconds.
     fn now(&self) -> String;
 
-    /// Lets server time pass.
+    /// Waits in server time.
     fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// Evicts the pod `name` as the `Eviction` in `body` asks; `dry_run` are the values of the request's `dryRun`.
+/// Evicts the pod `name` by the `Eviction` in `body`; `dry_run` holds the values of the request's `dryRun`.
 ///
 /// # Errors
-/// 429 when the budget forbids it, 400/422 for a bad body, 404 without the pod, 409 for failed preconditions,
-/// 500 when several budgets match.
+/// 429 if the budget forbids it, 400 or 422 for a bad body, 404 without the pod, 409 for failed preconditions, 500 if
+/// several budgets match.
 pub async fn evict<B: EvictionBackend + Sync>(
     backend: &B,
     namespace: &str,
@@ -79,7 +80,7 @@ pub async fn evict<B: EvictionBackend + Sync>(
     }
     match mark_and_delete(backend, &request, options) {
         Err(status) if status.code == 409 && charged.pin_version && !request.client_pins_version => {
-            // The pod changed since it was judged unready: the client shall ask again.
+            // The pod changed after it was found unready: the client has to try again.
             Err(still_processed(&charged.budget))
         }
         Err(status) => Err(status),
@@ -97,7 +98,7 @@ fn created() -> Status {
 struct Request<'a> {
     namespace: &'a str,
     name: &'a str,
-    /// `DeleteOptions` of the client with the request's dry run in them.
+    /// The client's `DeleteOptions`, with the request's dry run.
     options: Value,
     dry_run: bool,
     client_pins_version: bool,
@@ -143,7 +144,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Deletes the pod at once if no budget needs to be asked; otherwise gives the pod that must be judged.
+/// Deletes the pod if no budget needs to be checked; otherwise returns the pod.
 async fn delete_unguarded<B: EvictionBackend + Sync>(
     backend: &B,
     request: &Request<'_>,
@@ -156,7 +157,7 @@ async fn delete_unguarded<B: EvictionBackend + Sync>(
         }
         let mut options = request.options.clone();
         if !request.client_pins_version && phase(&pod) == "Pending" && !is_terminating(&pod) {
-            // It might become ready in between: then a budget must be asked after all.
+            // The pod may become ready in between; then a budget has to be checked.
             set_resource_version(&mut options, resource_version(&pod));
         }
         match mark_and_delete(backend, request, options) {
@@ -170,10 +171,10 @@ async fn delete_unguarded<B: EvictionBackend + Sync>(
     }
 }
 
-/// What came of asking the budget.
+/// The outcome of the budget check.
 struct Charged {
     budget: String,
-    /// The pod may go because it is unready, and only as long as it has not changed.
+    /// The pod may be deleted because it is unready, but only in this version.
     pin_version: bool,
 }
 
@@ -214,7 +215,7 @@ async fn charge_budget<B: EvictionBackend + Sync>(
     Ok(Charged { budget: name, pin_version: false })
 }
 
-/// Whether an unready pod may go without charging the budget.
+/// Returns true if an unready pod may be deleted without charging the budget.
 fn unready_may_go(budget: &Value) -> bool {
     let policy = budget.get("spec").map_or("", |s| meta::text(s, "unhealthyPodEvictionPolicy"));
     if policy == "AlwaysAllow" {
@@ -224,7 +225,7 @@ fn unready_may_go(budget: &Value) -> bool {
     current >= desired && desired > 0
 }
 
-/// The budget with one disruption fewer and the pod claimed, or why there is none left.
+/// Returns the budget with one allowed disruption fewer and the pod claimed, or the reason why none is left.
 fn check_and_decrement(budget: &Value, pod: &str, now: &str) -> Result<Value, Status> {
     let name = meta::name(budget);
     if count(budget, "observedGeneration") < meta::generation(budget) {
@@ -310,7 +311,7 @@ fn mark_and_delete<B: EvictionBackend>(backend: &B, request: &Request<'_>, mut o
             Ok(())
         })?;
         if pinned_version(&options).is_some() {
-            // The mark itself moved the version.
+            // Marking the pod changed its version.
             set_resource_version(&mut options, resource_version(&marked));
         }
     }

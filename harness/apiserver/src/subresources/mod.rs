@@ -1,5 +1,5 @@
-//! Subresources with a meaning of their own: `/scale`, `/eviction`, `/binding`. The rules of `/status` are each kind's
-//! (see [`Strategy`](super::kinds::Strategy)); [`status`] says in one place what it lets through.
+//! Subresources with logic of their own: `/scale`, `/eviction`, `/binding`. Each kind's
+//! [`Strategy`](super::kinds::Strategy) defines the rules of `/status`; [`status`] applies them.
 
 pub mod binding;
 pub mod eviction;

@@ -1,4 +1,6 @@
-//! `/scale`: an `autoscaling/v1` Scale in front of a workload.
+//! `/scale`: reads and writes the replicas of a workload as an `autoscaling/v1` Scale. Follows the `ScaleREST` types of
+//! upstream's storages, such as `pkg/registry/apps/deployment/storage/storage.go` of Kubernetes 1.36, and
+//! `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go`.
 
 use std::borrow::Cow;
 
@@ -7,14 +9,14 @@ use crate::json::{Map, Value, json};
 use crate::kinds::{NameRule, meta, selector};
 use crate::status::Status;
 
-/// Where a custom resource keeps what a Scale shows: the `subresources.scale` of its definition.
+/// The `subresources.scale` of a definition: the fields that a Scale reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScalePaths {
-    /// JSON path of the wanted replicas, as `.spec.replicas`.
+    /// JSON path of the desired replicas, such as `.spec.replicas`.
     pub spec_replicas: String,
     /// JSON path of the observed replicas.
     pub status_replicas: String,
-    /// JSON path of the selector in string form, if there is one.
+    /// JSON path of the selector in string form, if declared.
     pub label_selector: Option<String>,
 }
 
@@ -28,7 +30,7 @@ impl Default for ScalePaths {
     }
 }
 
-/// The Scale of a built-in workload.
+/// Returns the Scale of a built-in workload.
 pub fn of_builtin(object: &Value) -> Value {
     let replicas = |part: &str| at(object, part, "replicas");
     let selector = object.get("spec").and_then(|s| s.get("selector"));
@@ -39,10 +41,10 @@ fn at(object: &Value, part: &str, field: &str) -> i64 {
     object.get(part).and_then(|p| p.get(field)).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// The Scale of a custom resource.
+/// Returns the Scale of a custom resource.
 ///
 /// # Errors
-/// 500 when the wanted replicas are missing or no number: kube-apiserver cannot make a Scale then either.
+/// 500 if the desired replicas are missing or not an integer; kube-apiserver cannot build a Scale then either.
 pub fn of_custom(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
     let number = |path: &str| -> Result<Option<i64>, Status> {
         match lookup(object, path) {
@@ -87,7 +89,7 @@ fn build(object: &Value, wanted: i64, observed: i64, selector: &str) -> Value {
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
 }
 
-/// Everything that is wrong with a Scale.
+/// Validates a Scale.
 pub fn validate(scale: &Value) -> ErrorList {
     let mut errors = meta::validate(scale, true, NameRule::Subdomain, &Path::new("metadata"));
     let spec = Path::new("spec");
@@ -96,14 +98,14 @@ pub fn validate(scale: &Value) -> ErrorList {
     errors
 }
 
-/// Writes what `scale` wants into `object` (a built-in workload: `paths` is `None`). The resourceVersion of the Scale
-/// becomes the object's, so that the store's check applies to it.
+/// Writes the replicas of `scale` into `object` (`paths` is `None` for a built-in workload). The Scale's
+/// resourceVersion becomes the object's, so that the store checks it.
 ///
 /// # Errors
 /// 422 for an invalid Scale.
 pub fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> Result<(), Status> {
     let errors = validate(scale);
-    // A custom resource's own rules refuse bad replicas.
+    // For custom resources, their own validation rejects bad replicas.
     if paths.is_none() && !errors.is_empty() {
         return Err(Status::invalid("autoscaling", "Scale", meta::name(object), &errors));
     }
@@ -128,7 +130,7 @@ pub fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> R
     Ok(())
 }
 
-/// Puts the wanted replicas where `paths` says.
+/// Sets the desired replicas of a custom resource.
 pub fn set_replicas(object: &mut Value, paths: &ScalePaths, replicas: Value) {
     store(object, &paths.spec_replicas, replicas);
 }
@@ -154,11 +156,11 @@ fn store(object: &mut Value, path: &str, value: Value) {
     }
 }
 
-/// A selector in the form of query parameters: sorted requirements, as `labels.Selector` prints them.
+/// Formats a selector as a query parameter, like `labels.Selector` in Go: requirements sorted by key.
 pub fn selector_text(selector: Option<&Value>) -> String {
     let Some(selector) = selector else { return String::new() };
     let mut requirements: Vec<(&str, Cow<'_, str>)> = Vec::new();
-    // ReplicationControllers have the bare map.
+    // ReplicationControllers have a plain map of labels.
     let bare = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
     let labels = if bare { selector.as_object() } else { selector.get("matchLabels").and_then(Value::as_object) };
     for (key, value) in labels.into_iter().flatten() {

@@ -1,10 +1,10 @@
-//! `/status`: the one way through which a status is written.
+//! `/status`: the only endpoint that changes a status.
 
 use crate::json::Value;
 use crate::kinds::{self, Context, Kind};
 use crate::status::Status;
 
-/// Makes `new` what a write of it to `/status` of `old` leaves, or says what is wrong with it.
+/// Prepares and validates `new`, an update of the status of `old`.
 ///
 /// # Errors
 /// 422 with the field errors.

@@ -1,26 +1,27 @@
-//! Content negotiation: which media type and which representation of an object a client asks for. PURE.
+//! Content negotiation: the media type and the representation of an object that a client accepts. Follows
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go` of Kubernetes 1.36. PURE.
 
 /// A representation of objects other than their own kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transform {
-    /// `as=Table`: rows of cells for people.
+    /// `as=Table`: rows of cells for display.
     Table,
-    /// `as=PartialObjectMetadata`: the metadata only, for one object or in a watch.
+    /// `as=PartialObjectMetadata`: only the metadata, for one object or in a watch.
     PartialObjectMetadata,
-    /// `as=PartialObjectMetadataList`: the metadata only, for a list.
+    /// `as=PartialObjectMetadataList`: only the metadata, for a list.
     PartialObjectMetadataList,
 }
 
-/// How the body is written.
+/// The encoding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediaType {
-    /// `application/json`; also the answer to requests for protobuf.
+    /// `application/json`; also sent to clients that request protobuf.
     Json,
     /// `application/yaml`.
     Yaml,
 }
 
-/// The outcome of a negotiation.
+/// The result of a negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Negotiated {
     /// The encoding of the body.
@@ -30,7 +31,7 @@ pub struct Negotiated {
 }
 
 impl Negotiated {
-    /// Plain JSON of the object's own kind.
+    /// JSON of the object's own kind.
     pub const JSON: Self = Self { media: MediaType::Json, transform: None };
 }
 
@@ -46,7 +47,7 @@ pub struct Clause<'a> {
 }
 
 impl<'a> Clause<'a> {
-    /// The value of a parameter, `""` when it is absent.
+    /// Returns the value of a parameter; `""` if it is absent.
     pub fn param(&self, name: &str) -> &'a str {
         self.params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
     }
@@ -60,7 +61,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The clauses of an `Accept` header, the preferred ones first (by `q`, then by their order).
+/// Parses an `Accept` header; returns its clauses by `q`, then by their order.
 pub fn clauses(accept: &str) -> Vec<Clause<'_>> {
     let mut found: Vec<(i32, Clause<'_>)> = accept.split(',').filter_map(clause).collect();
     found.sort_by_key(|(quality, _)| -quality);
@@ -87,40 +88,40 @@ fn clause(part: &str) -> Option<(i32, Clause<'_>)> {
     Some((quality, Clause { kind, subtype, params }))
 }
 
-/// Whether a route that writes `produced` takes the `Accept` header at all. Upstream's router compares whole types
-/// without their parameters, and knows no wildcard other than `*/*`.
+/// Returns true if upstream's router would route a request with this `Accept` header to a handler that writes
+/// `produced`. It compares whole types without their parameters and knows no wildcard except `*/*`.
 pub fn routed(accept: Option<&str>, produced: &[&str]) -> bool {
     let Some(accept) = accept.filter(|text| !text.is_empty()) else { return true };
     let types = accept.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
     types.into_iter().any(|media| media == "*/*" || produced.contains(&media))
 }
 
-/// Chooses the representation for an `Accept` header; `None` when nothing in it can be served.
+/// Chooses the representation for an `Accept` header; `None` if nothing in it can be served.
 ///
-/// An absent or empty header means JSON. Protobuf is answered with JSON: clients decode by the answer's own type.
+/// An absent or empty header means JSON. Protobuf is answered with JSON: clients decode by the reply's `Content-Type`.
 pub fn negotiate(accept: Option<&str>) -> Option<Negotiated> {
     negotiate_if(accept, |_| true)
 }
 
-/// As [`negotiate`], of what `fits` alone.
+/// Like [`negotiate`], but only chooses among results for which `fits` returns true.
 pub(crate) fn negotiate_if(accept: Option<&str>, fits: impl Fn(&Negotiated) -> bool) -> Option<Negotiated> {
     let accept = accept.map(str::trim).filter(|text| !text.is_empty());
     let Some(accept) = accept else { return Some(Negotiated::JSON) };
     clauses(accept).iter().filter_map(choose).find(fits)
 }
 
-/// Chooses how a document is written that has one form only; `None` when only others are accepted.
+/// Chooses the encoding of a document that has only one representation; `None` if the header accepts only others.
 pub(crate) fn negotiate_document(accept: &str) -> Option<MediaType> {
     negotiate_if(Some(accept), |negotiated| negotiated.transform.is_none()).map(|negotiated| negotiated.media)
 }
 
-/// Whether an `Accept` header takes objects as they are: a refusal is one, whatever was asked for.
+/// Returns true if an `Accept` header accepts plain objects, such as an error Status.
 pub(crate) fn takes_objects(accept: &str) -> bool {
     accept.trim().is_empty()
         || clauses(accept).iter().any(|clause| clause.param("as").is_empty() && choose(clause).is_some())
 }
 
-/// Whether an `Accept` header prefers YAML. The word is looked for first: every request comes here.
+/// Returns true if an `Accept` header prefers YAML. Searches for the word first, because every request passes here.
 pub(crate) fn wants_yaml(accept: &str) -> bool {
     accept.contains("yaml") && negotiate(Some(accept)).is_some_and(|negotiated| negotiated.media == MediaType::Yaml)
 }
@@ -132,7 +133,7 @@ fn choose(clause: &Clause<'_>) -> Option<Negotiated> {
         "" => None,
         name => Some(transform(name, clause.param("g"), clause.param("v"))?),
     };
-    // Tables have no form in protobuf: upstream refuses, and clients that ask so name JSON beside it.
+    // Tables have no protobuf form: upstream refuses, so clients that request it also list JSON.
     let refused = subtype == "vnd.kubernetes.protobuf" && matches!(transform, Some((Transform::Table, _)));
     (!refused).then_some(Negotiated { media, transform })
 }

@@ -1,10 +1,11 @@
-//! Ages and other durations as kubectl's tables show them. PURE.
+//! Formats ages and other durations for tables. Follows `staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go`
+//! of Kubernetes 1.36. PURE.
 
 use jiff::Timestamp;
 
 use crate::json::Value;
 
-/// What a missing or zero time looks like in a cell.
+/// The cell of a missing or zero time.
 pub const UNKNOWN: &str = "<unknown>";
 
 const MINUTE: i64 = 60;
@@ -12,10 +13,10 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// A duration of `seconds` in the short form of tables: the precision falls as the duration grows
-/// (`119s`, `5m30s`, `42m`, `3h5m`, `30h`, `2d6h`, `45d`, `2y35d`, `9y`).
+/// Formats a duration of `seconds` in the short form of tables, with less precision for longer durations (`119s`,
+/// `5m30s`, `42m`, `3h5m`, `30h`, `2d6h`, `45d`, `2y35d`, `9y`).
 ///
-/// Up to one second before zero counts as now (clocks differ); earlier than that is `<invalid>`.
+/// One second in the future counts as now, because clocks differ; anything later is `<invalid>`.
 pub fn human_duration(seconds: i64) -> String {
     match seconds {
         i64::MIN..=-2 => "<invalid>".to_owned(),
@@ -36,7 +37,7 @@ fn two_units(large: i64, large_unit: &str, small: i64, small_unit: &str) -> Stri
     if small == 0 { format!("{large}{large_unit}") } else { format!("{large}{large_unit}{small}{small_unit}") }
 }
 
-/// The time since `timestamp` (RFC 3339, absent or null: `<unknown>`) at `now`.
+/// Formats the time from `timestamp` (RFC 3339) to `now`; `<unknown>` if it is absent or null.
 pub fn since(timestamp: Option<&Value>, now: Timestamp) -> String {
     match timestamp.and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok()) {
         Some(then) => human_duration(seconds_between(then, now)),
@@ -44,7 +45,7 @@ pub fn since(timestamp: Option<&Value>, now: Timestamp) -> String {
     }
 }
 
-/// Whole seconds from `then` to `now`, cut towards zero as upstream's conversion does.
+/// Whole seconds from `then` to `now`, truncated towards zero as upstream.
 pub fn seconds_between(then: Timestamp, now: Timestamp) -> i64 {
     i64::try_from((now.as_nanosecond() - then.as_nanosecond()) / 1_000_000_000).unwrap_or(i64::MAX)
 }

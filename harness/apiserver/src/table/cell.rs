@@ -1,18 +1,18 @@
-//! Small readers of objects and writers of cells that all printers share. PURE.
+//! Reads fields of objects and formats cells, for all printers. PURE.
 
 use crate::json::Value;
 
-/// What an empty cell shows.
+/// The cell of an empty value.
 pub(super) const NONE: &str = "<none>";
-/// What the cell of a field shows that is not set.
+/// The cell of an unset field.
 pub(super) const UNSET: &str = "<unset>";
 
-/// The string at a JSON pointer, or `""`.
+/// Returns the string at a JSON pointer, or `""`.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The string at a JSON pointer, or `otherwise` when it is absent or empty.
+/// Returns the string at a JSON pointer, or `otherwise` if it is absent or empty.
 pub(super) fn text_or<'a>(object: &'a Value, pointer: &str, otherwise: &'a str) -> &'a str {
     match text(object, pointer) {
         "" => otherwise,
@@ -20,22 +20,22 @@ pub(super) fn text_or<'a>(object: &'a Value, pointer: &str, otherwise: &'a str) 
     }
 }
 
-/// The integer at a JSON pointer, or 0.
+/// Returns the integer at a JSON pointer, or 0.
 pub(super) fn number(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// The boolean at a JSON pointer, or `false`.
+/// Returns the boolean at a JSON pointer, or `false`.
 pub(super) fn flag(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// The elements of the list at a JSON pointer; none when it is absent.
+/// Returns the items of the list at a JSON pointer; none if it is absent.
 pub(super) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The number of entries of the map or list at a JSON pointer.
+/// Returns the number of entries of the map or list at a JSON pointer.
 pub(super) fn count(object: &Value, pointer: &str) -> usize {
     match object.pointer(pointer) {
         Some(Value::Object(map)) => map.len(),
@@ -44,7 +44,7 @@ pub(super) fn count(object: &Value, pointer: &str) -> usize {
     }
 }
 
-/// `true` when the condition of that type has status `True`; absent conditions are false.
+/// Returns true if the condition of this type has status `True`.
 pub(super) fn condition_is_true(object: &Value, kind: &str) -> bool {
     items(object, "/status/conditions")
         .iter()
@@ -52,7 +52,7 @@ pub(super) fn condition_is_true(object: &Value, kind: &str) -> bool {
         .is_some_and(|condition| text(condition, "/status") == "True")
 }
 
-/// An int-or-string value, `otherwise` when it is absent.
+/// Returns an int-or-string value, or `otherwise` if it is absent.
 pub(super) fn int_or_string(object: &Value, pointer: &str, otherwise: &str) -> String {
     match object.pointer(pointer) {
         Some(Value::String(text)) => text.to_string(),
@@ -61,13 +61,13 @@ pub(super) fn int_or_string(object: &Value, pointer: &str, otherwise: &str) -> S
     }
 }
 
-/// The names and the images of a list of containers, each joined with commas.
+/// Returns the names and the images of a list of containers, each joined with commas.
 pub(super) fn containers(object: &Value, pointer: &str) -> (String, String) {
     let column = |field: &str| items(object, pointer).iter().map(|c| text(c, field)).collect::<Vec<_>>().join(",");
     (column("/name"), column("/image"))
 }
 
-/// A map of labels as `a=b,c=d` in order of keys; `<none>` when empty.
+/// Formats a map of labels as `a=b,c=d`, sorted by key; `<none>` if it is empty.
 pub(super) fn labels(object: &Value, pointer: &str) -> String {
     let Some(map) = object.pointer(pointer).and_then(Value::as_object).filter(|map| !map.is_empty()) else {
         return NONE.to_owned();
@@ -77,7 +77,7 @@ pub(super) fn labels(object: &Value, pointer: &str) -> String {
     pairs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// A label selector in its canonical text form (`a=b,c in (d,e),!f`), `""` when it selects by nothing.
+/// Formats a label selector in canonical form (`a=b,c in (d,e),!f`); `""` if it has no requirements.
 pub(super) fn selector(object: &Value, pointer: &str) -> String {
     let Some(selector) = object.pointer(pointer) else { return String::new() };
     let mut requirements: Vec<(String, String)> = Vec::new();
@@ -103,7 +103,7 @@ pub(super) fn selector(object: &Value, pointer: &str) -> String {
     requirements.into_iter().map(|(_, shown)| shown).collect::<Vec<_>>().join(",")
 }
 
-/// The same, `<none>` instead of an empty text.
+/// Like [`selector`], but `<none>` instead of an empty string.
 pub(super) fn selector_or_none(object: &Value, pointer: &str) -> String {
     match selector(object, pointer) {
         shown if shown.is_empty() => NONE.to_owned(),

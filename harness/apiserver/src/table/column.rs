@@ -1,48 +1,48 @@
-//! What a column of a table is: its definition and how its cell is read off an object. PURE.
+//! The columns of tables: their definitions, and the cells they read from an object. PURE.
 
 use jiff::Timestamp;
 
 use super::{age, cell};
 use crate::json::{Value, json};
 
-/// Where the description of a column comes from.
+/// The source of a column's description.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum About {
-    /// The description of a field of a type of the OpenAPI schema (type name without `io.k8s.`, field).
+    /// The description of a field of a type in the OpenAPI schema (type name without `io.k8s.`, field).
     Field(&'static str, &'static str),
-    /// A text of its own.
+    /// A literal text.
     Text(&'static str),
 }
 
-/// How a cell is read off an object.
+/// The way in which a cell is read from an object.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cell {
-    /// The string at a pointer, the second when it is absent or empty.
+    /// The string at a pointer; the second value if it is absent or empty.
     Text(&'static str, &'static str),
-    /// The integer at a pointer, 0 when absent.
+    /// The integer at a pointer, 0 if absent.
     Number(&'static str),
-    /// The boolean at a pointer, `false` when absent.
+    /// The boolean at a pointer, `false` if absent.
     Flag(&'static str),
     /// The number of entries of the map or list at a pointer.
     Count(&'static str),
     /// The time since the timestamp at a pointer.
     Since(&'static str),
-    /// `ready/desired` of two integers.
+    /// `ready/desired` from two integers.
     Ratio(&'static str, &'static str),
     /// The names of a list of containers.
     ContainerNames(&'static str),
     /// The images of a list of containers.
     ContainerImages(&'static str),
-    /// A label selector (`<none>` when empty).
+    /// A label selector (`<none>` if empty).
     Selector(&'static str),
-    /// A map of labels (`<none>` when empty).
+    /// A map of labels (`<none>` if empty).
     Labels(&'static str),
-    /// Anything else.
+    /// The result of a function.
     Custom(fn(&Value, Timestamp) -> Value),
 }
 
 impl Cell {
-    /// The cell of `object` at `now`.
+    /// Returns the cell of `object` at `now`.
     pub(super) fn of(self, object: &Value, now: Timestamp) -> Value {
         match self {
             Self::Text(pointer, otherwise) => json!(cell::text_or(object, pointer, otherwise)),
@@ -62,7 +62,7 @@ impl Cell {
     }
 }
 
-/// One column of the table of a built-in kind.
+/// A column of a built-in kind's table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     name: &'static str,
@@ -78,45 +78,45 @@ impl Column {
         Self { name, kind, format: "", priority: 0, about, cell }
     }
 
-    /// A column of type `string`.
+    /// Creates a column of type `string`.
     pub(super) const fn string(name: &'static str, about: About, cell: Cell) -> Self {
         Self::new(name, "string", about, cell)
     }
 
-    /// A column of type `integer`.
+    /// Creates a column of type `integer`.
     pub(super) const fn integer(name: &'static str, about: About, cell: Cell) -> Self {
         Self::new(name, "integer", about, cell)
     }
 
-    /// A column of type `boolean`.
+    /// Creates a column of type `boolean`.
     pub(super) const fn boolean(name: &'static str, about: About, cell: Cell) -> Self {
         Self::new(name, "boolean", about, cell)
     }
 
-    /// The same column with another way to read its cell.
+    /// Replaces the way in which the cell is read.
     pub(super) const fn reading(mut self, cell: Cell) -> Self {
         self.cell = cell;
         self
     }
 
-    /// The cell of `object` at `now`.
+    /// Returns the cell of `object` at `now`.
     pub(super) fn read(&self, object: &Value, now: Timestamp) -> Value {
         self.cell.of(object, now)
     }
 
-    /// Shown with `-o wide` only.
+    /// Shows the column only with `-o wide`.
     pub(super) const fn wide(mut self) -> Self {
         self.priority = 1;
         self
     }
 
-    /// Format `name`: the column that identifies the row.
+    /// Sets the format `name`, which marks the column that identifies the row.
     pub(super) const fn named(mut self) -> Self {
         self.format = "name";
         self
     }
 
-    /// The `metav1.TableColumnDefinition`.
+    /// Returns the `metav1.TableColumnDefinition`.
     pub(super) fn definition(&self) -> Value {
         let description = match self.about {
             About::Text(text) => text.to_owned(),
@@ -126,33 +126,33 @@ impl Column {
     }
 }
 
-/// A `metav1.TableColumnDefinition`.
+/// Builds a `metav1.TableColumnDefinition`.
 pub(super) fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
     json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }
 
-/// The description of a field, without the list of enum values that OpenAPI documents add to it.
+/// Returns the description of a field, without the enumerated values that OpenAPI documents append.
 pub(super) fn describe(kind: &str, field: &str) -> String {
     let full = super::field_description(kind, field);
     let text = full.split("\n\nPossible enum values:").next().unwrap_or_default();
-    // The printers of bindings take the words of an older version, which do not say so.
+    // The printers of bindings use the description of an older API version, which lacks this sentence.
     let text = if field == "roleRef" { text.trim_end_matches(" This field is immutable.") } else { text };
     text.to_owned()
 }
 
 const META: &str = "apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// What the column `Name` says of itself.
+/// Description of the column `Name`.
 pub(super) const NAME_ABOUT: About = About::Field(META, "name");
 
 /// `Name`, the first column of nearly every table.
 pub(super) const NAME: Column = Column::string("Name", NAME_ABOUT, Cell::Text("/metadata/name", "")).named();
 
-/// `Age`: the time since the creation.
+/// `Age`: the time since creation.
 pub(super) const AGE: Column =
     Column::string("Age", About::Field(META, "creationTimestamp"), Cell::Since("/metadata/creationTimestamp"));
 
-/// `Created At`: the creation's timestamp, in the table of kinds without a printer of their own.
+/// `Created At`: the creation timestamp, in the table of kinds without their own printer.
 pub(super) const CREATED_AT: Column = Column::new(
     "Created At",
     "date",
@@ -160,13 +160,13 @@ pub(super) const CREATED_AT: Column = Column::new(
     Cell::Text("/metadata/creationTimestamp", ""),
 );
 
-/// `Containers` with `-o wide`.
+/// `Containers`, with `-o wide`.
 pub(super) const fn containers(pointer: &'static str) -> Column {
     Column::string("Containers", About::Text("Names of each container in the template."), Cell::ContainerNames(pointer))
         .wide()
 }
 
-/// `Images` with `-o wide`.
+/// `Images`, with `-o wide`.
 pub(super) const fn images(pointer: &'static str) -> Column {
     Column::string(
         "Images",

@@ -1,4 +1,5 @@
-//! The columns of the kinds of the core group, of events and of policies. PURE.
+//! Columns of core kinds, and of budgets, leases, API services and scales. Follows
+//! `pkg/printers/internalversion/printers.go` of Kubernetes 1.36. PURE.
 
 use jiff::Timestamp;
 
@@ -23,7 +24,7 @@ pub(super) const COMPONENT_STATUSES: &[Column] = &[
     Column::string("Error", About::Text("Error of the component conditions"), Cell::Custom(|part, _| health(part).2)),
 ];
 
-/// Status, message and error of a part of the control plane.
+/// Returns status, message and error of a component.
 fn health(part: &Value) -> (Value, Value, Value) {
     let health = items(part, "/conditions").iter().find(|condition| text(condition, "/type") == "Healthy");
     let Some(health) = health else { return ("Unknown".into(), "".into(), "".into()) };
@@ -50,7 +51,7 @@ pub(super) const SECRETS: &[Column] = &[
     AGE,
 ];
 
-/// The columns of kinds that show their name and age only.
+/// The columns of kinds that show only their name and age.
 pub(super) const NAME_AND_AGE: &[Column] = &[NAME, AGE];
 
 /// The columns of `nodes`.
@@ -180,7 +181,7 @@ fn external_ip(service: &Value) -> String {
     }
 }
 
-/// The addresses of a load balancer's ingress points, ordered, each once.
+/// Returns the addresses of a load balancer's ingress points, sorted and without duplicates.
 pub(super) fn ingress_addresses(object: &Value) -> Vec<&str> {
     let mut addresses: Vec<&str> = items(object, "/status/loadBalancer/ingress")
         .iter()
@@ -290,7 +291,7 @@ fn join_host_port(ip: &str, port: i64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
-/// The columns of `events`, of both groups.
+/// The columns of `events` in both groups.
 pub(super) const EVENTS: &[Column] = &[
     Column::string(
         "Last Seen",
@@ -336,7 +337,7 @@ pub(super) const EVENTS: &[Column] = &[
     NAME.wide(),
 ];
 
-/// An event's field under its core name, else under its name in `events.k8s.io`.
+/// Returns a field of an event by its name in the core group, else by its name in `events.k8s.io`.
 fn either<'a>(event: &'a Value, core: &str, new: &str) -> &'a str {
     text_or(event, core, text(event, new))
 }

@@ -1,4 +1,6 @@
-//! The columns of custom resources: `additionalPrinterColumns`, read by simple JSON paths. PURE.
+//! Columns of custom resources: `additionalPrinterColumns`, read by simple JSON paths. Follows
+//! `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go` of
+//! Kubernetes 1.36. PURE.
 
 use jiff::Timestamp;
 
@@ -23,9 +25,9 @@ struct CustomColumn {
 }
 
 impl CustomColumns {
-    /// Reads `additionalPrinterColumns`; without any, the age is the only column besides the name.
+    /// Parses `additionalPrinterColumns`; without any, the age is the only column after the name.
     ///
-    /// Columns with a path that cannot be read keep their place with empty cells.
+    /// A column whose path cannot be parsed stays, with empty cells.
     pub fn parse(declared: Option<&Value>) -> Self {
         let declared = declared.and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
         if declared.is_empty() {
@@ -34,7 +36,7 @@ impl CustomColumns {
         Self { columns: declared.iter().map(CustomColumn::parse).collect() }
     }
 
-    /// The columns of the Scale of a custom resource.
+    /// Returns the columns of a custom resource's Scale.
     pub fn of_scale() -> Self {
         let replicas = |name: &str, description: &str, path: &str| CustomColumn {
             name: name.to_owned(),
@@ -114,7 +116,7 @@ impl CustomColumn {
     }
 }
 
-/// A simple JSON path: fields, indexes, `[*]` and equality filters, as printer columns may use them.
+/// A simple JSON path: fields, indexes, `[*]` and equality filters, the forms that printer columns may use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JsonPath {
     steps: Vec<Step>,
@@ -129,9 +131,9 @@ enum Step {
 }
 
 impl JsonPath {
-    /// Reads a path like `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`, `.a['b.c'][0]`.
+    /// Parses a path such as `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`, `.a['b.c'][0]`.
     ///
-    /// `None` when the path has another form.
+    /// Returns `None` for paths of any other form.
     pub fn parse(path: &str) -> Option<Self> {
         let mut rest = path.trim();
         rest = rest.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(rest);
@@ -201,7 +203,7 @@ impl JsonPath {
         Some(Step::Where { path, equals, value })
     }
 
-    /// The first value that the path leads to.
+    /// Returns the first value that the path selects.
     pub fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         let mut found = vec![object];
         for step in &self.steps {

@@ -1,4 +1,5 @@
-//! The columns of storage drivers, of devices and their claims, and of what binds admission policies. PURE.
+//! Columns of storage drivers, resource claims and slices, and admission policy bindings. Follows
+//! `pkg/printers/internalversion/printers.go` of Kubernetes 1.36. PURE.
 
 use super::cell::{NONE, UNSET, flag, items, text};
 use super::column::{AGE, About, Cell, Column, NAME};
@@ -93,7 +94,8 @@ fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     texts.collect::<Vec<_>>().join(",")
 }
 
-/// The object that a policy's parameters come from. Whether it has a namespace cannot be told from here.
+/// Formats the parameter reference of a policy binding; `*` replaces an absent namespace, because the scope is unknown
+/// here.
 fn parameters(binding: &Value) -> String {
     let given = |pointer: &str| binding.pointer(pointer).is_some_and(Value::is_object);
     let (name, namespace) = (text(binding, "/spec/paramRef/name"), text(binding, "/spec/paramRef/namespace"));
@@ -105,7 +107,7 @@ fn parameters(binding: &Value) -> String {
     }
 }
 
-/// A label selector as Go prints it.
+/// Formats a label selector as Go prints it.
 fn go_text(selector: &Value) -> String {
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
     let label = |(key, value): (&Key, &Value)| format!("{key}: {},", value.as_str().unwrap_or_default());

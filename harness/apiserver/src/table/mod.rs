@@ -1,7 +1,8 @@
-//! Other representations of objects: `metav1.Table` with kubectl's columns and `PartialObjectMetadata`. PURE.
+//! Other representations of objects: `metav1.Table` with kubectl's columns, and `PartialObjectMetadata`. Follows
+//! `pkg/printers`, and `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go`, of Kubernetes 1.36. PURE.
 //!
-//! [`accept`] decides which one a request asks for, [`Printer`] holds the columns of a kind, and the functions here put
-//! objects, lists and watch events into the representation. Ages come from the server's clock, passed as `now`.
+//! [`accept`] negotiates the representation, [`Printer`] holds the columns of a kind, and the functions here convert
+//! objects, lists and watch events. Ages are relative to the server's clock, passed as `now`.
 
 use std::borrow::Cow;
 
@@ -26,10 +27,10 @@ mod workloads;
 use super::kinds::Kind;
 use column::Column;
 
-/// How much of each object goes into the rows of a table (`includeObject`).
+/// The part of each object that the rows of a table include (`includeObject`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IncludeObject {
-    /// `None`: the cells only.
+    /// `None`: only the cells.
     None,
     /// `Metadata`, the default: a `PartialObjectMetadata`.
     #[default]
@@ -39,11 +40,11 @@ pub enum IncludeObject {
 }
 
 impl IncludeObject {
-    /// Reads the query parameter.
+    /// Parses the query parameter.
     ///
     /// # Errors
     ///
-    /// The message of the bad request, for any other value.
+    /// The message of a 400 for any other value.
     pub fn parse(value: Option<&str>) -> Result<Self, String> {
         match value.unwrap_or_default() {
             "" | "Metadata" => Ok(Self::Metadata),
@@ -66,12 +67,12 @@ pub enum Printer {
     Custom(custom::CustomColumns),
 }
 
-/// The printer of a built-in resource; kinds without one of their own show their name and creation.
+/// Returns the printer of a built-in resource; by default it prints name and creation time.
 pub fn printer(group: &str, plural: &str) -> Printer {
     Printer::BuiltIn(built_in(group, plural))
 }
 
-/// The printer of a served kind: its definition's columns for a custom resource.
+/// Returns the printer of a served kind; for a custom resource, the columns of its definition.
 pub fn printer_of(kind: &Kind) -> Cow<'_, Printer> {
     match &kind.custom {
         Some(custom) => Cow::Borrowed(&custom.printer),
@@ -79,7 +80,7 @@ pub fn printer_of(kind: &Kind) -> Cow<'_, Printer> {
     }
 }
 
-/// The printer of `Scale` objects, the subject of the `scale` subresource, in front of a custom resource or not.
+/// Returns the printer of `Scale` objects; `custom` for those of custom resources.
 pub fn scale_printer(custom: bool) -> Printer {
     if custom { Printer::Custom(custom::CustomColumns::of_scale()) } else { Printer::BuiltIn(core::SCALE) }
 }
@@ -177,18 +178,18 @@ impl Printer {
     }
 }
 
-/// How a table is rendered.
+/// Options for rendering a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Rendering {
-    /// How much of the objects goes along.
+    /// The part of each object to include.
     pub include: IncludeObject,
-    /// The version of `meta.k8s.io` that was asked for.
+    /// The requested version of `meta.k8s.io`.
     pub version: &'static str,
-    /// The moment that ages are counted to.
+    /// The time to which ages refer.
     pub now: Timestamp,
 }
 
-/// The table of one object; `headers` is `false` for all but the first event of a watch.
+/// Renders one object as a table; `headers` is `false` for all but the first event of a watch.
 pub fn table_of_object(printer: &Printer, object: &Value, render: &Rendering, headers: bool) -> Value {
     let mut metadata = Map::new();
     if let Some(version) = object.pointer("/metadata/resourceVersion") {
@@ -197,7 +198,7 @@ pub fn table_of_object(printer: &Printer, object: &Value, render: &Rendering, he
     table(printer, Value::Object(metadata), [object], render, headers)
 }
 
-/// The table of a list: `metadata` is that of the list (resourceVersion, continue, remainingItemCount).
+/// Renders a list as a table; `metadata` is the list's (resourceVersion, continue, remainingItemCount).
 pub fn table_of_list<'a>(
     printer: &Printer,
     metadata: Value,
@@ -216,11 +217,11 @@ fn table<'a>(
 ) -> Value {
     let mut items: Vec<&Value> = items.into_iter().collect();
     if matches!(printer, Printer::BuiltIn(columns) if std::ptr::eq(*columns, system::FLOW_SCHEMAS)) {
-        // Those that are asked first come first.
+        // Flow schemas are sorted by matching precedence.
         items.sort_by(|one, other| system::rank(one).cmp(&system::rank(other)));
     }
     let rows: Vec<Value> = items.into_iter().map(|object| printer.row(object, render)).collect();
-    // The converter of kinds without columns of their own leaves an empty list of rows out.
+    // Upstream's default converter writes null instead of an empty list of rows.
     let plain = matches!(printer, Printer::BuiltIn(columns) if std::ptr::eq(*columns, NAME_AND_CREATION));
     let rows = if rows.is_empty() && plain { Value::Null } else { Value::Array(rows) };
     json!({
@@ -232,7 +233,7 @@ fn table<'a>(
     })
 }
 
-/// The object as rows take it: before its version adds what it keeps in annotations.
+/// Returns the object with its metadata in internal form: without the annotation that conversion to a version adds.
 fn internal_metadata(object: &Value) -> Cow<'_, Value> {
     const GENERATION: &str = "deprecated.daemonset.template.generation";
     if object.pointer("/metadata/annotations").and_then(|annotations| annotations.get(GENERATION)).is_none() {
@@ -250,7 +251,7 @@ fn internal_metadata(object: &Value) -> Cow<'_, Value> {
     Cow::Owned(object)
 }
 
-/// The metadata of an object under the kind `PartialObjectMetadata`.
+/// Returns the metadata of an object as a `PartialObjectMetadata`.
 pub fn partial_metadata(object: &Value, version: &'static str) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
@@ -259,7 +260,7 @@ pub fn partial_metadata(object: &Value, version: &'static str) -> Value {
     })
 }
 
-/// A list of them, with the metadata of the list.
+/// Returns a `PartialObjectMetadataList` with the metadata of the list.
 pub fn partial_metadata_list<'a>(
     metadata: Value,
     items: impl IntoIterator<Item = &'a Value>,
@@ -278,7 +279,7 @@ fn api_version(version: &str) -> String {
     format!("meta.k8s.io/{version}")
 }
 
-/// The description of a field of a type, from the OpenAPI schema of the built-in types.
+/// Returns the description of a field from the OpenAPI schema of the built-in types.
 fn field_description(kind: &str, field: &str) -> String {
     super::openapi::description(kind, field)
 }

@@ -1,4 +1,5 @@
-//! The columns of the remaining built-in kinds: storage, network, access, admission, scheduling. PURE.
+//! Columns of the remaining built-in kinds: storage, networking, RBAC, admission, scheduling. Follows
+//! `pkg/printers/internalversion/printers.go` of Kubernetes 1.36. PURE.
 
 use super::cell::{NONE, UNSET, count, flag, items, text, text_or};
 use super::column::{AGE, About, Cell, Column, NAME};
@@ -387,11 +388,11 @@ pub(super) const HORIZONTAL_POD_AUTOSCALERS: &[Column] = &[
 const METRICS_SHOWN: usize = 2;
 const UNKNOWN: &str = "<unknown>";
 
-/// Current and wanted value of each metric. The stored form is `autoscaling/v2`.
+/// Formats current and target value of each metric. The stored form is `autoscaling/v2`.
 fn targets(hpa: &Value) -> String {
     let specs = items(hpa, "/spec/metrics");
     if specs.is_empty() {
-        // `v1` knows one metric.
+        // `v1` has one metric.
         let percent = |pointer: &str| hpa.pointer(pointer).and_then(Value::as_i64).map(|percent| format!("{percent}%"));
         let Some(wanted) = percent("/spec/targetCPUUtilizationPercentage") else { return NONE.to_owned() };
         let current = percent("/status/currentCPUUtilizationPercentage").unwrap_or_else(|| UNKNOWN.to_owned());

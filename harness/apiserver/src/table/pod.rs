@@ -1,4 +1,5 @@
-//! The columns of pods: the summary of many container states in three words. PURE.
+//! Columns of pods, with a summary of their container states. Follows `printPod` in
+//! `pkg/printers/internalversion/printers.go` of Kubernetes 1.36. PURE.
 
 use jiff::Timestamp;
 
@@ -45,7 +46,7 @@ pub(super) static COLUMNS: &[Column] = &[
     .wide(),
 ];
 
-/// The conditions of a pod's row: set when the pod has ended.
+/// Returns the conditions of a pod's row: `Completed` if the pod has ended.
 pub(super) fn row_conditions(pod: &Value) -> Option<Value> {
     let (reason, message) = match text(pod, "/status/phase") {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -64,7 +65,7 @@ fn readiness_gates(pod: &Value) -> String {
     format!("{met}/{}", gates.len())
 }
 
-/// What the first columns say about a pod.
+/// The values of the first columns of a pod.
 struct Summary {
     ready: usize,
     total: usize,
@@ -118,7 +119,7 @@ impl Summary {
         }
     }
 
-    /// Counts init containers; returns the restarts of the sidecars alone and whether initialization goes on.
+    /// Counts init containers. Returns the restarts of sidecars alone, and whether initialization is still in progress.
     fn add_init_containers(&mut self, pod: &Value, sidecars: &[&str]) -> ((i64, Option<Timestamp>), bool) {
         let (mut restarts, mut last_restart) = (0, None);
         let declared = items(pod, "/spec/initContainers").len();

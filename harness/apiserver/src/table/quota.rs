@@ -1,4 +1,5 @@
-//! The columns of resource quotas: what is used of what is allowed, in requests and in limits. PURE.
+//! Columns of resource quotas: used and hard amounts, for requests and for limits. Follows `printResourceQuota` in
+//! `pkg/printers/internalversion/printers.go` of Kubernetes 1.36. PURE.
 
 use super::column::{AGE, About, Cell, Column, NAME};
 use crate::json::{Key, Value, json};
@@ -21,7 +22,7 @@ pub(super) const RESOURCE_QUOTAS: &[Column] = &[
     AGE,
 ];
 
-/// `name: used/hard` of every resource whose name begins with `limits.`, or of the others, sorted by name.
+/// Formats `name: used/hard` for resources whose name begins with `limits.`, or for the others, sorted by name.
 fn uses(quota: &Value, limits: bool) -> String {
     let amount = |field: &str, name: &str| quota["status"][field][name].as_str().unwrap_or("0").to_owned();
     let hard = quota["status"]["hard"].as_object();

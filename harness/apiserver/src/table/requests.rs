@@ -1,4 +1,5 @@
-//! The columns of certificate signing requests: who asks whom, and how it stands. PURE.
+//! Columns of certificate signing requests: requestor, signer and condition. Follows
+//! `pkg/printers/internalversion/printers.go` of Kubernetes 1.36. PURE.
 
 use super::age::human_duration;
 use super::cell::{NONE, items, text, text_or};
@@ -32,7 +33,7 @@ pub(super) const CERTIFICATE_SIGNING_REQUESTS: &[Column] = &[
     ),
 ];
 
-/// Denied before approved before pending; then whether it failed, and whether there is a certificate.
+/// Returns Denied, Approved or Pending in this order of precedence, with `,Failed` and `,Issued` appended.
 fn condition(request: &Value) -> String {
     let has = |kind: &str| items(request, "/status/conditions").iter().any(|one| text(one, "/type") == kind);
     let mut shown = match () {

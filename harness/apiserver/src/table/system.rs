@@ -1,4 +1,5 @@
-//! The columns of what a cluster sets up for itself: flow control, addresses of services, admission policies. PURE.
+//! Columns of flow control, service addresses and admission policies. Follows
+//! `pkg/printers/internalversion/printers.go` of Kubernetes 1.36. PURE.
 
 use super::cell::{NONE, UNSET, items, number, text, text_or};
 use super::column::{AGE, About, Cell, Column, NAME};
@@ -36,12 +37,12 @@ pub(super) const FLOW_SCHEMAS: &[Column] = &[
     ),
 ];
 
-/// Where a flow schema stands among others.
+/// Sort key of flow schemas.
 pub(super) fn rank(schema: &Value) -> (i64, &str) {
     (number(schema, "/spec/matchingPrecedence"), text(schema, "/metadata/name"))
 }
 
-/// A number, or nothing where the level has none.
+/// Returns a number, or `<none>` if it is absent.
 fn number_or_none(level: &Value, pointer: &str) -> Value {
     level.pointer(pointer).filter(|number| number.is_number()).cloned().unwrap_or_else(|| json!(NONE))
 }
@@ -91,7 +92,7 @@ pub(super) const SERVICE_CIDRS: &[Column] = &[
     AGE,
 ];
 
-/// The columns of `ipaddresses`; the row ends with an age that no column announces.
+/// The columns of `ipaddresses`; upstream's rows end with an age for which no column is defined.
 pub(super) const IP_ADDRESSES: &[Column] = &[
     NAME,
     Column::string(

@@ -1,4 +1,5 @@
-//! The columns of workloads: deployments, sets, jobs. PURE.
+//! Columns of workloads: deployments, replica sets, stateful sets, daemon sets, jobs. Follows
+//! `pkg/printers/internalversion/printers.go` of Kubernetes 1.36. PURE.
 
 use jiff::Timestamp;
 

@@ -1,6 +1,6 @@
-//! Who may do what, by the stored roles and bindings of `rbac.authorization.k8s.io`.
+//! RBAC: authorizes by the stored roles and bindings of `rbac.authorization.k8s.io`.
 //!
-//! Source: `plugin/pkg/auth/authorizer/rbac` of Kubernetes 1.36.
+//! Follows `plugin/pkg/auth/authorizer/rbac/rbac.go` of Kubernetes 1.36.
 
 use crate::json::{Value, json};
 use crate::kinds::meta;
@@ -9,23 +9,23 @@ use crate::server::ApiServer;
 use crate::store::ResourceId;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// Members may do everything, without a look at any role.
+/// Members of this group may do everything; no role is consulted.
 pub(super) const MASTERS: &str = "system:masters";
 
-/// A binding that means a user.
+/// A binding that applies to a user.
 struct Bound<'s> {
     /// `ClusterRoleBinding` or `RoleBinding`.
     kind: &'static str,
-    /// The namespace that it is about; empty for all of them.
+    /// The namespace to which it applies; empty for all.
     scope: &'s str,
     binding: Value,
-    /// The user, as the binding names it.
+    /// The subject of the binding that matches the user.
     subject: Value,
-    /// What the role allows.
+    /// The rules of the role.
     rules: Vec<Value>,
 }
 
-/// The status of an access review with this spec.
+/// Returns the status of an access review with this spec.
 pub(super) fn decide(server: &ApiServer, spec: &Value) -> Value {
     let groups: Vec<&str> = array(spec, "groups").iter().filter_map(Value::as_str).collect();
     if groups.contains(&MASTERS) {
@@ -39,7 +39,7 @@ pub(super) fn decide(server: &ApiServer, spec: &Value) -> Value {
     }
 }
 
-/// The rules that hold for a user in a namespace: those about resources, and those about paths.
+/// Returns the rules that apply to a user in a namespace: resource rules and non-resource rules.
 pub(super) fn rules_of(server: &ApiServer, user: (&str, &[&str]), namespace: &str) -> (Vec<Value>, Vec<Value>) {
     let part = |rule: &Value, fields: &[&str]| {
         let given = |field: &&&str| !array(rule, field).is_empty();
@@ -59,7 +59,7 @@ pub(super) fn rules_of(server: &ApiServer, user: (&str, &[&str]), namespace: &st
     (resources, paths)
 }
 
-/// The bindings that mean a user (its name and groups) in a namespace, those of the whole cluster first.
+/// Returns the bindings that apply to a user (name and groups) in a namespace, cluster role bindings first.
 fn bound<'s>(
     server: &'s ApiServer,
     (user, groups): (&'s str, &'s [&'s str]),
@@ -79,7 +79,7 @@ fn bound<'s>(
     })
 }
 
-/// Whether a subject of a binding in `scope` is the user. Accounts without a namespace are of the binding's.
+/// Returns true if a subject of a binding matches the user. Service accounts without a namespace belong to `scope`.
 fn is_meant(subject: &Value, user: &str, groups: &[&str], scope: &str) -> bool {
     let name = meta::text(subject, "name");
     match meta::text(subject, "kind") {

@@ -1,4 +1,5 @@
-//! Bodies: what comes in decoded, what goes out in the representation that was asked for.
+//! Decodes request bodies and encodes replies in the negotiated representation. Follows
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers` (`create.go`, `update.go`, `response.go`) of Kubernetes 1.36.
 
 use std::sync::Arc;
 
@@ -21,18 +22,18 @@ use crate::store::Stored;
 use crate::table::accept::{self, MediaType, Negotiated, Transform};
 use crate::table::{self, IncludeObject, Rendering};
 
-/// Largest body in bytes, as upstream limits it.
+/// Largest request body in bytes, upstream's limit.
 pub(crate) const BODY_MAX: usize = 3 * 1024 * 1024;
 
-/// Media types that are read and written, as refusals name them.
+/// Media types that are decoded and encoded, in the order in which errors list them.
 pub(crate) const MEDIA_TYPES: [&str; 3] =
     ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// What routes of collections and watches write beside.
+/// Further media types that routes of collections and watches produce.
 pub(crate) const STREAM_TYPES: [&str; 2] =
     ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
-/// Versions of kinds that are served no more but still known.
+/// Versions of kinds that are registered but no longer served.
 const RETIRED: [(&str, &str); 9] = [
     ("apps/v1beta1", "Deployment"),
     ("apps/v1beta1", "StatefulSet"),
@@ -52,7 +53,7 @@ pub(crate) fn unrecognized(kind: &str, why: &str, body: &[u8]) -> Status {
     ))
 }
 
-/// The beginning of a body as upstream quotes it.
+/// Returns the beginning of a body as upstream quotes it.
 fn summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
     let head = &body[..body.len().min(SHOWN)];
@@ -82,12 +83,12 @@ struct TypeMeta {
 const GO_TYPE_META: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
-/// How complaints about text begin in which not even the kind could be found.
+/// Prefix of errors about text in which no kind could be found.
 const NO_KIND: &str = "couldn't get version/kind; json parse error: ";
 
-/// Kind and apiVersion of a body; empty where it does not say.
+/// Returns kind and apiVersion of a body; empty if they are absent.
 pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
-    // A list would be taken for the fields in their order.
+    // serde would accept a list as the fields in order.
     let is_list = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     if let Ok(found) = serde_json::from_slice::<TypeMeta>(text)
         && !is_list
@@ -116,7 +117,7 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
     Err(format!("{NO_KIND}{why}"))
 }
 
-/// What [`type_meta`] says of a text that has been decoded: where nothing is odd about it, it need not be read again.
+/// Like [`type_meta`] for text that has been decoded: parses the text again only if decoding found something unusual.
 fn decoded_type_meta(decoded: &Result<Decoded, DecodeError>, text: &[u8]) -> Result<(String, String), String> {
     if let Ok(Decoded { value: Value::Object(map), strict }) = decoded
         && strict.is_empty()
@@ -137,7 +138,7 @@ fn decode_as(schema: Option<&Schema>, text: &[u8]) -> Result<Decoded, DecodeErro
 }
 
 impl Scope<'_> {
-    /// The object in the body: of the path's kind, defaulted, checked as strictly as the request wants.
+    /// Decodes the object in the body: of the path's kind, with defaults, validated as strictly as requested.
     pub(crate) fn decode(&self, options: &WriteOptions) -> Result<Value, Status> {
         let kind = self.kind.clone();
         let mut object = self.decode_kind(options, &kind.kind, &kind.group, &kind.version, Some(self.schema()))?;
@@ -145,7 +146,7 @@ impl Scope<'_> {
         Ok(object)
     }
 
-    /// The object in the body, of the kind `wanted`, without defaults.
+    /// Decodes the object in the body as kind `wanted`, without defaults.
     pub(crate) fn decode_kind(
         &self,
         options: &WriteOptions,
@@ -166,7 +167,7 @@ impl Scope<'_> {
         let decoded = decode_as(schema.as_deref(), &text);
         let (kind, api_version) = decoded_type_meta(&decoded, &text).map_err(|why| unrecognized(wanted, &why, body))?;
         if self.is_custom() && schema.as_ref().is_some_and(|schema| schema.is_structural()) {
-            // Objects of custom kinds have to say what they are.
+            // Custom resources must have kind and apiVersion.
             if kind.is_empty() {
                 let shown = String::from_utf8_lossy(&text);
                 return Err(unrecognized(wanted, &format!("Object 'Kind' is missing in '{shown}'"), body));
@@ -187,7 +188,7 @@ impl Scope<'_> {
             let version = go_quote(version);
             Status::bad_request(format!("{kind} in version {version} cannot be handled as a {wanted}: {why}"))
         };
-        // Upstream finds what is too deep when it looks for the kind, before anything else.
+        // Upstream detects excessive depth while it looks for the kind, before anything else.
         let deep = |error: &DecodeError| unrecognized(wanted, &format!("{NO_KIND}{error}"), body);
         let decoded = decoded.map_err(|error| if error.too_deep() { deep(&error) } else { wrong(&error.message) })?;
         let (mut object, mut strict) = (decoded.value, decoded.strict);
@@ -199,7 +200,7 @@ impl Scope<'_> {
         if kind != wanted {
             return Err(wrong(&self.foreign_kind(&kind, &api_version)));
         }
-        // Evictions are still taken in their old version.
+        // Evictions are still accepted in their old version.
         let old_eviction = wanted == "Eviction" && api_version == "policy/v1beta1";
         if api_version != own_version && !old_eviction {
             return Err(self.foreign_version(&kind, &api_version, &own_version, &wrong));
@@ -209,7 +210,7 @@ impl Scope<'_> {
         Ok(object)
     }
 
-    /// What a strict reader complains about: refused, told or ignored. `again` are keys that stand again in YAML.
+    /// Applies `fieldValidation` to the errors of strict decoding. `again` holds the duplicate keys of YAML.
     fn judge_strictly(
         &self,
         validation: FieldValidation,
@@ -231,7 +232,7 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// Custom resources say in words of their own that a body is of another kind or version.
+    /// Rejects another kind or version of a custom resource, with the messages specific to custom resources.
     fn check_custom_type(&self, object: &Value, kind: &str, api_version: &str) -> Result<(), Status> {
         let expected = self.kind.api_version();
         if api_version != expected {
@@ -247,7 +248,7 @@ impl Scope<'_> {
         Err(Status::invalid(&self.kind.group, kind, meta::name(object), &errors))
     }
 
-    /// Why an object of another kind is refused.
+    /// Returns the reason for rejecting an object of another kind.
     pub(crate) fn foreign_kind(&self, kind: &str, api_version: &str) -> String {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         if !self.server.registry().knows(group, version, kind) {
@@ -283,13 +284,13 @@ impl Scope<'_> {
         ))
     }
 
-    /// What the client accepts.
+    /// Negotiates the reply.
     pub(crate) fn negotiate(&self) -> Result<Negotiated, Status> {
         self.negotiate_if(|_| true)
     }
 
-    /// What the client accepts of an answer that is kept nowhere: those have no columns, and whoever accepts nothing but a
-    /// table is refused before anything is done.
+    /// Negotiates a reply that is not a stored object. It has no table form, so clients that accept only tables are
+    /// refused before anything is done.
     pub(crate) fn negotiate_answer(&self) -> Result<Negotiated, Status> {
         self.negotiate_if(|negotiated| !matches!(negotiated.transform, Some((Transform::Table, _))))
     }
@@ -304,7 +305,7 @@ impl Scope<'_> {
         accept::negotiate_if(accepted, fits).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
     }
 
-    /// The reply to a refused request, in YAML where the client prefers that.
+    /// Builds the reply to a refused request, in YAML if the client prefers it.
     pub(crate) fn refusal(&self, status: &Status) -> Reply {
         let mut reply = Reply::status(status);
         if self.negotiate().is_ok_and(|negotiated| negotiated.media == MediaType::Yaml) {
@@ -318,7 +319,7 @@ impl Scope<'_> {
         Ok(Rendering { include, version, now: self.server.clock().now() })
     }
 
-    /// The reply that shows one object.
+    /// Builds the reply for one object.
     pub(crate) fn show(&self, code: u16, object: Shown<'_>, negotiated: Negotiated) -> Result<Reply, Status> {
         if negotiated == Negotiated::JSON {
             return Ok(Reply::json(code, object.bytes(self)));
@@ -351,7 +352,7 @@ impl Scope<'_> {
         Ok(encode(code, &value, negotiated.media))
     }
 
-    /// The reply that shows a list.
+    /// Builds the reply for a list of stored objects.
     pub(crate) fn show_list(
         &self,
         metadata: Value,
@@ -364,7 +365,7 @@ impl Scope<'_> {
         self.show_values(metadata, items.iter().map(|stored| self.value(stored)).collect(), negotiated)
     }
 
-    /// The reply that shows a list of what may be kept nowhere.
+    /// Builds the reply for a list of values, which need not be stored.
     pub(crate) fn show_values(
         &self,
         metadata: Value,
@@ -403,13 +404,13 @@ impl Scope<'_> {
         Ok(encode(200, &value, negotiated.media))
     }
 
-    /// A list as a concatenation of what is at rest; a large one is put together piece by piece as it is sent.
+    /// Builds a list by concatenating the stored encodings; a large list is assembled while it is sent.
     fn concatenate(&self, metadata: &Value, items: &[Arc<Stored>]) -> Reply {
         let mut metadata = metadata.clone();
         self.complete_list(&mut metadata);
         let metadata = String::from_utf8_lossy(&encoding::list_metadata(&metadata, self.is_custom())).into_owned();
         let (kind, version) = (json!(self.kind.list_kind), json!(self.kind.api_version()));
-        // The lists of custom resources are maps, whose keys are sorted.
+        // Lists of custom resources are maps in Go, whose keys are sorted.
         let (head, end) = if self.is_custom() {
             (
                 format!("{{\"apiVersion\":{version},\"items\":["),
@@ -438,14 +439,14 @@ impl Scope<'_> {
         reply
     }
 
-    /// Lists of custom resources always say whether they go on.
+    /// Adds the `continue` field that lists of custom resources always have.
     fn complete_list(&self, metadata: &mut Value) {
         if let Some(metadata) = metadata.as_object_mut().filter(|_| self.is_custom()) {
             metadata.entry("continue").or_insert_with(|| "".into());
         }
     }
 
-    /// Items of typed lists do not repeat kind and apiVersion; those of custom resources do.
+    /// Builds a list value. Items of typed lists have no kind and apiVersion; those of custom resources have both.
     fn list_value(&self, metadata: &Value, mut items: Vec<Value>) -> Value {
         if !self.is_custom() {
             for item in items.iter_mut().filter_map(Value::as_object_mut) {
@@ -462,7 +463,7 @@ impl Scope<'_> {
     }
 }
 
-/// Kind and apiVersion as the path says.
+/// Sets kind and apiVersion.
 fn set_type_meta(object: &mut Value, kind: &str, api_version: &str) {
     if !object.is_object() {
         *object = Value::Object(Map::new());
@@ -473,30 +474,30 @@ fn set_type_meta(object: &mut Value, kind: &str, api_version: &str) {
     }
 }
 
-/// From this size on a list is never held as one buffer.
+/// Lists of at least this size are never held in one buffer.
 const LARGE_LIST: usize = 512 << 10;
 /// Size of the pieces of a large list.
 const PIECE: usize = 128 << 10;
-/// A piece ends with a whole item: most need no more than this beyond its size.
+/// Spare capacity of a piece: pieces end with a whole item, and most exceed their size by no more than this.
 const ROOM: usize = 8 << 10;
 
-/// The body of a list, made piece by piece.
+/// The body of a list, produced in pieces.
 struct ListPieces {
-    /// What stands before the items; taken by the first piece.
+    /// Text before the items; taken by the first piece.
     head: Vec<u8>,
-    /// What stands behind the items.
+    /// Text after the items.
     end: String,
     items: Vec<Arc<Stored>>,
     next: usize,
-    /// Items repeat their kind and apiVersion.
+    /// Items include their kind and apiVersion.
     whole: bool,
     over: bool,
-    /// Bytes of all items, about.
+    /// Approximate size of all items in bytes.
     expected: usize,
 }
 
 impl ListPieces {
-    /// The next piece, of about `size` bytes.
+    /// Returns the next piece, of about `size` bytes.
     fn next_piece(&mut self, size: usize) -> Bytes {
         let mut piece = std::mem::take(&mut self.head);
         piece.reserve(size.min(self.expected) + ROOM);
@@ -521,15 +522,15 @@ impl ListPieces {
     }
 }
 
-/// Why the metadata of a custom resource cannot be read.
+/// Returns the error of decoding the metadata of a custom resource.
 pub(crate) fn unfit_metadata(object: &Value) -> Option<String> {
     let metadata = object.get("metadata").filter(|metadata| metadata.is_object())?;
     let schema = schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")?;
     schema.decode(metadata.to_string().as_bytes()).err().map(|error| error.message)
 }
 
-/// The order in which the reader of custom resources complains: of what stands twice, then of the metadata, then of what
-/// pruning finds, last of the metadata of embedded objects.
+/// Sort key for errors of the custom resource decoder: duplicate fields, then metadata, then pruned fields, then
+/// metadata of embedded objects.
 fn order_of_complaint(what: &str) -> u8 {
     match what.strip_prefix("unknown field \"") {
         None => 0,
@@ -547,7 +548,7 @@ fn unregistered(kind: &str, api_version: &str) -> String {
     )
 }
 
-/// Something that a reply shows.
+/// The content of a reply.
 pub(crate) enum Shown<'s> {
     Stored(&'s Stored),
     Written(&'s Written),
@@ -577,7 +578,7 @@ impl Shown<'_> {
     }
 }
 
-/// A value in the wanted encoding.
+/// Encodes a value in a media type.
 pub(crate) fn encode(code: u16, value: &Value, media: MediaType) -> Reply {
     let mut reply = Reply::json(code, encoding::document(value));
     if media == MediaType::Yaml {
@@ -586,7 +587,7 @@ pub(crate) fn encode(code: u16, value: &Value, media: MediaType) -> Reply {
     reply
 }
 
-/// Writes a reply's JSON as YAML.
+/// Re-encodes a JSON reply as YAML.
 pub(crate) fn in_yaml(reply: &mut Reply) {
     let ReplyBody::Full(bytes) = &reply.body else { return };
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
@@ -601,7 +602,7 @@ mod tests {
     use super::*;
     use crate::store::{Draft, ResourceId, Store};
 
-    /// Bodies that say what they are in every way but the right one.
+    /// Bodies whose kind and apiVersion are malformed in many ways.
     fn bodies() -> impl Strategy<Value = String> {
         let name = prop::sample::select(vec!["kind", "apiVersion", "metadata", "Kind", "x", "ki\\u006ed"]);
         let word = prop::sample::select(vec!["\"Pod\"", "\"\"", "null", "1", "{}", "[]", "\"v1\"", "{\"name\":\"n\"}"]);

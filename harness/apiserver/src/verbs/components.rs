@@ -1,4 +1,5 @@
-//! `componentstatuses`: how the other parts of a control plane are, as a kube-apiserver tells that runs alone.
+//! `componentstatuses`: the health of the control plane, as a kube-apiserver without other components reports it.
+//! Follows `pkg/registry/core/componentstatus/rest.go` of Kubernetes 1.36.
 
 use http::Method;
 
@@ -10,7 +11,7 @@ use crate::kinds::meta;
 use crate::request::Reply;
 use crate::status::{GroupResource, Status};
 
-/// Names of the parts, and the ports at which upstream asks them.
+/// Names of the components, and the ports that upstream probes.
 const PARTS: [(&str, Option<u16>); 3] =
     [("scheduler", Some(10259)), ("controller-manager", Some(10257)), ("etcd-0", None)];
 
@@ -18,7 +19,7 @@ fn component(name: &str, port: Option<u16>) -> Value {
     let (status, message) = match port {
         None => ("True", "ok".to_owned()),
         Some(port) => {
-            // Nobody is there: what is tested beside this server brings no health endpoint at these ports.
+            // Nothing listens there: programs tested against this server provide no health endpoint at these ports.
             let why = format!(
                 "Get \"https://127.0.0.1:{port}/healthz\": dial tcp 127.0.0.1:{port}: connect: connection refused"
             );
@@ -32,7 +33,7 @@ fn component(name: &str, port: Option<u16>) -> Value {
 }
 
 impl Scope<'_> {
-    /// Answers for a kind that is made up at each question.
+    /// Answers requests for this kind, whose objects are generated for each request.
     pub(crate) fn components(&self) -> Result<Reply, Status> {
         if self.request.method != Method::GET {
             return Err(Status::method_not_allowed());

@@ -1,4 +1,5 @@
-//! DELETE of one object or of a collection.
+//! DELETE of one object or of a collection. Follows `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go` and
+//! `staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go` of Kubernetes 1.36.
 
 use super::body::{Shown, type_meta};
 use super::media::{Format, format_of};
@@ -16,16 +17,16 @@ use crate::store::{CommitError, EventType, Stored};
 
 const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
-/// What became of the object.
+/// The result of a deletion.
 pub(crate) struct Deleted {
-    /// The object in the state the client is shown.
+    /// The object in the state that the reply shows.
     object: Value,
-    /// Whether it is gone (and not only marked).
+    /// `true` if the object was removed, `false` if it was only marked.
     gone: bool,
 }
 
 impl Scope<'_> {
-    /// DELETE of one object.
+    /// Handles DELETE of one object.
     pub(crate) fn delete(&self) -> Result<Reply, Status> {
         let negotiated = self.negotiate()?;
         let options = self.delete_options()?;
@@ -46,11 +47,11 @@ impl Scope<'_> {
         self.show(code, Shown::Value(&deleted.object), negotiated)
     }
 
-    /// DELETE of a collection: each object by itself, in the order of their keys.
+    /// Handles DELETE of a collection: deletes each object separately, in the order of the keys.
     pub(crate) fn delete_collection(&self) -> Result<Reply, Status> {
         let negotiated = self.negotiate()?;
         let mut list = ListOptions::parse(&self.query, &self.kind, "", false)?;
-        // Upstream reads it in pages, and pages from a version are those of that very version.
+        // Upstream reads the collection in pages, and pages at a resourceVersion are exact.
         if list.version_match.is_none() && !matches!(list.resource_version.as_str(), "" | "0") {
             list.version_match = Some(VersionMatch::Exact);
         }
@@ -87,7 +88,7 @@ impl Scope<'_> {
         DeleteOptions::from_body(&value)
     }
 
-    /// Kinds whose deletion is answered with the object instead of a `Status`.
+    /// Returns true for kinds whose deletion is answered with the object instead of a `Status`.
     fn returns_deleted_object(&self) -> bool {
         matches!(
             (&*self.kind.group, &*self.kind.plural),
@@ -128,7 +129,7 @@ impl Scope<'_> {
         }
     }
 
-    /// One attempt; nothing when another write came between.
+    /// Makes one attempt; `None` if another write came first.
     fn try_delete(&self, current: &Stored, options: &DeleteOptions) -> Result<Option<Deleted>, Status> {
         let now = self.server.clock().now();
         let mut object = self.value(current);
@@ -185,12 +186,12 @@ impl Scope<'_> {
         self.kind.group.is_empty() && &*self.kind.plural == "namespaces"
     }
 
-    /// Events are not watched by the garbage collector.
+    /// Returns false for events, which the garbage collector does not watch.
     fn collects_garbage(&self) -> bool {
         !(&*self.kind.plural == "events" && matches!(&*self.kind.group, "" | "events.k8s.io"))
     }
 
-    /// The first steps of a namespace's end. The outer nothing: go on as with any object; the inner one: try again.
+    /// Starts the termination of a namespace. `None`: proceed as with any object; `Some(None)`: try again.
     #[expect(clippy::option_option, reason = "the two layers mean different things to the caller")]
     fn terminate_namespace(
         &self,
@@ -226,7 +227,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The first step of a definition's end: it is marked, and its custom resources go before it does.
+    /// Starts the termination of a definition: it is marked, and its custom resources are deleted before it is.
     #[expect(clippy::option_option, reason = "as for namespaces")]
     fn terminate_definition(
         &self,

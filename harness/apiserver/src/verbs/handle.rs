@@ -1,4 +1,6 @@
-//! One request from arrival to reply: recorded, judged by the faults, dispatched, recorded again.
+//! Handles one request from arrival to reply: records it, applies faults, dispatches it, records the reply. Routes
+//! agree with `staging/src/k8s.io/apiserver/pkg/endpoints/installer.go` and
+//! `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go` of Kubernetes 1.36.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -32,7 +34,7 @@ use crate::status::{Details, Status, go_quote};
 use crate::table::accept;
 use crate::watch::{Watch, too_old};
 
-/// Answers a request.
+/// Handles a request.
 pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     read_protobuf(&mut request);
     let target = Target::parse(&request.path);
@@ -71,7 +73,8 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     reply
 }
 
-/// Whether refusals and discovery are wanted as YAML; objects see to that themselves.
+/// Returns true if errors and discovery documents should be YAML. Replies with objects are negotiated by their
+/// handlers.
 fn wants_yaml(request: &ApiRequest) -> bool {
     is_api(request) && accept::wants_yaml(request.header(http::header::ACCEPT))
 }
@@ -82,8 +85,8 @@ fn is_api(request: &ApiRequest) -> bool {
         .any(|root| request.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
-/// Whether JSON is written for people: who asks so or looks like a browser, and who gets a refusal although nothing but
-/// tables and the like was accepted.
+/// Returns true if JSON should be indented: for `?pretty`, for the user agents of curl, Wget and browsers, and for
+/// errors sent to clients that do not accept plain objects.
 fn wants_lines(request: &ApiRequest, reply: &Reply) -> bool {
     if !is_api(request) || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
         return false;
@@ -103,7 +106,7 @@ fn in_lines(reply: &mut Reply) {
     }
 }
 
-/// Puts a protobuf body into JSON, for everything that follows; one that cannot be read is refused later.
+/// Converts a protobuf body to JSON for all later steps. A body that cannot be decoded is refused later.
 pub fn read_protobuf(request: &mut ApiRequest) {
     if request.body.is_empty() || !request.header(CONTENT_TYPE).starts_with(protobuf::MEDIA_TYPE) {
         return;
@@ -117,7 +120,7 @@ pub fn read_protobuf(request: &mut ApiRequest) {
     }
 }
 
-/// 410 as a watch or a list gets it.
+/// Builds the 410 reply of a watch or a list.
 fn gone(server: &ApiServer, request: &ApiRequest) -> Reply {
     let query = Query::parse(&request.query);
     if !query.flag("watch").unwrap_or(false) {
@@ -179,7 +182,8 @@ async fn serve(
     reply
 }
 
-/// How long the client would wait; nothing here takes so long, but it must be a duration. Watches have another limit.
+/// Checks the `timeout` parameter: it must be a duration, although no request here takes that long. Watches have their
+/// own timeout.
 fn check_deadline(request: &ApiRequest, target: &Target) -> Result<(), Status> {
     let query = Query::parse(&request.query);
     let Some(timeout) = query.get("timeout").filter(|text| !text.is_empty()) else { return Ok(()) };
@@ -193,7 +197,7 @@ fn check_deadline(request: &ApiRequest, target: &Target) -> Result<(), Status> {
     Err(Status::bad_request(why))
 }
 
-/// 404 for a resource that is not there, and a line in the log that says what is.
+/// Builds the 404 for an unknown resource, and logs the resources that exist.
 fn not_served(registry: &Registry, path: &ResourcePath, request: &ApiRequest) -> Reply {
     let (group, version) = (path.group.as_str(), path.version.as_str());
     let known = registry.has_version(group, version);
@@ -214,12 +218,12 @@ fn not_served(registry: &Registry, path: &ResourcePath, request: &ApiRequest) ->
     }
 }
 
-/// Whether the group comes from definitions: what it does not have is then nobody's, and answered with a plain 404.
+/// Returns true if the group comes from definitions: unknown resources in it get a plain-text 404.
 fn is_custom_group(registry: &Registry, group: &str) -> bool {
     registry.kinds().any(|kind| kind.group == group && kind.custom.is_some())
 }
 
-/// What clients of a deprecated kind are told with every answer.
+/// Returns the warning that is sent with every reply for a deprecated kind.
 fn deprecation(kind: &Kind, method: &Method) -> Option<Cow<'static, str>> {
     let text = match (&*kind.group, &*kind.plural) {
         ("", "endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
@@ -229,7 +233,7 @@ fn deprecation(kind: &Kind, method: &Method) -> Option<Cow<'static, str>> {
     Some(Cow::Borrowed(text))
 }
 
-/// `/metrics`, and the paths under `/plumbline`: what only this server has.
+/// Serves `/metrics`, and the paths under `/plumbline` that only this server has.
 fn own_paths(server: &ApiServer, request: &ApiRequest) -> Option<Reply> {
     if request.path == "/metrics" {
         return Some(metrics(server, &request.method));
@@ -256,7 +260,7 @@ fn own_paths(server: &ApiServer, request: &ApiRequest) -> Option<Reply> {
     })
 }
 
-/// The counters; DELETE lets them begin at 0 again, as upstream's do.
+/// Serves the counters; DELETE resets them, as upstream.
 fn metrics(server: &ApiServer, method: &Method) -> Reply {
     if method == Method::DELETE {
         server.counters().reset();
@@ -268,7 +272,7 @@ fn metrics(server: &ApiServer, method: &Method) -> Reply {
     reply
 }
 
-/// The transcript, one JSON object per line.
+/// Serves the transcript, one JSON object per line.
 fn transcript_reply(server: &ApiServer) -> Reply {
     let mut lines = String::new();
     server.transcript().with(|entries| {
@@ -310,7 +314,7 @@ fn transcript_reply(server: &ApiServer) -> Reply {
 }
 
 impl Scope<'_> {
-    /// Finds the handler by method and path, as upstream's routes do.
+    /// Dispatches by method and path, as upstream's routes do.
     async fn dispatch(&self, break_after: Option<Duration>) -> Result<Reply, Status> {
         if self.is_custom() {
             return self.custom(break_after).await;
@@ -343,7 +347,7 @@ impl Scope<'_> {
         Err(Status::bad_request(why))
     }
 
-    /// Custom resources have one handler for whatever is below them; it goes by the verb alone.
+    /// Handles requests for custom resources. Upstream has one handler for all their paths, which dispatches by verb.
     async fn custom(&self, break_after: Option<Duration>) -> Result<Reply, Status> {
         let verb = verb_of(self.request, &self.path, &self.query);
         let across = matches!(&*verb, "list" | "watch");
@@ -402,7 +406,7 @@ impl Scope<'_> {
         self.check_path_name()
     }
 
-    /// Whether the path has a namespace where, and only where, the kind wants one.
+    /// Returns true if the path has a namespace exactly if the kind is namespaced, or lists across namespaces.
     fn fits_scope(&self) -> bool {
         let (namespace, name) = (&self.path.namespace, &self.path.name);
         if self.kind.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() }
@@ -439,7 +443,7 @@ impl Scope<'_> {
                 }
                 self.post()
             }
-            // Reviews of a namespace have no route without one.
+            // Namespaced reviews have no route without a namespace.
             Method::POST if !self.kind.has_verb("list") => Err(Status::unknown_resource()),
             Method::DELETE if !everywhere => {
                 self.allow("deletecollection")?;
@@ -449,7 +453,7 @@ impl Scope<'_> {
         }
     }
 
-    /// POST of a new object.
+    /// Handles POST of a new object.
     fn post(&self) -> Result<Reply, Status> {
         let negotiated = self.negotiate()?;
         self.refuse_in_ending_definition()?;
@@ -466,14 +470,14 @@ impl Scope<'_> {
         Err(Status::forbidden(self.group_resource(), &name, why))
     }
 
-    /// The name in the body, if one can be read.
+    /// Returns the name in the body, if it can be decoded.
     fn decode_name(&self) -> String {
         let body = decode_body(self.request);
         body.map_or_else(String::new, |body| body["metadata"]["name"].as_str().unwrap_or_default().to_owned())
     }
 
     fn object(&self) -> Result<Reply, Status> {
-        // What is asked and not kept has no paths of single objects.
+        // Create-only resources (reviews) have no endpoint for single objects.
         if !self.kind.has_verb("get") && !self.kind.has_verb("list") {
             return Err(Status::unknown_resource());
         }
@@ -506,7 +510,7 @@ impl Scope<'_> {
         self.show(code, Shown::Written(&written), negotiated)
     }
 
-    /// The routes of patches take only their own content types.
+    /// Checks that the content type of a PATCH is one of the patch formats.
     pub(crate) fn check_patch_type(&self) -> Result<(), Status> {
         let content_type = self.request.header(CONTENT_TYPE);
         let content_type = content_type.split(';').next().unwrap_or_default().trim();
@@ -543,7 +547,7 @@ impl Scope<'_> {
         self.part(verb).await
     }
 
-    /// What a subresource does that has the verb.
+    /// Handles a verb that the subresource supports.
     async fn part(&self, verb: &str) -> Result<Reply, Status> {
         match (&*self.path.subresource, verb) {
             ("status" | "finalize", "get") => self.get(),
@@ -557,7 +561,7 @@ impl Scope<'_> {
     }
 }
 
-/// The request as the transcript tells it; the body is decoded only for the record.
+/// Describes a request for the transcript; the body is decoded only if it is recorded.
 pub fn describe(request: &ApiRequest, target: &Target, recorded: bool) -> record::Request {
     let query = Query::parse(&request.query);
     let none = ResourcePath::default();
@@ -612,7 +616,7 @@ fn verb_of(request: &ApiRequest, path: &ResourcePath, query: &Query) -> String {
     .to_owned()
 }
 
-/// The reply as the transcript tells it.
+/// Describes a reply for the transcript.
 pub fn describe_reply(at: Duration, reply: &Reply, fault: Option<String>, lost: bool) -> record::Reply {
     const LONGEST: usize = 256 * 1024;
     let mut told = record::Reply::new(at, reply.status);

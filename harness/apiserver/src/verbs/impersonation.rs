@@ -1,8 +1,10 @@
-//! Requests that are not the administrator's: in somebody else's name (`kubectl --as`), or with a service account's token.
+//! Authorization of requests that are not the administrator's: impersonation (`kubectl --as`) and service account
+//! tokens.
 //!
-//! The administrator may take any name, others those that their roles let them; what the request may then do is answered by the
-//! stored roles and bindings, and by what every authenticated user may.
-//! Source: `apiserver/pkg/endpoints/filters/{impersonation,authorization}` of Kubernetes 1.36.
+//! The administrator may impersonate every user, other callers those that their roles allow. The request itself is then
+//! authorized by the stored roles and bindings, and by the rights of every authenticated user. Follows
+//! `impersonation/impersonation.go` and `authorization.go` in `staging/src/k8s.io/apiserver/pkg/endpoints/filters` of
+//! Kubernetes 1.36.
 
 use std::borrow::Cow;
 
@@ -29,7 +31,7 @@ const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const SYSTEM_ACCOUNTS: &str = "system:serviceaccounts:kube-system";
 
-/// What everybody may read who says who they are.
+/// Paths that every authenticated user may read.
 pub(super) const DISCOVERY: [&str; 11] = [
     "/api",
     "/api/*",
@@ -44,10 +46,10 @@ pub(super) const DISCOVERY: [&str; 11] = [
     "/version/",
 ];
 pub(super) const SERVICE_ACCOUNT_ISSUER: [&str; 2] = ["/.well-known", "/.well-known/*"];
-/// What everybody may read.
+/// Paths that every user may read, also unauthenticated ones.
 pub(super) const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
-/// Who a request says it comes from.
+/// The user on whose behalf a request is authorized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct User {
     pub(super) name: String,
@@ -57,10 +59,10 @@ pub(super) struct User {
 }
 
 impl User {
-    /// The user that the request impersonates, if it does.
+    /// Returns the user that the request impersonates, if any.
     ///
     /// # Errors
-    /// Groups, a uid or more without a name.
+    /// Groups, a UID or extra fields are given without a name.
     pub(super) fn of(request: &ApiRequest) -> Result<Option<Self>, Status> {
         let texts = |name: &str| -> Vec<String> {
             let values = request.headers.get_all(name).iter();
@@ -84,8 +86,8 @@ impl User {
         Err(nameless(&groups, &uid, &extra))
     }
 
-    /// The user that subjects are on this server, if they are anybody and the request is a subject's: neither a fixture's
-    /// step nor the server's own.
+    /// Returns the configured user of the program under test, if there is one and the request comes from that program:
+    /// not from a step of a fixture and not from the server itself.
     fn confined(server: &ApiServer, request: &ApiRequest) -> Option<Self> {
         let name = server.config().subject_user.clone()?;
         let ours = request.user_agent();
@@ -94,8 +96,8 @@ impl User {
         (!ours).then_some(Self { name, groups, uid: String::new(), extra: Map::new() })
     }
 
-    /// The caller, unless that is the administrator or an account of the cluster's own: they may do everything. Upstream makes
-    /// roles for each of its controllers' accounts; here there are none, and they must do their work all the same.
+    /// Returns the caller, unless it may do everything: the administrator and the accounts of kube-system. Upstream
+    /// gives the accounts of its controllers roles; here these roles need not exist.
     pub(super) fn limited(caller: &identity::User) -> Option<Self> {
         let identity::User { name, uid, groups, extra } = caller;
         if groups.iter().any(|group| group == MASTERS || group == SYSTEM_ACCOUNTS) {
@@ -105,12 +107,12 @@ impl User {
         Some(Self { name: name.clone(), groups: groups.clone(), uid: uid.clone(), extra })
     }
 
-    /// What an access review of this user asks.
+    /// Returns the user's part of an access review's spec.
     pub(super) fn spec(&self) -> Value {
         json!({"user": self.name, "groups": self.groups})
     }
 
-    /// Who the user is, as `SelfSubjectReview` tells it.
+    /// Returns the user as `SelfSubjectReview` shows it.
     pub(super) fn info(&self) -> Value {
         let mut info = json!({"username": self.name, "groups": self.groups});
         if !self.uid.is_empty() {
@@ -123,7 +125,7 @@ impl User {
     }
 }
 
-/// The groups that come with a name.
+/// Adds the groups that follow from a name.
 fn completed(name: &str, mut groups: Vec<String>) -> Vec<String> {
     if let (true, Some((namespace, _))) =
         (groups.is_empty(), name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')))
@@ -137,7 +139,7 @@ fn completed(name: &str, mut groups: Vec<String>) -> Vec<String> {
     groups
 }
 
-/// Upstream prints the user as Go does.
+/// Upstream prints the user in Go syntax.
 fn nameless(groups: &[String], uid: &str, extra: &Map) -> Status {
     let list = |texts: &[String]| texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ");
     let groups = if groups.is_empty() { "[]string(nil)".to_owned() } else { format!("[]string{{{}}}", list(groups)) };
@@ -155,7 +157,7 @@ fn nameless(groups: &[String], uid: &str, extra: &Map) -> Status {
     ))
 }
 
-/// The refusal of a request whose user, impersonated or not, may not make it.
+/// Returns the refusal of a request that its user, impersonated or not, may not make.
 pub(super) fn refusal(
     server: &ApiServer,
     request: &ApiRequest,
@@ -195,8 +197,8 @@ pub(super) fn refusal(
     Some(unsniffed(Status::forbidden(resource, &name, &why)))
 }
 
-/// The name that a request is judged by: a list or watch of one object is as good as a path that names it, for roles may be
-/// about single objects.
+/// Returns the object name to authorize. A list or watch of one object by field selector is authorized like a request
+/// for that object, because roles may name single objects.
 fn judged_name<'p>(path: &'p ResourcePath, verb: &str, query: &str) -> Cow<'p, str> {
     if !path.name.is_empty() || !matches!(verb, "list" | "watch") {
         return Cow::Borrowed(&path.name);
@@ -208,7 +210,7 @@ fn judged_name<'p>(path: &'p ResourcePath, verb: &str, query: &str) -> Cow<'p, s
     Cow::Owned(name.unwrap_or_default().to_owned())
 }
 
-/// The refusal of a user who may not act as another one: for the name, and for each of the groups.
+/// Returns the refusal of a user who may not impersonate another one: checks the name and each of the groups.
 fn unallowed(server: &ApiServer, user: &User, wanted: &User) -> Option<Status> {
     let account = wanted.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
     let name = match account {
@@ -233,7 +235,7 @@ fn unallowed(server: &ApiServer, user: &User, wanted: &User) -> Option<Status> {
     })
 }
 
-/// Whether the user may do what the access review asks.
+/// Returns true if the user may do what the access review's spec describes.
 pub(super) fn allowed(server: &ApiServer, user: &User, spec: &Value) -> bool {
     let member = |group: &str| user.groups.iter().any(|one| one == group);
     let known = member(AUTHENTICATED);
@@ -265,7 +267,7 @@ fn attributes(path: &ResourcePath, verb: &str) -> Value {
     })
 }
 
-/// A namespace stands in itself.
+/// Returns the namespace of a request; a request for a Namespace is in that namespace.
 fn namespace(path: &ResourcePath) -> &str {
     if path.group.is_empty() && path.resource == "namespaces" { &path.name } else { &path.namespace }
 }
@@ -314,7 +316,7 @@ mod tests {
         ApiServer::new(ApiServerConfig::new(Clock::wall()))
     }
 
-    /// One where alice has a role of one rule in the default namespace.
+    /// A server on which alice has a role with one rule in the default namespace.
     fn server_with_role(rule: Value) -> ApiServer {
         let server = server();
         server
@@ -329,7 +331,7 @@ mod tests {
         server
     }
 
-    /// What kube-apiserver 1.36 says to `--as=alice`.
+    /// Replies of kube-apiserver 1.36 to `--as=alice`.
     #[rstest]
     #[case::list(
         Method::GET,

@@ -1,4 +1,5 @@
-//! Logs of containers: there is no kubelet to ask, and nothing that ran.
+//! `pods/log`: always empty, because nothing runs. Checks follow `pkg/registry/core/pod/rest/log.go` of Kubernetes
+//! 1.36.
 
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
@@ -11,7 +12,7 @@ use crate::status::Status;
 use crate::store::ResourceId;
 
 impl Scope<'_> {
-    /// The log of a container that never runs: empty.
+    /// Serves the log of a container that never runs: empty.
     pub(crate) fn log(&self) -> Result<Reply, Status> {
         let errors = log_errors(&self.query)?;
         if !errors.is_empty() {
@@ -30,7 +31,7 @@ impl Scope<'_> {
         Ok(reply)
     }
 
-    /// The pod's node must be known: its address would be needed.
+    /// Checks that the pod's node exists: upstream needs its address.
     fn check_node(&self, pod: &Value) -> Result<(), Status> {
         let node = node_of(pod);
         match self.server.get(&ResourceId::new("", "nodes"), "", node) {
@@ -44,7 +45,7 @@ fn node_of(pod: &Value) -> &str {
     pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What is wrong with the options of a log.
+/// Validates the options of a log request.
 fn log_errors(query: &Query) -> Result<ErrorList, Status> {
     let mut errors = ErrorList::new();
     if let Some(lines) = query.number("tailLines")?.filter(|lines| *lines < 0) {

@@ -1,4 +1,4 @@
-//! The doors to schemas, managed fields and server-side apply.
+//! Connects handlers to schemas, managed fields and server-side apply.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::status::Status;
 use crate::subresources::scale::ScalePaths;
 
 impl Scope<'_> {
-    /// The type of the path's kind.
+    /// Returns the schema of the path's kind.
     pub(crate) fn schema(&self) -> Arc<Schema> {
         match &self.kind.custom {
             Some(custom) => custom.types.clone(),
@@ -24,12 +24,12 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether the kind came with a definition.
+    /// Returns true if the kind comes from a definition.
     pub(crate) fn is_custom(&self) -> bool {
         self.kind.custom.is_some()
     }
 
-    /// Where a custom kind keeps what its Scale shows; nothing for built-in ones.
+    /// Returns the fields of a custom kind that its Scale shows; `None` for built-in kinds.
     pub(crate) fn scale_paths(&self) -> Option<ScalePaths> {
         let scale = self.kind.custom.as_ref()?.scale.as_ref()?;
         Some(ScalePaths {
@@ -39,12 +39,12 @@ impl Scope<'_> {
         })
     }
 
-    /// Brings managedFields up to date with what `manager` changes.
+    /// Updates managedFields for the changes by `manager`.
     pub(crate) fn manage(&self, old: Option<&Value>, mut new: Value, manager: &str) -> Value {
         let schema = self.schema();
         let fits = |object: &Value| patch::apply::fits(&schema, object);
         if self.is_custom() && !(fits(&new) && old.is_none_or(fits)) {
-            // Upstream cannot tell who owns what of an object that has another type than it should, and forgets all owners.
+            // Upstream cannot track the fields of an object that does not fit its type, and drops all owners.
             managedfields::take_managed_fields(&mut new);
             return new;
         }
@@ -64,7 +64,7 @@ impl Scope<'_> {
         Write { manager, api_version, subresource, reset, now: self.server.clock().now() }
     }
 
-    /// The object after server-side apply of the body, defaulted.
+    /// Applies the body by server-side apply; returns the object with defaults.
     pub(crate) fn applied(&self, old: Option<&Value>, manager: &str, force: bool) -> Result<Value, Status> {
         let (config, again) = self.applied_config()?;
         let applied = self.apply_config(old, config, manager, force)?;
@@ -72,7 +72,8 @@ impl Scope<'_> {
         Ok(applied)
     }
 
-    /// Keys that stand again in the body of a server-side apply: refused or told, once nothing else stands against it.
+    /// Reports duplicate keys in the body of a server-side apply as an error or as warnings. Call it after all other
+    /// checks.
     pub(crate) fn judge_repetitions(&self, again: Vec<String>) -> Result<(), Status> {
         match self.query.get("fieldValidation").unwrap_or_default() {
             "Ignore" => {}
@@ -86,7 +87,8 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// The body of a server-side apply: YAML or JSON, an object; with the keys that stand again in it.
+    /// Decodes the body of a server-side apply, an object in YAML or JSON. Also returns complaints about duplicate
+    /// keys.
     pub(crate) fn applied_config(&self) -> Result<(Value, Vec<String>), Status> {
         let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
         let read =
@@ -104,7 +106,7 @@ impl Scope<'_> {
         Ok((config, read.again))
     }
 
-    /// The object after server-side apply of `config`, defaulted.
+    /// Applies `config` by server-side apply; returns the object with defaults.
     pub(crate) fn apply_config(
         &self,
         old: Option<&Value>,

@@ -1,16 +1,16 @@
-//! What bodies are written in.
+//! Formats of request bodies.
 
 use super::body::{MEDIA_TYPES, unrecognized};
 use crate::status::Status;
 
-/// How a body is written.
+/// The format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
     Yaml,
 }
 
-/// The format of a body by its content type.
+/// Returns the format of a body by its content type.
 pub(crate) fn format_of(content_type: &str, body: &[u8], kind: &str) -> Result<Format, Status> {
     if content_type.is_empty() {
         return Ok(Format::Json);
@@ -23,7 +23,7 @@ pub(crate) fn format_of(content_type: &str, body: &[u8], kind: &str) -> Result<F
         "application/yaml" => Ok(Format::Yaml),
         "application/vnd.kubernetes.protobuf" => {
             let prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
-            // What could be read is JSON by now.
+            // Protobuf that could be decoded is JSON at this point.
             let why = if body.starts_with(b"k8s\0") { "unexpected EOF" } else { prefix };
             Err(unrecognized(kind, why, body))
         }
@@ -31,10 +31,10 @@ pub(crate) fn format_of(content_type: &str, body: &[u8], kind: &str) -> Result<F
     }
 }
 
-/// Whether all behind a media type's name are parameters.
+/// Returns true if everything after the media type's name is a parameter.
 fn has_parameters(content_type: &str) -> bool {
     let mut rest = content_type.split(';').skip(1).map(str::trim).collect::<Vec<_>>();
-    // One semicolon may stand at the end.
+    // A trailing semicolon is allowed.
     rest.pop_if(|last| last.is_empty());
     rest.iter().all(|part| part.split_once('=').is_some_and(|(name, value)| !name.is_empty() && !value.is_empty()))
 }

@@ -1,10 +1,11 @@
-//! What requests do: from a raw request to a reply, in the order of kube-apiserver's handlers.
+//! Handlers of requests for resources. The order of their steps follows
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers` of Kubernetes 1.36.
 //!
-//! - [`handle`]: records, asks the faults, dispatches
-//! - `read`: get and list; `watch` lives in [`super::watch`]
-//! - `write`: create, update, patch and the guaranteed update under them
+//! - [`handle`]: records the request, applies faults, dispatches
+//! - `read`: get and list, and the start of a watch; [`super::watch`] streams the events
+//! - `write`: create, update, patch, and the guaranteed update that they share
 //! - `delete`: one object or a collection
-//! - `body`: decoding of bodies, encoding of replies; `repeated`: bodies that need not be decoded whole
+//! - `body`: decoding of bodies, encoding of replies; `repeated`: a shortcut for status updates
 
 mod authorization;
 mod body;

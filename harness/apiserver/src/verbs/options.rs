@@ -1,4 +1,5 @@
-//! The parameters of requests, read and checked as upstream does.
+//! Query parameters, parsed and validated. Follows `v1/validation/validation.go` and
+//! `internalversion/validation/validation.go` in `staging/src/k8s.io/apimachinery/pkg/apis/meta` of Kubernetes 1.36.
 
 use crate::json::{Value, json};
 use crate::kinds::Kind;
@@ -10,7 +11,7 @@ use crate::status::Status;
 
 const META_GROUP: &str = "meta.k8s.io";
 
-/// `resourceVersionMatch`.
+/// The values of `resourceVersionMatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
     Exact,
@@ -32,7 +33,7 @@ pub(crate) struct ListOptions {
 }
 
 impl ListOptions {
-    /// Reads and checks the parameters of a list or watch of `kind`; a `name` from the path selects that object.
+    /// Parses and validates the parameters of a list or watch of `kind`; a `name` from the path selects that object.
     pub(crate) fn parse(query: &Query, kind: &Kind, name: &str, force_watch: bool) -> Result<Self, Status> {
         let text = |name: &str| query.get(name).unwrap_or_default().to_owned();
         let mut options = Self {
@@ -110,7 +111,7 @@ impl ListOptions {
     }
 }
 
-/// Parameters of creations, updates and patches.
+/// Parameters of creates, updates and patches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
@@ -120,8 +121,8 @@ pub(crate) struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Reads and checks the parameters; `kind` names them in errors (`CreateOptions`, …), `apply` says that the request
-    /// is a server-side apply (`None` when it is no patch at all).
+    /// Parses and validates the parameters. `kind` is the name of the options in errors (`CreateOptions`, …). `apply`
+    /// is true for server-side apply, and `None` if the request is not a patch.
     pub(crate) fn parse(query: &Query, kind: &str, apply: Option<bool>) -> Result<Self, Status> {
         let dry_run: Vec<_> = query.all("dryRun").collect();
         let manager = query.get("fieldManager").unwrap_or_default();
@@ -155,7 +156,7 @@ impl WriteOptions {
     }
 }
 
-/// Longest manager name in bytes.
+/// Longest name of a field manager in bytes.
 const MANAGER_MAX: usize = 128;
 
 fn check_manager(manager: &str, errors: &mut ErrorList) {
@@ -181,7 +182,7 @@ fn check_dry_run(values: &[&str], errors: &mut ErrorList) {
     }
 }
 
-/// The manager's name: the parameter, or what stands before the first `/` of the user agent.
+/// Returns the field manager: the parameter, or the user agent up to the first `/`.
 pub(crate) fn manager_or_user_agent(manager: &str, user_agent: &str) -> String {
     if !manager.is_empty() {
         return manager.to_owned();
@@ -196,12 +197,12 @@ pub(crate) fn manager_or_user_agent(manager: &str, user_agent: &str) -> String {
     name
 }
 
-/// What happens to dependents of a deleted object.
+/// The fate of dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// They lose their owner and stay.
+    /// The owner reference is removed; they stay.
     Orphan,
-    /// They are deleted later.
+    /// They are deleted after their owner.
     Background,
     /// They are deleted before their owner.
     Foreground,
@@ -210,22 +211,22 @@ pub enum Propagation {
 /// Parameters of deletions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// Seconds between the request and the end; `None` leaves it to the kind.
+    /// Seconds until the object is removed; `None` means the default of the kind.
     pub grace_period_seconds: Option<i64>,
-    /// Only the object with this uid.
+    /// Delete only an object with this UID.
     pub uid: Option<String>,
-    /// Only the object at this resourceVersion.
+    /// Delete only an object at this resourceVersion.
     pub resource_version: Option<String>,
-    /// The old form of `propagation`.
+    /// Deprecated predecessor of `propagation`.
     pub orphan_dependents: Option<bool>,
-    /// What happens to dependents.
+    /// The fate of dependents.
     pub propagation: Option<Propagation>,
-    /// Check everything, change nothing.
+    /// Run all checks, change nothing.
     pub dry_run: bool,
 }
 
 impl DeleteOptions {
-    /// From the query of a deletion without body; preconditions may stand there, too.
+    /// Parses the query of a DELETE without a body, including preconditions.
     pub(crate) fn from_query(query: &Query) -> Result<Self, Status> {
         let given = |name: &str| query.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
         let mut options = Self {
@@ -240,11 +241,11 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// From the body of a deletion (or of an eviction's `deleteOptions`).
+    /// Parses the body of a DELETE, or the `deleteOptions` of an eviction.
     ///
     /// # Errors
     ///
-    /// 400 when a field has a wrong type, 422 when a value is not allowed.
+    /// 400 if a field has a wrong type, 422 if a value is not allowed.
     pub fn from_body(body: &Value) -> Result<Self, Status> {
         let wrong = |name: &str, value: &Value, wanted: &str| {
             let found = go_type(value);
@@ -305,7 +306,7 @@ impl DeleteOptions {
     }
 }
 
-/// The name that Go's JSON decoder has for the type of a value.
+/// Returns the name that Go's JSON decoder uses for the type of a value.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

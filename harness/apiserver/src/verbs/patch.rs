@@ -1,4 +1,5 @@
-//! PATCH: the patch makes the new object, the guaranteed update does the rest.
+//! PATCH: builds the new object from the patch; the guaranteed update does the rest. Follows
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go` of Kubernetes 1.36.
 
 use http::header::CONTENT_TYPE;
 
@@ -22,7 +23,7 @@ pub(crate) const PATCH_TYPES: [&str; 4] = [
 ];
 
 impl Scope<'_> {
-    /// PATCH of an object or of its status.
+    /// Handles PATCH of an object or of its status.
     pub(crate) fn patch(&self, part: Part) -> Result<Written, Status> {
         let content_type = self.request.header(CONTENT_TYPE);
         let patch_type = match content_type.split(';').next().unwrap_or_default().trim() {
@@ -41,7 +42,7 @@ impl Scope<'_> {
         })
     }
 
-    /// The patched object: decoded, defaulted, still the object of the path.
+    /// Returns the patched object: decoded, with defaults, checked to be still the object of the path.
     fn patched(&self, patch_type: PatchType, old: Value, options: &WriteOptions) -> Result<Value, Status> {
         let body = &self.request.body;
         let foreign = |value: &Value| self.foreign(value);
@@ -49,7 +50,7 @@ impl Scope<'_> {
         let mut value = patched.value;
         self.refuse_foreign_custom(&value)?;
         if is_untyped(&value) {
-            // Upstream then reads a type whose fields have no names in JSON: it knows none of those that are there.
+            // Upstream then decodes into a type without any JSON fields, so every field of the object is unknown.
             for field in value.as_object().into_iter().flat_map(Map::keys) {
                 self.warn(format!("unknown field \"{field}\""));
             }
@@ -65,7 +66,8 @@ impl Scope<'_> {
         Ok(value)
     }
 
-    /// Custom resources say in words of their own that a patch made something else of them.
+    /// Rejects a patch that changes kind or apiVersion of a custom resource, with the message specific to custom
+    /// resources.
     fn refuse_foreign_custom(&self, value: &Value) -> Result<(), Status> {
         let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
         let (kind, api_version) = (text("kind"), text("apiVersion"));
@@ -82,14 +84,15 @@ impl Scope<'_> {
         Err(Status::invalid(&self.kind.group, kind, &self.path.name, &errors))
     }
 
-    /// Why a patched object is none of the path's kind any more; of custom ones only the metadata is looked at.
+    /// Returns an error if a patched object is of another kind than the path; of custom resources only the metadata is
+    /// checked.
     fn foreign(&self, value: &Value) -> Option<String> {
         if self.is_custom() {
             return unfit_metadata(value);
         }
         let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
         let (kind, api_version) = (text("kind"), text("apiVersion"));
-        // A version without a kind is taken for one of the path's kind.
+        // An apiVersion without a kind counts as the path's kind.
         let own = (kind == self.kind.kind || kind.is_empty()) && api_version == self.kind.api_version();
         if own || is_untyped(value) {
             return None;
@@ -101,7 +104,7 @@ impl Scope<'_> {
         Some(unreadable.map_or_else(|| self.foreign_kind(kind, api_version), |error| error.to_string()))
     }
 
-    /// Server-side apply.
+    /// Handles server-side apply.
     fn apply(&self, part: Part) -> Result<Written, Status> {
         let options = WriteOptions::parse(&self.query, "PatchOptions", Some(true))?;
         let rules = UpdateRules { dry_run: options.dry_run, create: part == Part::Whole, uid: None };
@@ -121,7 +124,7 @@ impl Scope<'_> {
     }
 }
 
-/// Whether an object says neither its kind nor its version.
+/// Returns true if an object has neither kind nor apiVersion.
 fn is_untyped(value: &Value) -> bool {
     ["kind", "apiVersion"].iter().all(|field| value.get(field).is_none_or(|found| found.is_null() || found == ""))
 }

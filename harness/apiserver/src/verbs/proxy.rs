@@ -1,7 +1,7 @@
-//! Roads into pods, nodes and services. Nothing runs behind this server: every one ends in the refusal that a real
-//! server gives when there is nobody to talk to.
+//! Connections into pods, nodes and services. Nothing runs behind this server, so every request ends with the error
+//! that kube-apiserver returns when the target is unreachable.
 //!
-//! Source: `pkg/registry/core/{pod,node,service}` of Kubernetes 1.36.
+//! Follows `pkg/registry/core/{pod,node,service}` of Kubernetes 1.36.
 
 use super::scope::Scope;
 use crate::json::Value;
@@ -12,7 +12,7 @@ use crate::status::Status;
 use crate::store::ResourceId;
 
 impl Scope<'_> {
-    /// `proxy` of a pod, a node or a service; its name may carry a scheme and a port (`https:name:80`).
+    /// Handles `proxy` of a pod, a node or a service; the name may include a scheme and a port (`https:name:80`).
     pub(crate) fn proxy(&self) -> Result<Reply, Status> {
         let (name, port) = endpoint(&self.path.name);
         let target = self.server.get(&self.resource, &self.path.namespace, name);
@@ -39,7 +39,7 @@ impl Scope<'_> {
         })
     }
 
-    /// `exec`, `attach` and `portforward` of a pod.
+    /// Handles `exec`, `attach` and `portforward` of a pod.
     pub(crate) fn stream(&self) -> Result<Reply, Status> {
         let pod = self.value(&*self.stored()?);
         if self.path.subresource != "portforward" {
@@ -55,7 +55,7 @@ impl Scope<'_> {
         Err(Status::bad_request("Upgrade request required"))
     }
 
-    /// Whether the request says which container it means, where it must, and means one that there is.
+    /// Checks that the request names an existing container; with a single container the name is optional.
     pub(crate) fn check_container(&self, pod: &Value) -> Result<(), Status> {
         let names = |list: &str| -> Vec<String> {
             let containers = pod.pointer(list).and_then(Value::as_array).into_iter().flatten();
@@ -79,7 +79,7 @@ impl Scope<'_> {
     }
 }
 
-/// The name and the port of `[scheme:]name[:port]`.
+/// Returns name and port of `[scheme:]name[:port]`.
 fn endpoint(text: &str) -> (&str, &str) {
     match text.split(':').collect::<Vec<_>>().as_slice() {
         [name, port] | [_, name, port] => (name, if port.is_empty() { "80" } else { port }),
@@ -87,7 +87,7 @@ fn endpoint(text: &str) -> (&str, &str) {
     }
 }
 
-/// Whether proxies may go there: not to the server's own host and its neighbours.
+/// Returns true if proxies may connect to the address: not loopback, unspecified, multicast or (IPv4) link-local.
 fn is_public(address: &str) -> bool {
     address.parse::<std::net::IpAddr>().map_or(true, |ip| match ip {
         std::net::IpAddr::V4(ip) => {

@@ -1,4 +1,5 @@
-//! The resource quotas of a namespace: asked before a write, charged with it.
+//! Resource quotas: checked before a write and charged with it. Follows
+//! `staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go` of Kubernetes 1.36.
 
 use super::scope::Scope;
 use super::write::{Part, UpdateRules};
@@ -8,15 +9,15 @@ use crate::lifecycle;
 use crate::status::Status;
 use crate::store::ResourceId;
 
-/// Who writes quotas' statuses when something is charged.
+/// Field manager of charges in a quota's status.
 const MANAGER: &str = "kube-apiserver";
 
-/// How often a charge is tried again when a quota changed in between.
+/// Number of times a charge is retried after a conflict.
 const RETRIES: usize = 3;
 
 impl Scope<'_> {
-    /// Refuses what is beyond the quotas of the namespace, and charges them with the rest. As upstream, a write that fails
-    /// afterwards has been charged: the quota controller counts again.
+    /// Rejects a write that exceeds the quotas of its namespace; otherwise charges them. As upstream, a write that
+    /// fails afterwards stays charged until the quota controller recounts.
     pub(crate) fn charge_quotas(&self, object: &Value, old: Option<&Value>, dry_run: bool) -> Result<(), Status> {
         if !self.kind.namespaced {
             return Ok(());

@@ -1,4 +1,6 @@
-//! GET of one object, lists in pages and at older moments, and the opening of watches.
+//! GET of one object, lists in pages and at older resourceVersions, and the start of watches. Follows
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go` and
+//! `staging/src/k8s.io/apiserver/pkg/storage/continue.go` of Kubernetes 1.36.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,21 +20,21 @@ use crate::table::accept::{MediaType, Transform};
 use crate::table::{IncludeObject, Rendering};
 use crate::watch::{self, Opening, View, Watch};
 
-/// Shortest life of a watch that names no timeout; the longest is twice that.
+/// Shortest random timeout, in seconds, of a watch that sets none; the longest is twice that.
 const WATCH_TIMEOUT_MIN: u64 = 1800;
 
 const EXPIRED_LIST: &str = "The resourceVersion for the provided list is too old.";
 const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.";
 const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// What a list found.
+/// The result of a list.
 pub(crate) struct Listed {
     pub(crate) items: Vec<Arc<Stored>>,
     metadata: Value,
 }
 
 impl Scope<'_> {
-    /// GET of one object.
+    /// Handles GET of one object.
     pub(crate) fn get(&self) -> Result<Reply, Status> {
         let negotiated = self.negotiate()?;
         if self.query.flag("export") == Some(true) {
@@ -50,14 +52,14 @@ impl Scope<'_> {
         self.show(200, Shown::Stored(&stored), negotiated)
     }
 
-    /// GET of a collection.
+    /// Handles GET of a collection.
     pub(crate) fn list(&self, options: &ListOptions) -> Result<Reply, Status> {
         let negotiated = self.negotiate()?;
         let listed = self.find(options)?;
         self.show_list(listed.metadata, &listed.items, negotiated)
     }
 
-    /// The objects a list is about, and the list's metadata.
+    /// Returns the selected objects and the list's metadata.
     pub(crate) fn find(&self, options: &ListOptions) -> Result<Listed, Status> {
         let page = self.page(options)?;
         let mut range = self.range(options);
@@ -81,12 +83,12 @@ impl Scope<'_> {
         Ok(Listed { items: found.objects, metadata: Value::Object(metadata) })
     }
 
-    /// The metadata of a deleted collection's list.
+    /// Returns the metadata of the list that a collection's deletion replies with.
     pub(crate) fn list_metadata(listed: &Listed) -> Value {
         listed.metadata.clone()
     }
 
-    /// The part of the store that can hold what is selected.
+    /// Returns the part of the store that can hold selected objects.
     fn range<'o>(&'o self, options: &'o ListOptions) -> Range<'o> {
         let fields = &options.selection.fields;
         let path = Some(self.path.namespace.as_str()).filter(|namespace| !namespace.is_empty());
@@ -100,7 +102,7 @@ impl Scope<'_> {
         }
     }
 
-    /// At which moment and from which key on a list is wanted.
+    /// Returns the resourceVersion and the key at which a list starts.
     fn page(&self, options: &ListOptions) -> Result<Page, Status> {
         let version = options.resource_version.as_str();
         if !options.continue_token.is_empty() {
@@ -119,7 +121,7 @@ impl Scope<'_> {
         let wanted = parse_version(version)
             .map_err(|why| Status::bad_request(format!("invalid resource version: {}", bad_version(version, &why))))?;
         let current = self.server.store().revision();
-        // A limited list from an old resourceVersion without a match is served at exactly that one.
+        // A limited list at an old resourceVersion without a match is served at exactly that version.
         let exact = options.version_match == Some(VersionMatch::Exact)
             || (options.limit > 0 && options.version_match.is_none() && wanted > 0);
         if wanted > current {
@@ -128,12 +130,12 @@ impl Scope<'_> {
         if exact {
             return Ok(Page { revision: Some(wanted), ..Page::default() });
         }
-        // `resourceVersion=0` is answered from a cache that knows no limit.
+        // `resourceVersion=0` is answered from a cache that ignores the limit.
         Ok(Page { unlimited: wanted == 0, ..Page::default() })
     }
 
     fn continue_token(&self, last: &str, revision: u64) -> String {
-        // The key is told relative to where the list began, with a NUL: the smallest key behind it.
+        // The key is relative to the start of the list, with a NUL appended: the smallest key after it.
         let prefix = if self.path.namespace.is_empty() { String::new() } else { format!("{}/", self.path.namespace) };
         let start = last.strip_prefix(prefix.as_str()).unwrap_or(last);
         let start = Value::from(format!("{start}\0"));
@@ -183,7 +185,7 @@ impl Scope<'_> {
         status
     }
 
-    /// Opens a watch. `break_after` comes from a fault.
+    /// Opens a watch. A fault sets `break_after`.
     pub(crate) fn watch(&self, options: &ListOptions, break_after: Option<Duration>) -> Result<Reply, Status> {
         let negotiated = self.negotiate()?;
         if negotiated.media == MediaType::Yaml {
@@ -192,7 +194,7 @@ impl Scope<'_> {
         let transform = match negotiated.transform {
             None => None,
             Some((Transform::Table, version)) => Some((Transform::Table, self.rendering(version)?)),
-            // Only tables know of objects that they include.
+            // Only tables include objects.
             Some((how, version)) => {
                 Some((how, Rendering { include: IncludeObject::None, version, now: self.server.clock().now() }))
             }
@@ -217,7 +219,7 @@ impl Scope<'_> {
         Ok(reply)
     }
 
-    /// Where the watch begins; the inner error is told as the first event.
+    /// Returns the start of the watch; an inner error is sent as the first event.
     fn opening(&self, options: &ListOptions) -> Result<Result<Opening, Status>, Status> {
         let version = options.resource_version.as_str();
         let wanted = match version {
@@ -232,15 +234,15 @@ impl Scope<'_> {
             if wanted > revision {
                 return Ok(Err(Status::too_large_resource_version(wanted, revision)));
             }
-            // A list as a stream is as stale as any other.
+            // A streamed list is as stale as any other.
             if let Some(stale) = self.server.faults().stale_at(&self.resource) {
                 let page = store.page(&self.resource, self.range(options), Some(stale), usize::MAX, None);
                 if let (Ok(page), Ok(from)) = (page, store.watch_from(&self.resource, stale)) {
                     (items, revision, cursor) = (page.objects, stale, from);
                 }
             }
-            // A watch from no or any version is taken for one that asked for the objects there are (`SetListOptionsDefaults`), but
-            // for one that only its path makes a watch.
+            // A watch without a resourceVersion or from `0` counts as one with `sendInitialEvents=true`
+            // (`SetListOptionsDefaults`), unless only its path makes it a watch.
             let asked = options.send_initial_events == Some(true) || self.query.flag("watch") == Some(true);
             let told = initial && asked && options.bookmarks;
             return Ok(Ok(Opening {
@@ -258,7 +260,7 @@ impl Scope<'_> {
 
     fn watch_timeout(&self, options: &ListOptions) -> Duration {
         match options.timeout_seconds.filter(|seconds| *seconds != 0) {
-            // A negative one is over at once.
+            // A negative timeout has already expired.
             Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
             None => Duration::from_secs(WATCH_TIMEOUT_MIN + self.server.ids().number() % WATCH_TIMEOUT_MIN),
         }
@@ -278,7 +280,7 @@ fn bad_version(text: &str, why: &str) -> String {
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Base 64 for URLs, without padding.
+/// Encodes in base 64 for URLs, without padding.
 fn base64_url(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -290,7 +292,7 @@ fn base64_url(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of [`base64_url`]; the error is the position of the first wrong character.
+/// Decodes [`base64_url`]; the error is the position of the first wrong character.
 fn from_base64_url(text: &str) -> Result<Vec<u8>, usize> {
     let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
     let (mut group, mut bits) = (0_u32, 0);

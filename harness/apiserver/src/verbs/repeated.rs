@@ -1,5 +1,6 @@
-//! Bodies that repeat what is stored: who updates a status mostly sends the object back as it came, byte for byte, with
-//! another status at its end. Comparing the rest with what is stored is cheaper than decoding it.
+//! A shortcut for status updates: clients mostly send the stored object back byte for byte, with another status at its
+//! end. Comparing the rest with the stored encoding is cheaper than decoding it. Upstream has no such shortcut; results
+//! are the same.
 
 use http::header::CONTENT_TYPE;
 
@@ -8,8 +9,8 @@ use super::scope::Scope;
 use crate::json::Value;
 
 impl Scope<'_> {
-    /// What [`Scope::decode`] makes of the body of a write to `/status`, if that is the object as it is now but for its
-    /// status, and nothing is odd about the status.
+    /// Returns the result of [`Scope::decode`] for the body of a write to `/status`, if the body is the stored object
+    /// except for its status, and the status decodes without complaints.
     pub(super) fn repeated(&self) -> Option<Value> {
         let body = &self.request.body;
         if self.path.subresource != "status" || self.kind.conversion.is_some() || self.is_custom() {
@@ -58,7 +59,7 @@ mod tests {
         ApiRequest { body: body.into(), ..ApiRequest::new(method, path) }
     }
 
-    /// Status code, warnings and body of an answer.
+    /// Returns status code, warnings and body of a reply.
     async fn ask(server: &ApiServer, method: Method, path: &str, body: String) -> (u16, Vec<HeaderValue>, String) {
         let reply = server.handle(request(method, path, body)).await;
         let warnings = reply.headers.get_all(http::header::WARNING).iter().cloned().collect();
@@ -66,7 +67,7 @@ mod tests {
         (reply.status, warnings, String::from_utf8(bytes.to_vec()).unwrap())
     }
 
-    /// Collections, and what can be created there.
+    /// Collections, and objects that can be created there.
     fn objects() -> Vec<(&'static str, Value)> {
         let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i:1", "env": [{"name": "E", "value": "x".repeat(200)}],
             "resources": {"limits": {"cpu": "1500m", "memory": "1024Mi"}}}]}});
@@ -87,7 +88,7 @@ mod tests {
         ]
     }
 
-    /// Statuses, good ones and others, and what may stand behind them.
+    /// Statuses, valid and invalid, with various text after them.
     fn status() -> impl Strategy<Value = String> {
         const CONDITION: &str =
             r#"{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"}]}"#;
@@ -112,7 +113,7 @@ mod tests {
         (status, behind).prop_map(|(status, behind)| format!("{status}{behind}"))
     }
 
-    /// The object at `path` up to its status.
+    /// Returns the object at `path` up to its status.
     fn up_to_status(shown: &str) -> &str {
         &shown[..shown.find(r#","status":{"#).unwrap() + r#","status":"#.len()]
     }
@@ -135,7 +136,7 @@ mod tests {
                     let mut answer = ask(&quick, Method::PUT, &put, body).await;
                     let mut expected = ask(&usual, Method::PUT, &put, spaced).await;
                     for (.., body) in [&mut answer, &mut expected] {
-                        // Quotes the beginning of what was sent.
+                        // Quotes the beginning of the body.
                         if body.contains("the object provided is unrecognized") {
                             body.clear();
                         }

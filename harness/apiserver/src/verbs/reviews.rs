@@ -1,7 +1,8 @@
-//! Kinds that answer a question and are not kept: access reviews, token reviews, bindings.
+//! Create-only kinds: access reviews, token reviews, bindings. Follows `pkg/registry/authorization` and
+//! `pkg/registry/authentication` of Kubernetes 1.36.
 //!
-//! The administrator may do everything. Questions about others, and of others (service accounts; `kubectl auth can-i --as`), are
-//! answered by the roles and bindings that are stored.
+//! The administrator may do everything. Reviews about other users, and by other users (service accounts; `kubectl auth
+//! can-i --as`), are answered from the stored roles and bindings.
 
 use super::authorization;
 use super::body::Shown;
@@ -20,7 +21,7 @@ use crate::server::ApiServer;
 use crate::status::Status;
 
 impl Scope<'_> {
-    /// POST of a kind that is not stored.
+    /// Handles POST of a kind that is not stored.
     pub(crate) fn review(&self) -> Result<Reply, Status> {
         if self.kind.kind == "Binding" {
             return self.bind(None);
@@ -71,7 +72,7 @@ impl Scope<'_> {
 }
 
 impl Scope<'_> {
-    /// Whether somebody else may do what the review asks.
+    /// Returns the status of a review that another user than the administrator makes about itself.
     fn access_of(&self, user: &User, asked: &Value) -> Value {
         let mut spec = user.spec();
         for field in ["resourceAttributes", "nonResourceAttributes"] {
@@ -87,7 +88,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Whose token it is: this server knows that of its caller and those that it gave to service accounts.
+    /// Reviews a token. The server knows its caller's token and those that it issued to service accounts.
     fn review_token(&self, spec: &Value) -> Result<Value, Status> {
         let token = meta::text(spec, "token");
         if token.is_empty() {
@@ -110,7 +111,7 @@ impl Scope<'_> {
     }
 }
 
-/// A selector is text or requirements.
+/// Checks that a selector has either text or requirements.
 fn check_selector(attributes: &Value, name: &str, errors: &mut ErrorList) {
     let Some(selector) = attributes.get(name).filter(|selector| !selector.is_null()) else { return };
     let shown = format!("spec.resourceAttributes.{name}");
@@ -184,7 +185,8 @@ fn check_access(review: &Value, scope: &Scope<'_>) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&scope.kind.group, "", "", &errors)) }
 }
 
-/// What may be done in a namespace: by the administrator everything; by others what everybody may, and what their roles say.
+/// Returns the rules of a user in a namespace: everything for the administrator, else the rights of every user and
+/// those of its roles.
 fn rules(server: &ApiServer, other: Option<&User>, namespace: &str) -> Value {
     let create =
         |group: &str, resources: &[&str]| json!({"verbs": ["create"], "apiGroups": [group], "resources": resources});
@@ -203,7 +205,7 @@ fn rules(server: &ApiServer, other: Option<&User>, namespace: &str) -> Value {
         Some(user) => {
             let groups: Vec<&str> = user.groups.iter().map(String::as_str).collect();
             let (own, own_paths) = authorization::rules_of(server, (&user.name, &groups), namespace);
-            // What everybody may stands in stored roles, too, where there are some.
+            // Stored roles may also contain the rights of every user.
             for (all, own) in [(&mut resources, own), (&mut paths, own_paths)] {
                 for rule in own {
                     if !all.contains(&rule) {

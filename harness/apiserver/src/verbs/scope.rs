@@ -1,4 +1,5 @@
-//! What a handler knows about its request.
+//! The context of a request for a resource, like upstream's `RequestScope` in
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,20 +13,20 @@ use crate::server::{ApiServer, Record, storage_id};
 use crate::status::{GroupResource, Status};
 use crate::store::{Committed, EventType, ResourceId, Stored};
 
-/// On whose behalf something is done.
+/// The client on whose behalf a request is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// Who it is, in the record.
+    /// Actor in the transcript.
     pub(crate) origin: Origin,
     /// Number of the request in the transcript.
     pub(crate) request: Option<usize>,
-    /// Name in managedFields, before a `fieldManager` parameter is looked at.
+    /// Default field manager, if the request has no `fieldManager` parameter.
     pub(crate) user_agent: String,
-    /// Who it is, by the token.
+    /// The authenticated user.
     pub(crate) user: User,
 }
 
-/// A request to a resource, and what belongs to it.
+/// A request for a resource with its context.
 pub(crate) struct Scope<'a> {
     pub(crate) server: &'a ApiServer,
     pub(crate) kind: Arc<Kind>,
@@ -57,7 +58,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Group and plural name, for messages.
+    /// Returns group and plural name, for messages.
     pub(crate) fn group_resource(&self) -> GroupResource<'_> {
         self.kind.group_resource()
     }
@@ -66,12 +67,12 @@ impl<'a> Scope<'a> {
         Status::not_found(self.group_resource(), name)
     }
 
-    /// The manager that owns the fields which this request sets.
+    /// Returns the field manager of this request.
     pub(crate) fn manager(&self, parameter: &str) -> String {
         manager_or_user_agent(parameter, &self.caller.user_agent)
     }
 
-    /// Adds a warning to the reply, each text once.
+    /// Adds a warning to the reply; repeated texts are added once.
     pub(crate) fn warn(&self, text: impl Into<String>) {
         let (mut warnings, text) = (self.warnings.lock().unwrap_or_else(PoisonError::into_inner), text.into());
         if !warnings.contains(&text) {
@@ -79,44 +80,44 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The warnings so far.
+    /// Takes the warnings added so far.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What strategies may know.
+    /// Returns the context for strategies.
     pub(crate) fn context(&self) -> kinds::Context<'_> {
         kinds::Context { now: self.server.clock().now(), user: &self.caller.user, lookup: self.server }
     }
 
-    /// The stored object the path names.
+    /// Returns the stored object that the path names.
     pub(crate) fn stored(&self) -> Result<Arc<Stored>, Status> {
         let found = self.server.get(&self.resource, &self.path.namespace, &self.path.name);
         found.ok_or_else(|| self.not_found(&self.path.name))
     }
 
-    /// An object at rest in this version's form.
+    /// Decodes a stored object in this version's form.
     pub(crate) fn value(&self, stored: &Stored) -> Value {
         self.kind.from_storage(stored.value())
     }
 
-    /// As [`Scope::value`], without decoding what was written just now.
+    /// Like [`Scope::value`], but does not decode an object that was written just now.
     pub(crate) fn recent_value(&self, stored: &Stored) -> Arc<Value> {
         if self.kind.conversion.is_none() { self.server.recent().get(stored) } else { Arc::new(self.value(stored)) }
     }
 
-    /// Writes a change into the transcript.
+    /// Records a change in the transcript.
     pub(crate) fn record(&self, event_type: EventType, committed: &Committed) {
         record(self.server, &self.caller, &self.resource, event_type, committed);
     }
 }
 
-/// A state as the transcript keeps it: in `serde_json`'s values, read at once.
+/// Decodes a stored object for the transcript, into `serde_json`'s values.
 fn recorded(stored: &Stored) -> Arc<serde_json::Value> {
     Arc::new(serde_json::from_slice(&stored.bytes()).unwrap_or_default())
 }
 
-/// Writes a change into the transcript.
+/// Records a change in the transcript.
 pub(crate) fn record(
     server: &ApiServer,
     caller: &Caller,

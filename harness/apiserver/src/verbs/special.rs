@@ -1,4 +1,5 @@
-//! Subresources with a meaning of their own, wired to the store.
+//! Handlers of subresources that have logic of their own: scale, eviction, binding, token, finalize and others. Tokens
+//! follow `pkg/registry/core/serviceaccount/storage/token.go` of Kubernetes 1.36.
 
 use std::time::Duration;
 
@@ -23,13 +24,13 @@ use crate::subresources::{binding, eviction, scale};
 use crate::table;
 use crate::table::accept::{Negotiated, Transform};
 
-/// Who writes budgets' statuses when a pod is evicted.
+/// Field manager of an evicted pod's changes to a budget's status.
 const EVICTION_MANAGER: &str = "kube-apiserver";
 
 const SCALE_SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 impl Scope<'_> {
-    /// Subresources other than `status`.
+    /// Handles subresources other than `status`.
     pub(crate) async fn special_subresource(&self, verb: &str) -> Result<Reply, Status> {
         match (&*self.path.subresource, verb) {
             ("eviction", "create") => self.evict().await,
@@ -55,7 +56,7 @@ impl Scope<'_> {
         }
     }
 
-    /// A scope for another object of this server, on behalf of the same caller.
+    /// Returns the scope of another object on this server, for the same caller.
     pub(crate) fn on(
         &self,
         group: &str,
@@ -88,7 +89,7 @@ impl Scope<'_> {
         self.show(code, Shown::Status(&outcome), negotiated)
     }
 
-    /// A body of a subresource's own kind.
+    /// Decodes a body of a subresource's own kind.
     fn decode_as(&self, versions: &[&str], kind: &str) -> Result<Value, Status> {
         let schema_name = match kind {
             "Eviction" => "io.k8s.api.policy.v1.Eviction",
@@ -102,7 +103,7 @@ impl Scope<'_> {
         self.decode_kind(&options, kind, group, version, schema::builtin(schema_name))
     }
 
-    /// POST of a Binding, to a pod (`name`) or to the old `bindings` collection.
+    /// Handles POST of a Binding, to a pod (`name`) or to the old `bindings` collection.
     pub(crate) fn bind(&self, name: Option<&str>) -> Result<Reply, Status> {
         let negotiated = self.negotiate_answer()?;
         let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
@@ -152,14 +153,14 @@ impl Scope<'_> {
             }
             let mut new = old.clone();
             self.set_scale(&mut new, &wanted)?;
-            // A Scale without a version scales whatever there is, also where updates must name one.
+            // A Scale without a resourceVersion applies to any version, even if updates of the kind must set one.
             if lifecycle::metadata_text(&new, "resourceVersion").is_empty() {
                 let version = lifecycle::metadata_text(old, "resourceVersion").to_owned();
                 lifecycle::metadata_mut(&mut new).insert("resourceVersion", version.into());
             }
             if self.replicas_are_owned(old) {
                 if self.is_scaled_to_nothing(old, &wanted) {
-                    // A Scale leaves a zero out: to its owners the field is gone.
+                    // Go omits a zero from a Scale, so its owners lose the field.
                     managedfields::disown(&mut new, &["spec", "replicas"]);
                 } else {
                     new = self.manage(Some(old), new, &manager);
@@ -188,7 +189,7 @@ impl Scope<'_> {
         })
     }
 
-    /// Server-side apply of a Scale: the manager becomes an owner of the field behind `spec.replicas`, and only of it.
+    /// Handles server-side apply of a Scale: the manager comes to own the field behind `spec.replicas`, and no other.
     fn apply_scale(&self) -> Result<Value, Status> {
         let options = WriteOptions::parse(&self.query, "PatchOptions", Some(true))?;
         let rules = UpdateRules { dry_run: options.dry_run, ..UpdateRules::default() };
@@ -218,7 +219,7 @@ impl Scope<'_> {
                 .apply_config(Some(&before), config.clone(), &options.field_manager, force)
                 .map_err(|refusal| in_terms_of_scales(refusal, &self.kind.api_version()))?;
             if self.scale_paths().is_none() && self.replicas_are_owned(old) && !self.replicas_are_owned(&new) {
-                // The last owner let go: a Scale without replicas asks for none, not for the default.
+                // The last owner gave up the field: a Scale without replicas means zero, not the default.
                 new["spec"]["replicas"] = 0.into();
             }
             forget_times_of_scales(&mut new);
@@ -234,7 +235,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The Scale that a write begins with: replicas that a custom resource does not have yet count as none.
+    /// Returns the Scale that a write starts from; missing replicas of a custom resource count as zero.
     fn scale_to_change(&self, object: &Value) -> Result<Value, Status> {
         self.scale_of(object).or_else(|refusal| {
             let paths = self.scale_paths().ok_or(refusal)?;
@@ -244,7 +245,7 @@ impl Scope<'_> {
         })
     }
 
-    /// How the Scale that a request wants is made from the present one.
+    /// Returns a function that makes the desired Scale from the current one.
     #[expect(clippy::type_complexity, reason = "a closure over the request's body")]
     fn wanted_scale(
         &self,
@@ -278,13 +279,13 @@ impl Scope<'_> {
         Ok((options, Box::new(patch)))
     }
 
-    /// Whether a built-in workload had replicas and is to have none.
+    /// Returns true if a built-in workload is scaled from some replicas to zero.
     fn is_scaled_to_nothing(&self, old: &Value, wanted: &Value) -> bool {
         let count = |object: &Value| object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
         self.scale_paths().is_none() && count(old) != 0 && count(wanted) == 0
     }
 
-    /// The object that the apply of a Scale begins with: replicas that nobody owns were there before the first apply.
+    /// Returns the object that an apply of a Scale starts from: replicas without an owner get `before-first-apply`.
     fn with_owned_replicas(&self, object: &Value) -> Result<Value, Status> {
         let mut object = object.clone();
         if self.replicas_are_owned(&object) || self.scale_of(&object)?.pointer("/spec/replicas").is_none() {
@@ -303,12 +304,12 @@ impl Scope<'_> {
         Ok(object)
     }
 
-    /// Where the replicas behind the Scale stand.
+    /// Returns the path of the replicas behind the Scale.
     fn replicas_path(&self) -> String {
         self.scale_paths().map_or_else(|| ".spec.replicas".to_owned(), |paths| paths.spec_replicas)
     }
 
-    /// Whether anybody owns the field behind the Scale: if not, scaling gains no ownership either.
+    /// Returns true if the field behind the Scale has an owner; without one, scaling does not create ownership.
     fn replicas_are_owned(&self, object: &Value) -> bool {
         let pointer = self.replicas_path().replace('.', "/f:");
         let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
@@ -326,7 +327,7 @@ impl Scope<'_> {
         scale::apply(object, wanted, self.scale_paths().as_ref())
     }
 
-    /// PUT of `namespaces/…/finalize`: everything but the status.
+    /// Handles PUT of `namespaces/…/finalize`, which changes everything except the status.
     fn finalize(&self) -> Result<Written, Status> {
         let options = WriteOptions::parse(&self.query, "UpdateOptions", None)?;
         let object = self.decode(&options)?;
@@ -339,7 +340,7 @@ impl Scope<'_> {
         })
     }
 
-    /// What a token is bound to must be there.
+    /// Checks that the object to which a token is bound exists.
     fn check_token_target(&self, target: &Value) -> Result<(String, String, String), Status> {
         let (kind, version, name) =
             (meta::text(target, "kind"), meta::text(target, "apiVersion"), meta::text(target, "name"));
@@ -359,7 +360,7 @@ impl Scope<'_> {
         }
     }
 
-    /// A service account's token.
+    /// Issues a token for a service account.
     fn token(&self) -> Result<Reply, Status> {
         const LIFETIME_SECONDS: i64 = 3600;
         const SHORTEST_SECONDS: i64 = 600;
@@ -422,7 +423,7 @@ impl Scope<'_> {
     }
 }
 
-/// Conflicts over a Scale name the Scale's version, whatever version the owners wrote in.
+/// Replaces the owners' API version in conflicts by the Scale's, as upstream.
 fn in_terms_of_scales(mut refusal: Status, own_version: &str) -> Status {
     let reword = |text: &mut String| *text = text.replace(&format!("using {own_version}"), "using autoscaling/v1");
     reword(&mut refusal.message);
@@ -432,8 +433,8 @@ fn in_terms_of_scales(mut refusal: Status, own_version: &str) -> Status {
     refusal
 }
 
-/// Ownership gained through a Scale carries no time (upstream translates it between two kinds and loses the time on the
-/// way), and entries without a time stand before the others of their operation.
+/// Removes the time from entries gained through a Scale, and sorts entries without a time before the others of their
+/// operation. Upstream loses the time when it translates the entries between the two kinds.
 fn forget_times_of_scales(object: &mut Value) {
     let Some(entries) = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) else { return };
     for entry in entries.iter_mut().filter(|entry| entry["subresource"] == "scale") {

@@ -1,4 +1,6 @@
-//! Creations, updates, and the guaranteed update that patches and subresources share.
+//! Creates and updates, and the guaranteed update shared by patches and subresources. Follows
+//! `pkg/registry/generic/registry/store.go` and `pkg/registry/rest/{create,update}.go` in
+//! `staging/src/k8s.io/apiserver` of Kubernetes 1.36.
 
 use std::sync::Arc;
 
@@ -15,14 +17,15 @@ use crate::server::draft_of;
 use crate::status::{GroupResource, Status};
 use crate::store::{CommitError, Draft, EventType, Stored};
 
-/// Largest object in bytes: etcd takes no larger request. (Upstream stores most kinds as protobuf, which is a little shorter.)
+/// Largest object in bytes: etcd's limit for a request. Upstream stores most kinds as protobuf, which is slightly
+/// shorter.
 const OBJECT_MAX: usize = 1536 * 1024;
 
-/// What a write left behind.
+/// The result of a write.
 pub(crate) enum Written {
-    /// It is stored.
+    /// The object is stored.
     Stored { stored: Arc<Stored>, created: bool },
-    /// It would be stored (dry run), or was the last state before the object went.
+    /// The object is not stored: a dry run, or the last state of an object that this write removed.
     Shown { object: Value, created: bool },
 }
 
@@ -34,32 +37,32 @@ impl Written {
     }
 }
 
-/// How the new object is made from the present one (`None`: there is none).
+/// Makes the new object from the current one (`None` if it does not exist).
 pub(crate) type Transform<'t> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + 't;
 
-/// What a guaranteed update has to respect.
+/// Conditions of a guaranteed update.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UpdateRules {
     pub(crate) dry_run: bool,
-    /// The object is created where it is missing.
+    /// Create the object if it does not exist.
     pub(crate) create: bool,
-    /// Only the object with this uid.
+    /// Update only an object with this UID.
     pub(crate) uid: Option<String>,
 }
 
-/// Which part of an object a write is for.
+/// The part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,
     Status,
     /// A namespace's `spec.finalizers`.
     Finalize,
-    /// What a subresource of the kind's own lets through.
+    /// The part that one of the kind's own subresources may change.
     Special,
 }
 
 impl Scope<'_> {
-    /// POST to a collection.
+    /// Handles POST to a collection.
     pub(crate) fn create(&self) -> Result<Written, Status> {
         let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
         let mut object = self.decode(&options)?;
@@ -82,7 +85,7 @@ impl Scope<'_> {
         Err(last.unwrap_or_else(Status::unknown_resource))
     }
 
-    /// Takes a decoded object through admission, strategy and validation into the store.
+    /// Passes a decoded object through admission, strategy and validation into the store.
     fn create_object(&self, mut object: Value, manager: &str, dry_run: bool) -> Result<Written, Status> {
         object = self.manage(None, object, manager);
         self.admit_namespace(&object)?;
@@ -91,7 +94,7 @@ impl Scope<'_> {
         self.store_new(object, dry_run)
     }
 
-    /// `BeforeCreate`: system fields, strategy, validation.
+    /// `rest.BeforeCreate`: system fields, strategy, validation.
     fn prepare_create(&self, object: &mut Value) -> Result<(), Status> {
         let context = self.context();
         let uid = self.server.ids().uid();
@@ -138,7 +141,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The object made ready to be stored, and as it is stored, unless it is too large for that.
+    /// Returns the object ready to be stored and its stored value, unless it is too large.
     fn draft(&self, mut object: Value) -> Result<(Draft, Value), Status> {
         self.forget_emptiness(&mut object);
         let (draft, object) = draft_of(&self.kind, object);
@@ -148,7 +151,7 @@ impl Scope<'_> {
         Ok((draft, object))
     }
 
-    /// Everything but definitions is stored as protobuf, which has no empty lists.
+    /// Drops empty lists as a round trip through protobuf does upstream; definitions are stored as JSON.
     fn forget_emptiness(&self, object: &mut Value) {
         if self.kind.group != "apiextensions.k8s.io" {
             self.schema().forget_emptiness(object);
@@ -167,7 +170,7 @@ impl Scope<'_> {
         status
     }
 
-    /// PUT of an object or of its status.
+    /// Handles PUT of an object or of its status.
     pub(crate) fn update(&self, part: Part) -> Result<Written, Status> {
         let options = WriteOptions::parse(&self.query, "UpdateOptions", None)?;
         let object = self.sent_update(&options)?;
@@ -178,7 +181,7 @@ impl Scope<'_> {
             create: part == Part::Whole && self.kind.strategy.allow_create_on_update(),
             uid: Some(uid.to_owned()).filter(|uid| !uid.is_empty()),
         };
-        // Another write in between is rare: only then is the body read again.
+        // Conflicts with another write are rare; only then the body is decoded again.
         let mut sent = Some(object);
         self.guaranteed_update(part, &rules, &mut |old| {
             let object = sent.take().map_or_else(|| self.sent_update(&options), Ok)?;
@@ -186,7 +189,7 @@ impl Scope<'_> {
         })
     }
 
-    /// The object in the body of an update.
+    /// Decodes the object in the body of an update.
     fn sent_update(&self, options: &WriteOptions) -> Result<Value, Status> {
         let mut object = self.repeated().map_or_else(|| self.decode(options), Ok)?;
         lifecycle::ensure_namespace(&mut object, &self.path.namespace)?;
@@ -195,7 +198,7 @@ impl Scope<'_> {
         Ok(object)
     }
 
-    /// Reads, transforms, checks and writes until no other write comes between.
+    /// Reads, transforms, validates and writes; starts again if another write came in between.
     pub(crate) fn guaranteed_update(
         &self,
         part: Part,
@@ -231,7 +234,7 @@ impl Scope<'_> {
                         Err(CommitError::Changed(_) | CommitError::Exists(_)) => continue,
                     }
                 }
-                // The last finalizer has gone, and the object with it: the reply shows what the update would have left.
+                // The last finalizer was removed, and the object with it: the reply shows the updated object.
                 return Ok(Written::Shown { object: new, created: false });
             }
             if rules.dry_run {
@@ -257,7 +260,7 @@ impl Scope<'_> {
         }
         let mut object = transform(None)?;
         lifecycle::wipe_system_fields(&mut object);
-        // Only creations by POST are refused for a version.
+        // Only creates by POST are refused because of a resourceVersion.
         lifecycle::metadata_mut(&mut object).remove("resourceVersion");
         self.admit_namespace(&object)?;
         self.kind.strategy.admit_create(&mut object, &self.context())?;
@@ -265,7 +268,7 @@ impl Scope<'_> {
         self.store_new(object, rules.dry_run)
     }
 
-    /// `BeforeUpdate`: resourceVersion, admission, strategy, validation.
+    /// `rest.BeforeUpdate`: resourceVersion, admission, strategy, validation.
     fn prepare_update(&self, part: Part, mut new: Value, old: &Value, revision: u64) -> Result<Value, Status> {
         let strategy = &*self.kind.strategy;
         let unconditional = match part {
@@ -333,7 +336,7 @@ impl Scope<'_> {
         Status::conflict(self.group_resource(), &self.path.name, &why)
     }
 
-    /// The key that the real server would have used: it shows in messages.
+    /// Returns the key that kube-apiserver would use in etcd, for messages.
     fn etcd_key(&self) -> String {
         let prefix = match (&*self.resource.group, &*self.resource.resource) {
             ("", "nodes") => "minions",
@@ -367,7 +370,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The namespace lifecycle plugin: nothing new in missing or terminating namespaces.
+    /// `NamespaceLifecycle` admission: rejects new objects in missing or terminating namespaces.
     fn admit_namespace(&self, object: &Value) -> Result<(), Status> {
         if !self.kind.namespaced {
             return Ok(());
@@ -390,7 +393,7 @@ impl Scope<'_> {
         ))
     }
 
-    /// A write of the server itself: no strategy, no validation, no managed fields.
+    /// Writes on behalf of the server: without strategy, validation and managed fields.
     pub(crate) fn raw_update(
         &self,
         rules: &UpdateRules,
@@ -410,7 +413,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The object that a write left behind.
+    /// Returns the object that a write resulted in.
     pub(crate) fn written_value(&self, written: &Written) -> Value {
         match written {
             Written::Stored { stored, .. } => self.value(stored),
@@ -418,7 +421,7 @@ impl Scope<'_> {
         }
     }
 
-    /// What the client sees of a write.
+    /// Returns the encoded object for the reply to a write.
     pub(crate) fn written_bytes(&self, written: &Written) -> Bytes {
         match written {
             Written::Stored { stored, .. } if self.kind.conversion.is_none() => stored.document(),

@@ -1,4 +1,5 @@
-//! YAML as Go's library writes it: sorted keys, the same quoting, the same folding of long lines. PURE.
+//! Encodes YAML like `sigs.k8s.io/yaml`, which Go clients and kube-apiserver use: sorted keys, the same quoting, the
+//! same folding of long lines. Own code, because no crate quotes and folds in the same way. PURE.
 
 mod read;
 
@@ -12,10 +13,10 @@ use crate::json::{Key, Map, Value};
 
 pub(crate) use read::{complaints, to_json};
 
-/// Lines are folded at the first space behind this many characters.
+/// Lines are folded at the first space after this many characters.
 const WIDTH: usize = 80;
 
-/// The document of a value.
+/// Encodes a value as a YAML document.
 pub(crate) fn to_string(value: &Value) -> String {
     let mut writer = Writer { text: String::new(), column: 0 };
     match value {
@@ -49,7 +50,7 @@ impl Writer {
         self.put(&" ".repeat(depth));
     }
 
-    /// `started`: the first key goes on behind what is on the line already.
+    /// `started`: the first key continues the current line.
     fn mapping(&mut self, map: &Map, depth: usize, started: bool) {
         let mut keys: Vec<&Key> = map.keys().collect();
         keys.sort_by(|a, b| natural(a, b));
@@ -103,7 +104,7 @@ impl Writer {
         }
     }
 
-    /// `fold` is where folded lines go on; keys are not folded.
+    /// `fold` is the indentation of folded lines; keys are not folded.
     fn text_scalar(&mut self, text: &str, fold: Option<usize>, depth: usize) {
         if !text.chars().all(is_printable) || (fold.is_none() && text.contains('\n')) {
             self.double_quoted(text);
@@ -175,7 +176,7 @@ fn is_printable(char: char) -> bool {
     char == '\n' || !(char.is_control() || char == '\u{feff}')
 }
 
-/// Whether a plain text would be read as something that is no text.
+/// Returns true if plain text would be parsed as something other than a string.
 fn means_something_else(text: &str) -> bool {
     static OTHER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(concat!(
@@ -191,7 +192,7 @@ fn means_something_else(text: &str) -> bool {
     OTHER.as_ref().is_some_and(|regex| regex.is_match(text))
 }
 
-/// Whether a text can stand without quotes.
+/// Returns true if a string needs no quotes.
 fn is_plain(text: &str) -> bool {
     let chars: Vec<char> = text.chars().collect();
     let space_after = |i: usize| chars.get(i + 1).is_none_or(|next| next.is_whitespace());
@@ -209,7 +210,7 @@ fn is_plain(text: &str) -> bool {
     })
 }
 
-/// The order of keys: letters behind everything else, numbers by their value.
+/// Compares keys: letters after everything else, numbers by their value.
 fn natural(a: &str, b: &str) -> Ordering {
     let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let Some(at) = left.iter().zip(&right).position(|(a, b)| a != b) else { return left.len().cmp(&right.len()) };

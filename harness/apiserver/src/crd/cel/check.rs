@@ -1,7 +1,7 @@
-//! Whether an expression fits the types it is about, before there is any value. PURE.
+//! Type checks of expressions, before there is any value. PURE.
 //!
-//! What is not known for certain counts as fitting: the checks find names that are not there and operands and arguments of
-//! wrong types, with the words of cel-go.
+//! Follows `github.com/google/cel-go/checker` including its messages, but accepts every expression whose types are not
+//! known for certain: it reports undeclared names, and operands and arguments of wrong types.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,21 +12,21 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 
 use super::types::Ty;
 
-/// What an expression turned out to be.
+/// The outcome of a type check.
 #[derive(Debug)]
 pub(super) struct Checked {
-    /// Type of its value.
+    /// Type of the expression's value.
     pub(super) ty: Ty,
-    /// What is wrong, in the order of the source.
+    /// Errors in the order of the source.
     pub(super) errors: Vec<String>,
-    /// A function of Kubernetes that this server does not have.
+    /// A function of kube-apiserver that this server lacks, if the expression calls one.
     pub(super) unsupported: Option<String>,
-    /// Whether `oldSelf` occurs.
+    /// `true` if `oldSelf` occurs.
     pub(super) uses_old: bool,
 }
 
-/// The functions that are there: `name receiver arguments result`, with `-` for no receiver or no arguments, `T` for what the
-/// receiver holds.
+/// The supported functions: `name receiver arguments result`, with `-` for no receiver or no arguments, and `T` for the
+/// element type of the receiver.
 const FUNCTIONS: &str = "
 size - string int|size - bytes int|size - list int|size - map int|size string - int|size bytes - int|size list - int|size map - int
 string - dyn string|int - dyn int|uint - dyn uint|double - dyn double|bool - dyn bool|bytes - dyn bytes|dyn - dyn dyn|type - dyn type
@@ -57,7 +57,7 @@ math.greatest - dyn dyn|math.least - dyn dyn|math.abs - dyn dyn|math.ceil - doub
 base64.encode - bytes string|base64.decode - string bytes
 ";
 
-/// Functions and macros that kube-apiserver has and this server has not.
+/// Functions and macros that kube-apiserver has and this server lacks.
 const MISSING: [&str; 24] = [
     "all",
     "exists",
@@ -85,7 +85,7 @@ const MISSING: [&str; 24] = [
     "isSemver",
 ];
 
-/// The names of types, which are values of their own.
+/// Names of types, which are values themselves.
 const TYPES: [&str; 12] =
     ["bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint"];
 
@@ -133,7 +133,7 @@ fn named(name: &'static str) -> Ty {
     }
 }
 
-/// Checks a program whose variables are `self`, of this type, and `oldSelf`, if there is one.
+/// Checks a program whose variables are `self`, of type `own`, and `oldSelf`, if `old` is given.
 pub(super) fn check(program: &Program, own: &Ty, old: Option<&Ty>) -> Checked {
     let mut scope = vec![("self".to_owned(), own.clone())];
     scope.extend(old.map(|old| ("oldSelf".to_owned(), old.clone())));
@@ -335,7 +335,7 @@ impl Checker<'_> {
     }
 }
 
-/// The type of an operator's result; nothing for what is no operator.
+/// Returns the type of an operator's result, or `Err` for operands of wrong types; `None` if `name` is no operator.
 fn operator(name: &str, arguments: &[Ty]) -> Option<Result<Ty, ()>> {
     let fits = |ok: bool, ty: Ty| Some(if ok { Ok(ty) } else { Err(()) });
     match (name, arguments) {
@@ -394,7 +394,7 @@ fn arithmetic(name: &str, a: &Ty, b: &Ty) -> Option<Ty> {
     }
 }
 
-/// An error as cel-go shows it: with the line, and a mark below the place.
+/// Formats an error as cel-go does: line and column, the source line, and a caret under the column.
 pub(super) fn located(source: &str, offset: usize, message: &str) -> String {
     let before: String = source.chars().take(offset).collect();
     let line = before.matches('\n').count();

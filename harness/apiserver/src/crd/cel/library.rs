@@ -1,6 +1,6 @@
-//! The functions of Kubernetes' CEL libraries: lists, regular expressions, sets, URLs, quantities, addresses.
+//! Kubernetes' CEL libraries: lists, regular expressions, sets, URLs, quantities, IP addresses and CIDRs.
 //!
-//! Source: `k8s.io/apiserver/pkg/cel/library` of Kubernetes 1.36, whose messages these functions give.
+//! Follows `staging/src/k8s.io/apiserver/pkg/cel/library` of Kubernetes 1.36, including its messages.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -19,7 +19,7 @@ use crate::kinds::quantity::Quantity;
 
 type Reply<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
-/// A value that only these functions know.
+/// A value of a type that these libraries add.
 #[derive(Debug, Clone, PartialEq)]
 enum Own {
     Quantity(Quantity),
@@ -69,7 +69,7 @@ impl Val for Own {
 
 impl StaticVal for Own {}
 
-/// The environment of all rules.
+/// The environment in which all rules are compiled.
 pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     let added = (|| {
@@ -85,7 +85,7 @@ pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     Arc::new(env)
 });
 
-/// A function: its name, the type it is a member of, its arguments' types, and what it does.
+/// A function: its name, its receiver's type, its arguments' types and its implementation.
 type Entry = (&'static str, Option<&'static Type>, Vec<&'static Type>, Function);
 
 static TEXT: Type = STRING_TYPE;
@@ -196,7 +196,7 @@ fn as_integer(quantity: Quantity) -> Option<i64> {
     i64::try_from(quantity.ceil()).ok().filter(|_| quantity.is_whole())
 }
 
-/// Whether everything in the list `a` is in the list `b`.
+/// Returns true if every item of the list `a` is in the list `b`.
 fn within(args: &[CowVal<'_, '_>], a: usize, b: usize) -> bool {
     items(args, a).iter().all(|item| has(args, b, &**item))
 }
@@ -211,7 +211,7 @@ fn int_of<'b, 'v>(value: i64) -> Reply<'b, 'v> {
     Ok(CowVal::owned(CelInt::from(value)))
 }
 
-/// An index; -1 for none.
+/// Returns an index as a CEL value; -1 for `None`.
 fn number<'b, 'v>(index: Option<usize>) -> Reply<'b, 'v> {
     int_of(index.and_then(|index| i64::try_from(index).ok()).unwrap_or(-1))
 }
@@ -234,7 +234,7 @@ fn mismatch(function: &str) -> ExecutionError {
     ExecutionError::no_such_overload(function, Vec::new())
 }
 
-/// The text of an argument, whose overload says that it is one.
+/// Returns an argument's text; the overload guarantees that it is a string.
 fn said<'a>(args: &'a [CowVal<'_, '_>], index: usize) -> &'a str {
     args.get(index).and_then(|value| value.downcast_ref::<CelString>()).map_or("", |text| text.inner())
 }
@@ -243,7 +243,7 @@ fn whole(args: &[CowVal<'_, '_>], index: usize) -> i64 {
     args.get(index).and_then(|value| value.downcast_ref::<CelInt>()).map_or(0, |number| *number.inner())
 }
 
-/// Copies of the items of a list.
+/// Returns copies of the items of a list.
 fn items<'v>(args: &[CowVal<'_, 'v>], index: usize) -> Vec<Box<dyn Val + 'v>> {
     let mut all = Vec::new();
     if let Some(list) = args.get(index).and_then(|value| value.as_iterable()) {
@@ -392,7 +392,7 @@ fn parse_url(given: &str) -> Result<Own, ExecutionError> {
     })
 }
 
-/// Name and port of a host.
+/// Splits a host into name and port.
 fn split_host(host: &str) -> (String, String) {
     let bare = |name: &str| name.trim_start_matches('[').trim_end_matches(']').to_owned();
     match host.rsplit_once(':') {

@@ -1,4 +1,5 @@
-//! What kube-apiserver 1.36 answered to definitions with rules and to objects of them (`recorded.json`), asked of this server.
+//! Compares with answers recorded from kube-apiserver 1.36 (`recorded.json`): to definitions with rules, and to
+//! objects.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,7 @@ fn recorded() -> Value {
     serde_json::from_str(include_str!("recorded.json")).expect("JSON")
 }
 
-/// The errors as a Status lists them.
+/// Formats errors as the causes of a Status.
 fn told(errors: &ErrorList) -> Vec<String> {
     errors.iter().map(Error::cause).map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
 }

@@ -1,4 +1,5 @@
-//! The types that expressions see in the place of schemas. PURE.
+//! CEL types of schemas. Follows `common/schemas.go` and `escaping.go` in `staging/src/k8s.io/apiserver/pkg/cel` of
+//! Kubernetes 1.36. PURE.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,10 +7,10 @@ use std::sync::Arc;
 
 use crate::json::{Map, Value};
 
-/// Deepest schema that is looked at.
+/// Deepest schema level that is visited.
 const MAX_DEPTH: usize = 64;
 
-/// Words that fields cannot be called by: they are escaped.
+/// Reserved words of CEL; fields of these names are escaped.
 const RESERVED: [&str; 22] = [
     "true",
     "false",
@@ -35,10 +36,10 @@ const RESERVED: [&str; 22] = [
     "__proto__",
 ];
 
-/// A type of CEL.
+/// A CEL type.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Ty {
-    /// Anything: known only when it is there.
+    /// Any type; known only at evaluation.
     Dyn,
     Null,
     Bool,
@@ -56,27 +57,27 @@ pub(super) enum Ty {
     /// An object with these fields.
     Object(Arc<BTreeMap<String, Self>>),
     Optional(Box<Self>),
-    /// A type of Kubernetes' libraries.
+    /// A type that Kubernetes' libraries add.
     Other(&'static str),
 }
 
 impl Ty {
-    /// The type of the values of a schema; `root` objects have their metadata.
+    /// Returns the type of a schema's values. `root` objects have apiVersion, kind and metadata.
     pub(super) fn of(schema: &Value, root: bool) -> Self {
         of_schema(schema, root, 0)
     }
 
-    /// A list of these.
+    /// Returns the type of a list of this type.
     pub(super) fn list(self) -> Self {
         Self::List(Box::new(self))
     }
 
-    /// One of these, or nothing.
+    /// Returns the optional of this type.
     pub(super) fn optional(self) -> Self {
         Self::Optional(Box::new(self))
     }
 
-    /// Whether a value of type `other` may stand where this type is wanted, as far as is known.
+    /// Returns true if a value of type `other` is accepted where this type is expected, or if that is unknown.
     pub(super) fn takes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.takes(b),
@@ -161,7 +162,7 @@ fn of_schema(schema: &Value, root: bool, depth: usize) -> Ty {
     }
 }
 
-/// The name of a field in expressions; nothing for one that expressions cannot name.
+/// Returns the name of a field in expressions; `None` if expressions cannot name it.
 pub(super) fn escape(name: &str) -> Option<String> {
     if RESERVED.contains(&name) {
         return Some(format!("__{name}__"));

@@ -1,4 +1,5 @@
-//! Values of custom resources as expressions see them: typed by their schema. PURE.
+//! Converts values of custom resources to CEL values, typed by their schema. Follows
+//! `staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go` of Kubernetes 1.36. PURE.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +14,7 @@ use crate::json::Value;
 pub(super) struct Typed<'a> {
     pub(super) value: &'a Value,
     pub(super) schema: &'a Value,
-    /// Whether lists that are sets or maps are put in order, so that they compare as such.
+    /// Sorts lists of type `set` and `map`, so that their order does not matter in comparisons.
     pub(super) ordered: bool,
 }
 
@@ -38,7 +39,7 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// The keys of an item of a list that is a map.
+/// Returns the key values of an item of a `map` list.
 pub(super) fn keys_of(item: &Value, schema: &Value) -> String {
     let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
     let keys = keys.filter_map(Value::as_str).map(|key| item.get(key).unwrap_or(&Value::Null).to_string());
@@ -69,7 +70,7 @@ impl Serialize for Typed<'_> {
                 let mut map = serializer.serialize_map(None)?;
                 for (name, value) in fields {
                     let known = declared.and_then(|declared| declared.get(name));
-                    // The keys of maps are data, the names of fields are names.
+                    // Keys of maps are data and stay; names of fields are escaped.
                     let key = if extra.is_some() { Some(name.to_string()) } else { escape(name) };
                     if let Some(key) = key {
                         map.serialize_entry(&key, &self.below(value, known.or(extra)))?;
@@ -106,7 +107,7 @@ fn timestamp(text: &str) -> Option<DateTime<FixedOffset>> {
     DateTime::parse_from_rfc3339(&whole).ok()
 }
 
-/// A duration as Go writes it: `1h30m`, `-1.5s`.
+/// Parses a Go duration such as `1h30m` or `-1.5s`.
 fn duration(text: &str) -> Option<chrono::Duration> {
     crate::kinds::go_duration(text).map(chrono::Duration::nanoseconds)
 }

@@ -1,15 +1,16 @@
-//! The fields that an object sets: what its applier comes to own.
+//! The field set of an object, which its applier comes to own. Follows `typed/tofieldset.go` of
+//! `sigs.k8s.io/structured-merge-diff/v6`.
 
 use super::super::super::managedfields::{FieldSet, list_key, node};
 use super::super::super::schema::{List, ListTopology, Schema, Shape, TypeRef};
 use crate::json::{Map, Value};
 
-/// The fields that `value`, of the schema's root type, sets.
+/// Returns the fields that `value`, of the schema's root type, sets.
 pub(super) fn of(schema: &Schema, value: &Value) -> FieldSet {
     FieldSet::from_map(walk(schema, schema.root(), value).1)
 }
 
-/// Whether the value itself is a member, and what lies below it.
+/// Returns true if the value itself is a member, and the fields below it.
 fn walk(schema: &Schema, ty: TypeRef, value: &Value) -> (bool, Map) {
     match (schema.shape(ty), value) {
         (Shape::List(list), _) if list.topology == ListTopology::Atomic => (true, Map::new()),
@@ -43,7 +44,7 @@ fn walk_list(schema: &Schema, list: &List, items: &[Value]) -> Map {
         let Ok(key) = list_key(schema, list, item) else { continue };
         let children = if out.contains_key(&key) { Map::new() } else { walk(schema, list.items, item).1 };
         if let Some(value) = node(true, children) {
-            // An item that comes twice is owned as a whole.
+            // Items with the same key are owned as a whole.
             out.insert(key, value);
         }
     }

@@ -1,4 +1,5 @@
-//! The applied object merged into the live one: fields and items of both, the applied ones winning.
+//! Merges the applied object into the live one: fields and items of both, of which the applied ones win. Follows
+//! `typed/merge.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
 use super::super::super::managedfields::index_key;
 use super::super::super::schema::{List, ListTopology, Schema, Shape, TypeRef};
@@ -7,7 +8,7 @@ use crate::json::{Map, Value};
 /// Merges two objects of the schema's root type.
 ///
 /// # Errors
-/// If items of a list cannot be told apart.
+/// Items of a list cannot be identified.
 pub(super) fn merge(schema: &Schema, live: &Value, applied: &Value) -> Result<Value, String> {
     let merged = walk(schema, schema.root(), Some(live), Some(applied))?;
     Ok(merged.unwrap_or_else(|| Value::Object(Map::new())))
@@ -51,7 +52,7 @@ fn walk(schema: &Schema, ty: TypeRef, left: Option<&Value>, right: Option<&Value
     Ok((!out.is_empty()).then_some(Value::Object(out)))
 }
 
-/// Items of both lists: in the applied order, the live ones near the neighbours they had.
+/// Merges the items of both lists: in the applied order, with live items near their former neighbours.
 fn walk_list(
     schema: &Schema,
     list: &List,
@@ -67,7 +68,7 @@ fn walk_list(
     let left_keys = index_key(schema, list, &left_items)?;
     let in_left = |key: &str| left_keys.iter().any(|(k, _)| k == key);
     let in_right = |key: &str| right_keys.iter().any(|(k, _)| k == key);
-    // An item that comes twice in the live list is not merged with the applied one, but replaced by it.
+    // An item that occurs twice in the live list is replaced by the applied one, not merged with it.
     let unique_left = |key: &str| {
         let mut found = left_keys.iter().filter(|(k, _)| k == key).map(|(_, v)| *v);
         let first = found.next();

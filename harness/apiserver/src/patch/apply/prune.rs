@@ -1,11 +1,12 @@
-//! What a manager applied before and now leaves out goes, unless somebody else owns it.
+//! Removes fields that a manager applied before and now leaves out, unless another manager owns them. Follows `prune`
+//! in `merge/update.go` and `typed/remove.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
 use super::super::super::managedfields::{Entries, FieldSet, is_member, list_key};
 use super::super::super::schema::{List, ListTopology, Schema, Shape, TypeRef};
 use super::fieldset;
 use crate::json::{Map, Value};
 
-/// Removes from `merged` what is only in `last`, the manager's set before this apply; `entries` holds the set of now.
+/// Prunes `merged`. `last` is the manager's set before this apply; `entries` has its new set.
 pub(super) fn prune(schema: &Schema, merged: Value, last: &FieldSet, entries: &Entries) -> Value {
     let last = with_containers(schema, last);
     let pruned = remove(schema, &merged, &last);
@@ -13,20 +14,20 @@ pub(super) fn prune(schema: &Schema, merged: Value, last: &FieldSet, entries: &E
     for entry in entries.iter() {
         managed.union(entry.set.clone());
     }
-    // Items that somebody owns come back.
+    // Restores items that a manager owns.
     let all = with_containers(schema, &fieldset::of(schema, &merged));
     let mut kept = with_containers(schema, &fieldset::of(schema, &pruned));
     kept.union(with_containers(schema, &managed));
     let mut unwanted = all.clone();
     unwanted.difference(&kept);
     let pruned = remove(schema, &merged, &unwanted);
-    // So does what was never applied by this manager but went with its container.
+    // Restores fields that this manager never applied but that were removed with their container.
     let mut gone = all;
     gone.difference(&with_containers(schema, &fieldset::of(schema, &pruned)));
     remove(schema, &merged, &gone.intersection(&last))
 }
 
-/// The set with all declared fields on the way to its members.
+/// Adds all declared fields on the way to the set's members.
 fn with_containers(schema: &Schema, set: &FieldSet) -> FieldSet {
     FieldSet::from_map(containers(schema, Some(schema.root()), set.as_map()))
 }
@@ -56,7 +57,7 @@ fn containers(schema: &Schema, ty: Option<TypeRef>, map: &Map) -> Map {
     out
 }
 
-/// The value without the members of `set`.
+/// Returns the value without the members of `set`.
 fn remove(schema: &Schema, value: &Value, set: &FieldSet) -> Value {
     walk(schema, schema.root(), value, set.as_map()).unwrap_or_else(|| Value::Object(Map::new()))
 }
@@ -77,7 +78,7 @@ fn walk(schema: &Schema, ty: TypeRef, value: &Value, set: &Map) -> Option<Value>
     }
 }
 
-/// A part of the value, by what the set says about it: gone, changed inside, or untouched.
+/// Returns a part of the value, and whether it changed inside; `None` if it is a member of the set.
 fn part(schema: &Schema, ty: Option<TypeRef>, value: &Value, node: Option<&Value>) -> Option<(Value, bool)> {
     let Some(Value::Object(node)) = node else { return Some((value.clone(), false)) };
     if is_member(node) {
@@ -85,7 +86,7 @@ fn part(schema: &Schema, ty: Option<TypeRef>, value: &Value, node: Option<&Value
     }
     let Some(ty) = ty else { return Some((value.clone(), true)) };
     let inside = walk(schema, ty, value, node);
-    // A container stays, emptied, when only its parts go.
+    // A container whose parts are removed stays, even if it becomes empty.
     let emptied = match value {
         Value::Object(_) => Value::Object(Map::new()),
         Value::Array(_) => Value::Array(Vec::new()),

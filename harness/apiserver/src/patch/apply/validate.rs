@@ -1,4 +1,5 @@
-//! Whether an applied object fits its type, with the complaints of the real server.
+//! Validates an applied object against its type. Follows `typed/validate.go` of `sigs.k8s.io/structured-merge-diff/v6`,
+//! including its messages.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +9,12 @@ use super::super::super::status::go_quote;
 use super::super::go_text;
 use crate::json::{Map, Value};
 
-/// Complaints, each with its path.
+/// Returns the errors, each with its path.
 pub(super) fn validate(schema: &Schema, value: &Value) -> Vec<String> {
     complaints(schema, value, false)
 }
 
-/// Whether an object has the type that its schema says; other than in what is applied, items may come twice.
+/// Returns true if an object fits its schema. Unlike in an applied object, items may occur twice.
 pub(crate) fn fits(schema: &Schema, value: &Value) -> bool {
     complaints(schema, value, true).is_empty()
 }
@@ -24,7 +25,7 @@ fn complaints(schema: &Schema, value: &Value, duplicates: bool) -> Vec<String> {
     validator.errors
 }
 
-/// All complaints in one text.
+/// Joins all errors into one message.
 pub(super) fn message(errors: &[String]) -> String {
     match errors {
         [only] => only.clone(),
@@ -36,7 +37,7 @@ struct Validator<'a> {
     schema: &'a Schema,
     path: String,
     errors: Vec<String>,
-    /// Items may come twice.
+    /// Items may occur twice.
     duplicates: bool,
 }
 
@@ -70,7 +71,7 @@ impl Validator<'_> {
     fn object(&mut self, ty: TypeRef, map: &Map) {
         for (name, value) in map {
             let Some(child) = self.schema.field_type(ty, name) else {
-                // Upstream looks no further in this object.
+                // Upstream does not validate the rest of this object.
                 self.within(&format!(".{name}"), |v| v.error("field not declared in schema"));
                 return;
             };
@@ -106,7 +107,7 @@ impl Validator<'_> {
         let fits = match scalar {
             Scalar::Int { .. } | Scalar::Float => value.is_number(),
             Scalar::Bool => value.is_boolean(),
-            // The published schema lets quantities be numbers, too.
+            // The published schema allows numbers for quantities, too.
             Scalar::Quantity | Scalar::IntOrString | Scalar::Untyped => {
                 value.is_number() || value.is_string() || value.is_boolean()
             }
@@ -129,12 +130,12 @@ impl Validator<'_> {
     }
 }
 
-/// A value inside its holder, as Go's `%v` prints it.
+/// Formats a value wrapped in upstream's `value.Value`, as Go's `%v` prints it.
 fn held(value: &Value) -> String {
     format!("&{{{}}}", go_text(value))
 }
 
-/// A value as Go's `%#v` prints it.
+/// Formats a value as Go's `%#v` does.
 fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),

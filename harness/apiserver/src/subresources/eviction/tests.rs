@@ -1,4 +1,4 @@
-//! E-001…E-032 on a store of one pod and its budgets.
+//! Rules E-001…E-032 on a store with one pod and its budgets.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use rstest::rstest;
 use super::*;
 use crate::json::json;
 
-/// A store of one pod and some budgets in namespace `n`, which records what is done to it.
+/// A store with one pod and some budgets in namespace `n`, which records the operations on it.
 #[derive(Default)]
 struct Fake(Mutex<State>);
 
@@ -17,9 +17,9 @@ struct State {
     pod: Value,
     budgets: Vec<Value>,
     log: Vec<String>,
-    /// What the next deletes answer, and what the pod becomes then.
+    /// Results of the next deletes, and the pod after each.
     deletes: VecDeque<(Result<(), Status>, Option<Value>)>,
-    /// How many writes of a budget conflict.
+    /// Number of budget writes that still fail with a conflict.
     budget_conflicts: usize,
     version: u64,
 }

@@ -1,4 +1,4 @@
-//! YAML as Go's library reads it, with its complaints. PURE.
+//! Decodes YAML like `sigs.k8s.io/yaml`, with its error messages. PURE.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
@@ -6,15 +6,15 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 
 use crate::json::{Map, Value};
 
-/// What a YAML document says.
+/// A decoded YAML document.
 pub(crate) struct Read {
-    /// The same as JSON text.
+    /// The document as JSON text.
     pub(crate) json: Vec<u8>,
-    /// Keys that stand in a mapping again, as Go's parser complains about them; the last one counts.
+    /// Complaints about duplicate keys, worded as Go's parser does; the last value counts.
     pub(crate) again: Vec<String>,
 }
 
-/// A YAML document as JSON text; the error is worded as Go's parser words it. Of several documents the first counts.
+/// Converts a YAML document to JSON text; errors are worded as Go's parser does. Only the first document counts.
 pub(crate) fn to_json(text: &[u8]) -> Result<Read, String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     if text.contains(is_control) {
@@ -32,21 +32,21 @@ pub(crate) fn to_json(text: &[u8]) -> Result<Read, String> {
     Ok(Read { json, again })
 }
 
-/// Several complaints of Go's YAML parser as one.
+/// Joins complaints of Go's YAML parser into one message.
 pub(crate) fn complaints(again: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", again.join("\n  "))
 }
 
-/// Deepest nesting of YAML: what is stored is not deeper either.
+/// Deepest nesting of YAML; stored objects are not deeper either.
 const DEPTH: usize = 120;
-/// Depth up to which a usual stack suffices for the parser.
+/// Depth for which the parser needs no larger stack.
 const DEPTH_USUAL: usize = 48;
-/// Upstream's complaint about what nests deeper than it reads.
+/// Upstream's error for documents nested too deeply.
 const TOO_DEEP: &str = "exceeded max depth of 10000";
 
-/// The first document of a text, with the keys that stand again in it; the error is worded as Go's parser words it.
+/// Decodes the first document, with complaints about duplicate keys; errors are worded as Go's parser does.
 fn read_yaml(text: &str, depth: usize) -> Result<(Value, Vec<String>), String> {
-    // Nothing that is written out has more nodes than bytes: the rest comes from aliases, which upstream limits, too.
+    // A document has fewer nodes than bytes, except for aliases, which upstream limits, too.
     let nodes = text.len().max(10_000);
     let options = |duplicates| {
         serde_saphyr::options! {
@@ -77,7 +77,7 @@ fn read_yaml(text: &str, depth: usize) -> Result<(Value, Vec<String>), String> {
     }
 }
 
-/// Runs `read` where its depth does no harm.
+/// Runs `read` on a thread with a stack large enough for the deepest document.
 fn on_a_large_stack<T: Send>(read: impl FnOnce() -> T + Send) -> Result<T, String> {
     const STACK: usize = 16 * 1024 * 1024;
     std::thread::scope(|scope| {
@@ -87,12 +87,12 @@ fn on_a_large_stack<T: Send>(read: impl FnOnce() -> T + Send) -> Result<T, Strin
     .ok_or_else(|| format!("yaml: {TOO_DEEP}"))
 }
 
-/// Characters that Go's YAML reader refuses wherever they stand.
+/// Returns true for characters that Go's YAML reader rejects everywhere.
 fn is_control(letter: char) -> bool {
     !matches!(letter, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// The first alias in a text whose anchor does not stand before it.
+/// Returns the first alias whose anchor does not precede it.
 fn unknown_anchor(text: &str) -> &str {
     let name_at = |at: usize| {
         let rest = text.get(at + 1..).unwrap_or_default();
@@ -103,7 +103,7 @@ fn unknown_anchor(text: &str) -> &str {
     unknown.next().map_or("", |(_, name)| name)
 }
 
-/// What Go's YAML parser says where ours says `error`: it tells lines from the second on.
+/// Translates an error to the words of Go's YAML parser, which gives a line only from the second on.
 fn go_complaint(text: &str, error: &str) -> String {
     let first = error.lines().next().unwrap_or_default();
     if first.contains("recursion limit") || first.contains("Depth {") {
@@ -136,25 +136,25 @@ fn go_complaint(text: &str, error: &str) -> String {
     } else if message.contains("mismatched bracket") {
         (line, "did not find expected node content".to_owned())
     } else {
-        // What was being parsed is not told.
+        // Go omits the context of the error.
         let found = message.split_once(", did not find").map(|(_, rest)| format!("did not find{rest}"));
         (line, found.unwrap_or_else(|| message.to_owned()))
     };
     match line {
         0 | 1 => message,
-        // The parser's own marks begin at zero, the scanner's at one.
+        // Marks of Go's parser count from zero, those of its scanner from one.
         line if message.starts_with("did not") => format!("line {}: {message}", line - 1),
         line => format!("line {line}: {message}"),
     }
 }
 
-/// A document in which keys stand again: the last one counts, and every repetition is told with its line.
+/// Decodes a document with duplicate keys: the last value counts, and every duplicate is reported with its line.
 fn last_wins(text: &str, options: serde_saphyr::Options) -> Result<(Value, Vec<String>), String> {
     let read: Node = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
     Ok((read.value, read.again.into_iter().map(|(_, complaint)| complaint).collect()))
 }
 
-/// A value with the repetitions in it, by their lines.
+/// A value, and the duplicate keys in it with their lines.
 struct Node {
     value: Value,
     again: Vec<(u64, String)>,
