@@ -11,6 +11,18 @@ use serde_json::Value;
 /// Subfolder of the fixtures with known deviations; not part of the suite.
 const DEVIATIONS: &str = "deviations";
 
+/// A file or folder that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("unable to read {}{}: {source}", if *is_folder { "the folder " } else { "" }, path.display())]
+pub struct ReadError {
+    /// Its path.
+    pub path: PathBuf,
+    /// True for a folder.
+    pub is_folder: bool,
+    /// The system's error.
+    pub source: std::io::Error,
+}
+
 /// Returns the digest of `bytes`.
 #[must_use]
 pub fn bytes(bytes: &[u8]) -> String {
@@ -38,8 +50,8 @@ pub fn is_digest(text: &str) -> bool {
 /// # Errors
 ///
 /// Returns an error if the file cannot be read; the message names it.
-pub fn file(path: &Path) -> Result<String, String> {
-    let unreadable = |error| format!("unable to read {}: {error}", path.display());
+pub fn file(path: &Path) -> Result<String, ReadError> {
+    let unreadable = |source| ReadError { path: path.to_owned(), is_folder: false, source };
     let mut file = File::open(path).map_err(unreadable)?;
     let mut context = Context::new(&SHA256);
     let mut buffer = vec![0; 64 * 1024];
@@ -70,14 +82,15 @@ pub fn program(program: &str) -> Option<PathBuf> {
 /// # Errors
 ///
 /// Returns an error if a folder or file cannot be read; the message names it.
-pub fn suite(root: &Path) -> Result<String, String> {
+pub fn suite(root: &Path) -> Result<String, ReadError> {
     let mut files = Vec::new();
     find(root, Path::new(""), &mut files)?;
     files.sort();
     let mut context = Context::new(&SHA256);
     for name in files {
         let path = root.join(&name);
-        let text = fs::read_to_string(&path).map_err(|error| format!("unable to read {}: {error}", path.display()))?;
+        let text =
+            fs::read_to_string(&path).map_err(|source| ReadError { path: path.clone(), is_folder: false, source })?;
         // Lengths separate the end of a file from the name of the next.
         for part in [name, text.replace("\r\n", "\n")] {
             context.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -88,9 +101,9 @@ pub fn suite(root: &Path) -> Result<String, String> {
 }
 
 /// Collects the paths of the included files, with `/` as separator.
-fn find(root: &Path, below: &Path, files: &mut Vec<String>) -> Result<(), String> {
+fn find(root: &Path, below: &Path, files: &mut Vec<String>) -> Result<(), ReadError> {
     let folder = root.join(below);
-    let unreadable = |error| format!("unable to read the folder {}: {error}", folder.display());
+    let unreadable = |source| ReadError { path: folder.clone(), is_folder: true, source };
     for entry in fs::read_dir(&folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -164,8 +177,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("abc");
         fs::write(&path, "abc").expect("a file");
-        assert_eq!(file(&path).as_deref(), Ok(abc));
-        let missing = file(&folder.path().join("none")).expect_err("no such file");
+        assert_eq!(file(&path).expect("a readable file"), abc);
+        let missing = file(&folder.path().join("none")).expect_err("no such file").to_string();
         assert!(missing.starts_with("unable to read ") && missing.contains("none"), "{missing}");
     }
 

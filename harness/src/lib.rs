@@ -31,6 +31,7 @@
 //! `subject/in_process.rs` knows the controllers' crate; nothing but `time` reads a clock or sleeps; no order depends on a
 //! hash, a thread or a random number.
 
+#[cfg(feature = "loadtest")]
 pub mod bench;
 pub mod catalogue;
 pub mod cli;
@@ -45,6 +46,7 @@ pub mod plan;
 pub mod process;
 pub mod report;
 pub mod runner;
+#[cfg(feature = "loadtest")]
 pub mod scale;
 pub mod snapshot;
 pub mod subject;

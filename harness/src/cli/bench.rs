@@ -103,7 +103,7 @@ pub(super) fn main(args: &BenchArgs) -> Result<Exit, CliError> {
 }
 
 fn print(report: &BenchReport, output: BenchFormat) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = super::stdout();
     match output {
         BenchFormat::Text => report.table(&mut out)?,
         BenchFormat::Json => {

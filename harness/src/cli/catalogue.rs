@@ -1,6 +1,6 @@
 //! `plumbline catalogue`: the fixtures of each rule, and rules without a fixture.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 
 use super::CliError;
 use super::select::FixturesFolder;
@@ -45,10 +45,6 @@ pub(super) fn main(args: &CatalogueArgs) -> Result<Exit, CliError> {
         CatalogueFormat::Html => render::html(&map),
         CatalogueFormat::Json => render::json(&map),
     };
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // The reader of the pipe, such as `head`, has closed it.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        written => written?,
-    }
+    super::stdout().write_all(text.as_bytes())?;
     if map.gaps.is_empty() { Ok(Exit::Ok) } else { Err(CliError::Refuted(map.gaps.join("\nplumbline: "))) }
 }

@@ -16,7 +16,7 @@ use crate::fixture::Fixture;
 use crate::report::{Event, FixtureReport, JudgedRun, Outcome, Reporter};
 use crate::runner::suite;
 use crate::subject::in_process::InProcess;
-use crate::subject::{Identity, Launch, Running, Subject};
+use crate::subject::{Identity, Launch, Running, Subject, SubjectError};
 use crate::transcript::by_object::{by_object, slowest_start};
 
 /// Minimum width of a terminal for the side-by-side view.
@@ -111,7 +111,7 @@ pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
 }
 
 fn show(args: &CompareArgs, comparison: &Comparison) -> io::Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(super::stdout());
     match args.format {
         CompareFormat::Json => {
             serde_json::to_writer_pretty(&mut out, comparison)?;
@@ -234,7 +234,7 @@ impl Subject for InProcessWithFlags {
         InProcess.name()
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         InProcess.identity()
     }
 
@@ -255,7 +255,7 @@ impl Subject for InProcessWithFlags {
     }
 
     /// A fixture's own flags take precedence.
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
         let mut flags = self.0.clone();
         flags.extend(launch.flags.clone());
         InProcess.launch(&Launch { flags: &flags, ..*launch })

@@ -75,7 +75,7 @@ pub(super) fn main(args: &ConformArgs) -> Result<Exit, CliError> {
     let mut offered = environment.arena.capabilities();
     offered.features = given.claim.features.iter().cloned().collect();
     let plan = Plan::new(&given.fixtures, &offered, &Filter::default());
-    let writer = ReportWriter::create(blank, &args.out).map_err(CliError::Environment)?;
+    let writer = ReportWriter::create(blank, &args.out).map_err(|error| CliError::Environment(error.to_string()))?;
     let progress = io::stderr().is_terminal();
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let mut both =
@@ -118,7 +118,7 @@ fn read(args: &ConformArgs) -> Result<ConformInputs, CliError> {
         file.map_or_else(|| Ok(Vec::new()), |file| deviations::load(&file, &all)).map_err(CliError::BadFixtures)?;
     let suite = Suite {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        digest: digest::suite(&root).map_err(CliError::Environment)?,
+        digest: digest::suite(&root).map_err(|error| CliError::Environment(error.to_string()))?,
     };
     let fixtures: Vec<Fixture> =
         all.into_iter().filter(|fixture| profiles.selects(&args.profile, &fixture.id)).collect();
@@ -141,13 +141,13 @@ fn blank(
         deviations: &given.deviations,
         suite: &given.suite,
     };
-    template::not_run_report(report_input, &environment.arena).map_err(CliError::Environment)
+    template::not_run_report(report_input, &environment.arena).map_err(|error| CliError::Environment(error.to_string()))
 }
 
 /// Prints the results and the paths of the output files.
 fn summary(writer: &ReportWriter, folder: &Path) -> io::Result<()> {
     let report = writer.report();
-    let mut out = io::stdout().lock();
+    let mut out = super::stdout();
     let (claim, subject) = (&report.implementation, &report.subject);
     writeln!(
         out,

@@ -223,7 +223,7 @@ impl Environment {
             let why = format!("the cluster failed during the run; later results are invalid: {why}");
             return Err(with_logs(CliError::Environment(why), &mut self.scratch));
         }
-        stopped.map_err(|why| with_logs(CliError::Environment(why), &mut self.scratch))
+        stopped.map_err(|error| with_logs(CliError::Environment(error.to_string()), &mut self.scratch))
     }
 
     /// Returns the server logs if the cluster broke, without those of subjects.
@@ -353,14 +353,15 @@ impl EnvironmentArgs {
                     "--subject-role works with the fake server only: grant roles on a real cluster with RBAC objects";
                 Err(CliError::Usage(next.to_owned()))
             }
-            Some(file) => Role::read(file).map(Some).map_err(CliError::Usage),
+            Some(file) => Role::read(file).map(Some).map_err(|error| CliError::Usage(error.to_string())),
             None => Ok(None),
         }
     }
 
     /// Starts or finds a real API server.
     fn remote(&self, real: &RealCluster, logs: &std::path::Path, external: bool) -> Result<Arc<dyn Cluster>, CliError> {
-        let remote = RemoteCluster::start(|| real.start(logs)).map_err(CliError::Environment)?;
+        let remote =
+            RemoteCluster::start(|| real.start(logs)).map_err(|error| CliError::Environment(error.to_string()))?;
         if external {
             return Ok(Arc::new(remote.unseen()));
         }

@@ -38,7 +38,7 @@ pub(super) fn main(args: &ExplainArgs) -> Result<Exit, CliError> {
         judged[index] = Some(result);
         true
     });
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(super::stdout());
     let mut exit = Exit::Ok;
     for (fixture, judged) in shown.iter().zip(judged.into_iter().flatten()) {
         if judged.report.has_failed() {

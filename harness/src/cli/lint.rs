@@ -1,6 +1,6 @@
 //! `plumbline lint`: validates fixtures without running them.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::CliError;
@@ -41,6 +41,6 @@ pub(super) fn main(args: &LintArgs) -> Result<Exit, CliError> {
         return Err(CliError::BadFixtures(Problems(problems)));
     }
     let are = if count == 1 { "fixture is" } else { "fixtures are" };
-    writeln!(io::stdout().lock(), "{count} {are} well formed")?;
+    writeln!(super::stdout(), "{count} {are} well formed")?;
     Ok(Exit::Ok)
 }

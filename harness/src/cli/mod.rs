@@ -1,5 +1,6 @@
 //! The command line: one file per verb. Results go to standard output, progress and diagnostics to standard error.
 
+#[cfg(feature = "loadtest")]
 mod bench;
 mod catalogue;
 mod compare;
@@ -10,13 +11,14 @@ mod lint;
 mod list;
 mod repeat;
 mod run;
+#[cfg(feature = "loadtest")]
 mod scale;
 mod schema;
 mod select;
 mod serve;
 mod verify;
 
-use std::io::{self, Write};
+use std::io::{self, StdoutLock, Write};
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -61,8 +63,10 @@ enum CliVerb {
     /// Serve the fake API server to kubectl and other clients
     Serve(serve::ServeArgs),
     /// Benchmark the fake API server
+    #[cfg(feature = "loadtest")]
     Bench(bench::BenchArgs),
     /// Benchmark controllers in a large cluster
+    #[cfg(feature = "loadtest")]
     Scale(Box<scale::ScaleArgs>),
 }
 
@@ -79,11 +83,16 @@ enum CliError {
     Refuted(String),
     /// The environment failed.
     Environment(String),
+    /// The reader of standard output, such as `head`, has closed the pipe.
+    StdoutClosed,
 }
 
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
-        Self::Environment(format!("unable to write: {error}"))
+        match error.get_ref() {
+            Some(inner) if inner.is::<StdoutClosed>() => Self::StdoutClosed,
+            _ => Self::Environment(format!("unable to write: {error}")),
+        }
     }
 }
 
@@ -103,7 +112,9 @@ pub fn main() -> Exit {
         Some(CliVerb::Verify(args)) => verify::main(&args),
         Some(CliVerb::Catalogue(args)) => catalogue::main(&args),
         Some(CliVerb::Compare(args)) => compare::main(&args),
+        #[cfg(feature = "loadtest")]
         Some(CliVerb::Bench(args)) => bench::main(&args),
+        #[cfg(feature = "loadtest")]
         Some(CliVerb::Scale(args)) => scale::main(&args),
         Some(CliVerb::Serve(args)) => serve::main(&args).map_err(CliError::Environment),
     };
@@ -114,9 +125,38 @@ pub fn main() -> Exit {
         Err(CliError::Nothing(message)) => (Exit::NothingSelected, message),
         Err(CliError::Refuted(message)) => (Exit::Refuted, message),
         Err(CliError::Environment(message)) => (Exit::Environment, message),
+        Err(CliError::StdoutClosed) => return Exit::Ok,
     };
     notify(&format!("plumbline: {message}"));
     exit
+}
+
+/// Standard output. Writing to a pipe that its reader has closed fails with [`StdoutClosed`], which ends the program
+/// quietly.
+struct Stdout(StdoutLock<'static>);
+
+/// The reader of standard output has closed the pipe.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output is closed")]
+struct StdoutClosed;
+
+/// Locks standard output.
+fn stdout() -> Stdout {
+    Stdout(io::stdout().lock())
+}
+
+fn mark_closed(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe { io::Error::new(error.kind(), StdoutClosed) } else { error }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(mark_closed)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(mark_closed)
+    }
 }
 
 /// Parses a duration: `250ms`, `5s`, `1m30s`.

@@ -67,7 +67,7 @@ pub(super) fn main(args: &RepeatArgs) -> Result<Exit, CliError> {
             let (seed, jobs) = (rounds.seed, args.jobs.clone());
             let (from, to) = jobs.into_inner();
             writeln!(
-                io::stdout(),
+                super::stdout(),
                 "{count} fixtures, {runs} runs of each, shuffled (seed {seed}), {from} to {to} jobs, {seconds} s: no difference"
             )?;
             let Some(signal) = signals::requested() else { return Ok(Exit::Ok) };
@@ -75,7 +75,7 @@ pub(super) fn main(args: &RepeatArgs) -> Result<Exit, CliError> {
             Ok(Exit::Environment)
         }
         Err(flake) => {
-            writeln!(io::stdout(), "{flake}")?;
+            writeln!(super::stdout(), "{flake}")?;
             notify(&format!(
                 "plumbline: not deterministic; to reproduce: plumbline repeat --seed {} --runs {}",
                 rounds.seed, flake.run

@@ -88,7 +88,7 @@ fn reporters(args: &RunArgs) -> Result<MultiReporter, CliError> {
                 .map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))?;
             Box::new(BufWriter::new(file))
         }
-        None => Box::new(io::stdout().lock()),
+        None => Box::new(super::stdout()),
     };
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let progress = io::stderr().is_terminal();

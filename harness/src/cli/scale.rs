@@ -220,7 +220,7 @@ fn ours() -> Result<Vec<String>, CliError> {
 }
 
 fn print(report: &ScaleReport, format: ScaleFormat) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = super::stdout();
     match format {
         ScaleFormat::Text => report.table(&mut out)?,
         ScaleFormat::Json => {

@@ -1,6 +1,6 @@
 //! `plumbline verify`: verifies that a conformance report is consistent.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::CliError;
@@ -29,7 +29,7 @@ pub(super) fn main(args: &VerifyArgs) -> Result<Exit, CliError> {
     let root = args.folder.find()?;
     let fixtures = args.folder.load()?;
     let profiles = Profiles::load(&root, &fixtures).map_err(CliError::BadFixtures)?;
-    let digest = digest::suite(&root).map_err(CliError::Environment)?;
+    let digest = digest::suite(&root).map_err(|error| CliError::Environment(error.to_string()))?;
     let name = args.report.display();
     let text = std::fs::read_to_string(&args.report)
         .map_err(|error| CliError::Environment(format!("unable to read {name}: {error}")))?;
@@ -39,14 +39,15 @@ pub(super) fn main(args: &VerifyArgs) -> Result<Exit, CliError> {
     // The evidence of a killed run may be incomplete.
     if report.fixtures.iter().all(|fixture| fixture.reason != NOT_RUN) {
         let beside = args.report.parent().unwrap_or(Path::new("."));
-        findings.extend(manifest::check(beside, &report.digest).map_err(CliError::Environment)?);
+        findings
+            .extend(manifest::check(beside, &report.digest).map_err(|error| CliError::Environment(error.to_string()))?);
     }
     if !findings.is_empty() {
         let told = findings.iter().map(|finding| format!("\n  {finding}")).collect::<Vec<_>>().concat();
         let things = if findings.len() == 1 { "problem" } else { "problems" };
         return Err(CliError::Refuted(format!("{name} is inconsistent, {} {things}:{told}", findings.len())));
     }
-    let mut out = io::stdout().lock();
+    let mut out = super::stdout();
     writeln!(
         out,
         "{name} is consistent: {} fixtures, suite {}, {}",

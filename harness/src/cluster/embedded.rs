@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use super::{Access, Answer, Call, Cluster, Role, Sandbox, SeedError};
+use super::{Access, Answer, Call, Cluster, ClusterError, Role, Sandbox, SeedError};
 use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{Door, Handler};
@@ -30,7 +30,7 @@ impl Cluster for EmbeddedCluster {
         "embedded"
     }
 
-    fn kubernetes(&self) -> Result<String, String> {
+    fn kubernetes(&self) -> Result<String, ClusterError> {
         Ok(KUBERNETES_VERSION.to_owned())
     }
 
@@ -38,11 +38,15 @@ impl Cluster for EmbeddedCluster {
         Capability::ALL.into_iter().collect()
     }
 
-    fn sandbox<'a>(&'a self, _: &'a Fixture, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, String>> {
+    fn sandbox<'a>(
+        &'a self,
+        _: &'a Fixture,
+        clock: &'a Clock,
+    ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>> {
         let server = ApiServer::new(Role::enforced(self.role.as_ref(), ApiServerConfig::new(clock.clone())));
         let seeded = server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects));
         async {
-            seeded?;
+            seeded.map_err(ClusterError::Sandbox)?;
             Ok(Box::new(EmbeddedSandbox { server }) as Box<dyn Sandbox>)
         }
         .boxed_local()
@@ -89,7 +93,7 @@ impl Sandbox for EmbeddedSandbox {
         Door::default()
     }
 
-    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>> {
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>> {
         async { Ok(()) }.boxed_local()
     }
 }

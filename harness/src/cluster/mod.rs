@@ -33,7 +33,7 @@ use crate::transcript::Transcript;
 
 pub use embedded::EmbeddedCluster;
 pub use remote::RemoteCluster;
-pub use role::Role;
+pub use role::{Role, RoleError};
 pub use served::ServedCluster;
 
 /// A cluster that fixtures run in. Lives as long as the run; everything it started ends when it is dropped.
@@ -51,7 +51,7 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     ///
     /// Returns an error if the API server does not report its version.
-    fn kubernetes(&self) -> Result<String, String>;
+    fn kubernetes(&self) -> Result<String, ClusterError>;
 
     /// Capabilities of the cluster.
     fn capabilities(&self) -> BTreeSet<Capability>;
@@ -77,7 +77,7 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     ///
     /// Returns an error that names what could not be stopped cleanly.
-    fn stop(&self) -> Result<(), String> {
+    fn stop(&self) -> Result<(), ClusterError> {
         Ok(())
     }
 
@@ -90,7 +90,7 @@ pub trait Cluster: Send + Sync {
         &'a self,
         fixture: &'a Fixture,
         clock: &'a Clock,
-    ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, String>>;
+    ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>>;
 
     /// Returns true if time is virtual here.
     fn is_virtual(&self) -> bool {
@@ -170,15 +170,37 @@ pub trait Sandbox {
     /// # Errors
     ///
     /// Returns an error that names the leftovers.
-    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>>;
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>>;
+}
+
+/// Failures of a cluster, or of a sandbox in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterError {
+    /// The environment failed: something is missing, does not start or cannot be stopped.
+    #[error(transparent)]
+    Environment(#[from] provision::EnvironmentError),
+    /// A signal arrived before the server was ready.
+    #[error("received {0} before the server was ready")]
+    Interrupted(&'static str),
+    /// No runtime or client can be created for the server.
+    #[error("{0}")]
+    Client(String),
+    /// The sandbox of a fixture cannot be created.
+    #[error("{0}")]
+    Sandbox(String),
+    /// Objects of a fixture could not be deleted.
+    #[error("{0}")]
+    Leftovers(String),
 }
 
 /// Reasons why a fixture's objects could not be seeded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeedError {
     /// The server rejects the object as invalid (422), so no client can create it: the fixture is skipped.
+    #[error("{0}")]
     Refused(String),
     /// Any other failure.
+    #[error("{0}")]
     Failed(String),
 }
 

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::embedded::{seed, send};
-use super::{Access, Answer, Call, Cluster, Role, Sandbox, SeedError};
+use super::{Access, Answer, Call, Cluster, ClusterError, Role, Sandbox, SeedError};
 use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{Door, ListenOptions, listen};
@@ -35,7 +35,7 @@ impl Cluster for ServedCluster {
         "fake"
     }
 
-    fn kubernetes(&self) -> Result<String, String> {
+    fn kubernetes(&self) -> Result<String, ClusterError> {
         Ok(KUBERNETES_VERSION.to_owned())
     }
 
@@ -43,15 +43,19 @@ impl Cluster for ServedCluster {
         Capability::ALL.into_iter().filter(|capability| *capability != Capability::VirtualTime).collect()
     }
 
-    fn sandbox<'a>(&'a self, _: &'a Fixture, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, String>> {
+    fn sandbox<'a>(
+        &'a self,
+        _: &'a Fixture,
+        clock: &'a Clock,
+    ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>> {
         async {
             let server = ApiServer::new(Role::enforced(self.role.as_ref(), ApiServerConfig::new(clock.clone())));
-            server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects))?;
-            let listening =
-                listen(server.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
-            let folder = crate::process::tempdir::create().map_err(|error| error.to_string())?;
+            let failed = |error: &dyn std::fmt::Display| ClusterError::Sandbox(error.to_string());
+            server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects)).map_err(|error| failed(&error))?;
+            let listening = listen(server.clone(), ListenOptions::loopback()).await.map_err(|error| failed(&error))?;
+            let folder = crate::process::tempdir::create().map_err(|error| failed(&error))?;
             let kubeconfig = folder.path().join("kubeconfig");
-            listening.write_kubeconfig(&kubeconfig).map_err(|error| error.to_string())?;
+            listening.write_kubeconfig(&kubeconfig).map_err(|error| failed(&error))?;
             let (stop, door) = (CancellationToken::new(), listening.door());
             let serving = tokio::spawn(listening.serve(stop.clone()));
             Ok(Box::new(ServedSandbox { server, kubeconfig, stop, door, serving, _folder: folder }) as Box<dyn Sandbox>)
@@ -126,7 +130,7 @@ impl Sandbox for ServedSandbox {
         self.door.clone()
     }
 
-    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>> {
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>> {
         async move {
             self.stop.cancel();
             self.serving.abort();

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::ConformanceError;
 use super::report_writer::replace;
 use crate::digest;
 use crate::report::JudgedRun;
@@ -60,21 +61,23 @@ impl EvidenceFolder {
     /// # Errors
     ///
     /// Returns an error if the folder cannot be created, or contains files that are not evidence.
-    pub fn create(folder: &Path) -> Result<Self, String> {
-        let told = |what: &str, error: &io::Error| format!("unable to {what} {}: {error}", folder.display());
+    pub fn create(folder: &Path) -> Result<Self, ConformanceError> {
+        let failed = |what: &str, error: &io::Error| {
+            ConformanceError::Unwritable(format!("unable to {what} {}: {error}", folder.display()))
+        };
         if folder.join(INDEX).is_file() {
-            fs::remove_dir_all(folder).map_err(|error| told("remove the old folder", &error))?;
+            fs::remove_dir_all(folder).map_err(|error| failed("remove the old folder", &error))?;
         }
-        fs::create_dir_all(folder).map_err(|error| told("create the folder", &error))?;
-        let mut inside = fs::read_dir(folder).map_err(|error| told("read the folder", &error))?;
+        fs::create_dir_all(folder).map_err(|error| failed("create the folder", &error))?;
+        let mut inside = fs::read_dir(folder).map_err(|error| failed("read the folder", &error))?;
         if inside.next().is_some() {
-            return Err(format!(
+            return Err(ConformanceError::ForeignFolder(format!(
                 "{} contains files that are not plumbline evidence: choose another --out",
                 folder.display()
-            ));
+            )));
         }
         let mut evidence = Self { folder: folder.to_owned(), index: BTreeMap::new(), digests: BTreeMap::new() };
-        evidence.write_index().map_err(|error| told("write the index of", &error))?;
+        evidence.write_index().map_err(|error| failed("write the index of", &error))?;
         Ok(evidence)
     }
 
@@ -262,7 +265,7 @@ mod tests {
         assert!(new.is_empty() && !folder.join("podgc").exists());
         fs::remove_file(folder.join(INDEX)).expect("there");
         fs::write(folder.join("thesis.txt"), "dear to me").expect("a writable folder");
-        let refused = EvidenceFolder::create(&folder).expect_err("not ours");
+        let refused = EvidenceFolder::create(&folder).expect_err("not ours").to_string();
         assert!(refused.contains("--out"), "{refused}");
         assert!(folder.join("thesis.txt").exists());
     }

@@ -28,3 +28,25 @@ pub mod report;
 pub mod report_writer;
 pub mod template;
 pub mod verify;
+
+/// Failures while a conformance report is written.
+#[derive(Debug, thiserror::Error)]
+pub enum ConformanceError {
+    /// The tested subject cannot be identified.
+    #[error(transparent)]
+    Subject(#[from] crate::subject::SubjectError),
+    /// The cluster does not report its version.
+    #[error(transparent)]
+    Cluster(#[from] crate::cluster::ClusterError),
+    /// A file or folder of the report cannot be written.
+    #[error("{0}")]
+    Unwritable(String),
+    /// The evidence folder contains files that are not evidence.
+    #[error("{0}")]
+    ForeignFolder(String),
+}
+
+/// A document that is not a conformance report: the problem, with line and column.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(String);

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::ParseError;
 use super::deviations::Deviation;
 use super::implementation::Implementation;
 use super::profile::ALL;
@@ -325,11 +326,11 @@ impl ConformanceReport {
     /// # Errors
     ///
     /// Returns the problem with line and column: unknown, missing and duplicate fields, unknown words.
-    pub fn read(text: &str) -> Result<Self, String> {
+    pub fn read(text: &str) -> Result<Self, ParseError> {
         if text.trim_start().starts_with('{') {
-            serde_json::from_str(text).map_err(|error| error.to_string())
+            serde_json::from_str(text).map_err(|error| ParseError(error.to_string()))
         } else {
-            serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())
+            serde_saphyr::from_str(text).map_err(|error| ParseError(error.without_snippet().to_string()))
         }
     }
 
@@ -630,7 +631,7 @@ steps:
     fn reading_is_strict(#[case] from: &str, #[case] to: &str, #[case] message: &str) {
         let yaml = report("podgc", vec![result("podgc/a", "core", ConformanceOutcome::Pass)]).to_yaml().expect("YAML");
         assert!(yaml.contains(from), "{yaml}");
-        let error = ConformanceReport::read(&yaml.replacen(from, to, 1)).expect_err("not a report");
+        let error = ConformanceReport::read(&yaml.replacen(from, to, 1)).expect_err("not a report").to_string();
         assert!(error.contains(message), "{error}");
     }
 }

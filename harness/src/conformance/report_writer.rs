@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::ConformanceError;
 use super::deviations;
 use super::evidence::EvidenceFolder;
 use super::manifest;
@@ -45,12 +46,14 @@ impl ReportWriter {
     /// # Errors
     ///
     /// Returns an error if the folder or its files cannot be written.
-    pub fn create(mut report: ConformanceReport, folder: &Path) -> Result<Self, String> {
-        let told = |error: io::Error| format!("unable to write to {}: {error}", folder.display());
-        fs::create_dir_all(folder).map_err(told)?;
+    pub fn create(mut report: ConformanceReport, folder: &Path) -> Result<Self, ConformanceError> {
+        let failed = |error: io::Error| {
+            ConformanceError::Unwritable(format!("unable to write to {}: {error}", folder.display()))
+        };
+        fs::create_dir_all(folder).map_err(failed)?;
         // The JUnit file of an earlier run is stale.
         match fs::remove_file(folder.join(JUNIT)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(told(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
         for fixture in &mut report.fixtures {
@@ -66,7 +69,7 @@ impl ReportWriter {
             written: Stopwatch::start(),
             evidence: EvidenceFolder::create(&folder_of_evidence)?,
         };
-        writer.write().map_err(told)?;
+        writer.write().map_err(failed)?;
         Ok(writer)
     }
 
@@ -247,7 +250,7 @@ mod tests {
             ]
         );
         assert_eq!(read.digest, read.digest());
-        assert_eq!(manifest::check(root.path(), &read.digest), Ok(Vec::new()));
+        assert_eq!(manifest::check(root.path(), &read.digest).expect("readable evidence"), []);
         let junit = fs::read_to_string(root.path().join(JUNIT)).expect("JUnit");
         assert!(junit.contains("failures=\"1\"") && junit.contains("known deviation: As ever."), "{junit}");
         let left: Vec<_> = fs::read_dir(root.path()).expect("a folder").filter_map(Result::ok).collect();
@@ -259,7 +262,8 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let file = root.path().join("file");
         fs::write(&file, "").expect("a writable folder");
-        let refused = ReportWriter::create(sealed("podgc", Vec::new()), &file.join("out")).expect_err("no folder");
+        let refused =
+            ReportWriter::create(sealed("podgc", Vec::new()), &file.join("out")).expect_err("no folder").to_string();
         assert!(refused.starts_with("unable to write to ") && refused.contains("file/out"), "{refused}");
     }
 }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::ConformanceError;
 use super::deviations::Deviation;
 use super::implementation::Implementation;
 use super::profile::Profiles;
@@ -34,7 +35,7 @@ pub struct ReportInput<'a> {
 /// # Errors
 ///
 /// Returns an error if the tested program cannot be identified or the cluster's version is unknown.
-pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<ConformanceReport, String> {
+pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<ConformanceReport, ConformanceError> {
     let (cluster, subject) = (&arena.cluster, &arena.subject);
     let identity = subject.identity()?;
     let now = Clock::wall().now();

@@ -52,7 +52,7 @@ impl RunningSubject {
         let command = command::Command { log_folder: logs.to_owned(), ..command.0.clone() };
         let flags = std::collections::BTreeMap::new();
         let launch = Launch { controllers, flags: &flags, access: Access::Kubeconfig(kubeconfig), clock };
-        let mut running = command.launch(&launch).map_err(ScaleError::Environment)?;
+        let mut running = command.launch(&launch).map_err(|error| ScaleError::Environment(error.to_string()))?;
         let begin = clock.elapsed();
         loop {
             if let Some(pid) = running.pid() {
@@ -87,6 +87,6 @@ impl RunningSubject {
 
     /// Stops it.
     pub(super) async fn stop(mut self) -> Result<(), ScaleError> {
-        self.running.stop().await.map_err(ScaleError::Environment)
+        self.running.stop().await.map_err(|error| ScaleError::Environment(error.to_string()))
     }
 }

@@ -13,6 +13,7 @@ use http::{HeaderValue, Request, Response, header};
 use kube::client::Body;
 use tower::Service;
 
+use super::SubjectError;
 use crate::apiserver::ApiServer;
 use crate::cluster::Access;
 use crate::time::Clock;
@@ -70,10 +71,13 @@ impl ClientFactory {
     /// # Errors
     ///
     /// Returns an error if the kubeconfig is not usable.
-    pub fn new(access: Access<'_>, clock: &Clock) -> Result<Self, String> {
+    pub fn new(access: Access<'_>, clock: &Clock) -> Result<Self, SubjectError> {
         let upstream = match access {
             Access::InProcess(server) => Upstream::Server(server.clone()),
-            Access::Kubeconfig(path) => Upstream::Connection(crate::cluster::client::from_file(path)?),
+            Access::Kubeconfig(path) => Upstream::Connection({
+                let client = crate::cluster::client::from_file(path);
+                client.map_err(|error| SubjectError::NotStarted(error.to_string()))?
+            }),
         };
         Ok(Self { upstream, clock: clock.clone(), kill_switch: KillSwitch::default(), meter: Arc::default() })
     }

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
 use regex::Regex;
 
 use super::client_factory::KillSwitch;
-use super::{Identity, Launch, Running, Subject};
+use super::{Identity, Launch, Running, Subject, SubjectError};
 use crate::cluster::{Access, client};
 use crate::digest;
 use crate::fixture::{Capability, Controller};
@@ -115,14 +115,15 @@ impl Subject for Command {
 
     /// The command line, and the digest of its program file. A script that an interpreter reads is not part of the
     /// digest.
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         let program = self.argv.first().map(String::as_str).unwrap_or_default();
-        let file = digest::program(program).ok_or_else(|| format!("no program {program} found"))?;
+        let file = digest::program(program)
+            .ok_or_else(|| SubjectError::Unidentified(format!("no program {program} found")))?;
         let what = shell_words::join(&self.argv);
         Ok(Identity {
             kind: KIND,
             what,
-            digest: Some(digest::file(&file)?),
+            digest: Some(digest::file(&file).map_err(|error| SubjectError::Unidentified(error.to_string()))?),
             environment: self.env.iter().map(|(name, _)| name.clone()).collect(),
             companions: self.companions.iter().map(|(of, name)| format!("{of}={name}")).collect(),
         })
@@ -155,10 +156,11 @@ impl Subject for Command {
         self.ready_limit
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
         static STARTS: AtomicU64 = AtomicU64::new(1);
         let Access::Kubeconfig(kubeconfig) = launch.access else {
-            return Err("a command subject needs a cluster that is reachable over a socket".to_owned());
+            let why = "a command subject needs a cluster that is reachable over a socket";
+            return Err(SubjectError::NotStarted(why.to_owned()));
         };
         let companions = self.companions.iter().filter(|(of, _)| launch.controllers.contains(of));
         let names: Vec<&str> = launch
@@ -169,7 +171,8 @@ impl Subject for Command {
             .collect();
         let values = Placeholders {
             kubeconfig: kubeconfig.display().to_string(),
-            port: crate::process::free_port().map_err(|error| format!("unable to find a free port: {error}"))?,
+            port: crate::process::free_port()
+                .map_err(|error| SubjectError::NotStarted(format!("unable to find a free port: {error}")))?,
             controllers: names.join(","),
             flags: launch.flags,
         };
@@ -181,7 +184,7 @@ impl Subject for Command {
             log: self.log_folder.join(format!("subject-{number:05}.log")),
         };
         Ok(Box::new(RunningCommand {
-            process: start.spawn()?,
+            process: start.spawn().map_err(SubjectError::NotStarted)?,
             kill_switch: KillSwitch::default(),
             ready_url: self.ready_url.as_deref().map(|url| values.fill(url)),
             ready_log: self.ready_log.clone(),
@@ -231,16 +234,18 @@ impl Running for RunningCommand {
         self.kill_switch.clone()
     }
 
-    fn ready(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+    fn ready(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
         async {
             let begin = self.clock.elapsed();
             while let Some(why) = self.not_ready().await {
                 if let Some(end) = self.process.ended() {
-                    return Err(self.with_log(&format!("the subject ended before it was ready: {end}")));
+                    let why = format!("the subject ended before it was ready: {end}");
+                    return Err(SubjectError::NotReady(self.with_log(&why)));
                 }
                 if self.clock.elapsed().saturating_sub(begin) > self.ready_limit {
                     let seconds = self.ready_limit.as_secs();
-                    return Err(self.with_log(&format!("the subject is not ready after {seconds} s: {why}")));
+                    let why = format!("the subject is not ready after {seconds} s: {why}");
+                    return Err(SubjectError::NotReady(self.with_log(&why)));
                 }
                 self.clock.sleep(PROBE_PAUSE).await;
             }
@@ -258,14 +263,16 @@ impl Running for RunningCommand {
         self.process.kill();
     }
 
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
-        self.process.terminate(STOP_LIMIT).boxed_local()
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
+        self.process.terminate(STOP_LIMIT).map_err(SubjectError::NotStopped).boxed_local()
     }
 
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
         async {
-            let url = self.metrics_url.as_ref().ok_or("no metrics URL is set for the command; use --metrics-url")?;
-            get(&self.clock, url).await
+            let missing =
+                || SubjectError::NoMetrics("no metrics URL is set for the command; use --metrics-url".to_owned());
+            let url = self.metrics_url.as_ref().ok_or_else(missing)?;
+            get(&self.clock, url).await.map_err(SubjectError::NoMetrics)
         }
         .boxed_local()
     }
@@ -298,7 +305,7 @@ async fn fetch(uri: &http::Uri) -> Result<(u16, String), String> {
     if uri.scheme_str() == Some("https") {
         let authority = uri.authority().map_or("127.0.0.1", http::uri::Authority::as_str);
         let base = format!("https://{authority}").parse().map_err(|e: http::uri::InvalidUri| text(&e))?;
-        let client = client::of_own_program(base)?;
+        let client = client::of_own_program(base).map_err(|error| text(&error))?;
         let request = http::Request::get(uri.path()).body(kube::client::Body::empty()).map_err(|e| text(&e))?;
         let response = client.send(request).await.map_err(|e| text(&e))?;
         let code = response.status().as_u16();

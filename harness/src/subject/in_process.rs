@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::client_factory::{self, KillSwitch};
-use super::{Identity, Launch, Running, Subject};
+use super::{Identity, Launch, Running, Subject, SubjectError};
 use crate::digest;
 use crate::fixture::{Capability, Controller};
 use crate::time::Clock;
@@ -36,10 +36,16 @@ impl Subject for InProcess {
     }
 
     /// The controllers are part of this program.
-    fn identity(&self) -> Result<Identity, String> {
-        let program = std::env::current_exe().map_err(|error| format!("unable to find this program: {error}"))?;
+    fn identity(&self) -> Result<Identity, SubjectError> {
+        let program = std::env::current_exe()
+            .map_err(|error| SubjectError::Unidentified(format!("unable to find this program: {error}")))?;
         let what = format!("plumbline-controllers {}", env!("CARGO_PKG_VERSION"));
-        Ok(Identity { kind: "in-process", what, digest: Some(digest::file(&program)?), ..Identity::default() })
+        Ok(Identity {
+            kind: "in-process",
+            what,
+            digest: Some(digest::file(&program).map_err(|error| SubjectError::Unidentified(error.to_string()))?),
+            ..Identity::default()
+        })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {
@@ -58,7 +64,7 @@ impl Subject for InProcess {
         true
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
         let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
         let mut argv = vec!["plumbline-controllers".to_owned(), format!("--controllers={}", names.join(","))];
         // Off unless the fixture sets it: the client's rate limit would spread larger fixtures over seconds, and
@@ -67,8 +73,8 @@ impl Subject for InProcess {
             argv.push("--kube-api-qps=0".to_owned());
         }
         argv.extend(launch.flags.iter().map(|(name, value)| format!("--{name}={value}")));
-        let args = Args::try_parse_from(argv).map_err(|error| error.to_string())?;
-        let mut config = args.config().map_err(|error| error.to_string())?;
+        let args = Args::try_parse_from(argv).map_err(|error| SubjectError::NotStarted(error.to_string()))?;
+        let mut config = args.config().map_err(|error| SubjectError::NotStarted(error.to_string()))?;
         // The server in this process speaks JSON only: requests for protobuf would add noise to every transcript.
         config.encoding = Encoding::Json;
 
@@ -108,24 +114,25 @@ impl Running for RunningInProcess {
         }
     }
 
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
         async {
             self.stop.cancel();
             let Some(task) = self.task.take() else { return Ok(()) };
             let abort = task.abort_handle();
             match self.clock.timeout(STOP_LIMIT, task).await {
-                Some(Ok(result)) => result.map_err(|error| error.to_string()),
-                Some(Err(error)) => Err(error.to_string()),
+                Some(Ok(result)) => result.map_err(|error| SubjectError::NotStopped(error.to_string())),
+                Some(Err(error)) => Err(SubjectError::NotStopped(error.to_string())),
                 None => {
                     abort.abort();
-                    Err(format!("still running {} s after the request to stop", STOP_LIMIT.as_secs()))
+                    let seconds = STOP_LIMIT.as_secs();
+                    Err(SubjectError::NotStopped(format!("still running {seconds} s after the request to stop")))
                 }
             }
         }
         .boxed_local()
     }
 
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
         async { Ok(self.diagnostics.metrics()) }.boxed_local()
     }
 

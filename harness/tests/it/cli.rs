@@ -1,4 +1,4 @@
-//! The program as its users meet it: exit codes, data on standard output, talk on standard error.
+//! The program as its users meet it: exit codes, results on standard output, diagnostics on standard error.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -135,7 +135,7 @@ fn what_is_missing_around_us_is_named() {
     let root = folder("environment", &two());
     let output = plumbline(&root, &["run", "--fixtures", "elsewhere"]);
     assert_eq!(code(&output), 96);
-    assert!(err(&output).contains("no folder elsewhere"), "{}", err(&output));
+    assert!(err(&output).contains("the folder elsewhere (--fixtures) does not exist"), "{}", err(&output));
     let output = plumbline(&root, &["run", "--output", "no/such/folder/report"]);
     assert_eq!(code(&output), 96);
     assert!(err(&output).contains("unable to write no/such/folder/report"), "{}", err(&output));
@@ -254,6 +254,20 @@ fn explain_shows_promise_steps_and_transcript() {
         assert!(text.contains(part), "{part:?} is missing in:\n{text}");
     }
     assert_eq!(code(&plumbline(&root, &["explain", "podgc/bad"])), 100);
+}
+
+#[test]
+fn a_closed_pipe_is_a_quiet_end() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let filter = "ttl/hysteresis-down";
+    for arguments in [&["list"][..], &["list", "--json"], &["catalogue"], &["explain", filter], &["run", filter]] {
+        let mut command = command(root, arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", err(&output));
+        assert!(!err(&output).contains("unable to write"), "{arguments:?}: {}", err(&output));
+    }
 }
 
 #[test]

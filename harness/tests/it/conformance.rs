@@ -214,7 +214,7 @@ fn bad_input_is_named_before_anything_runs() {
         ("conform --implementation none.yaml", 3, "none.yaml: unable to read"),
         ("conform", 2, "--implementation <FILE>"),
         ("conform --implementation me.yaml --profile most", 2, "unknown profile `most`; known: podgc, all"),
-        ("conform --implementation me.yaml --fixtures none", 96, "no folder none"),
+        ("conform --implementation me.yaml --fixtures none", 96, "the folder none (--fixtures) does not exist"),
         ("conform --implementation me.yaml --out me.yaml", 96, "unable to write to me.yaml"),
         ("conform --implementation me.yaml --command /no/such/program", 96, "unable to start /no/such/program"),
         ("conform --implementation me.yaml --command sh --features podgc.*", 2, "declare them in me.yaml"),

@@ -13,7 +13,7 @@ use plumbline::report::JudgedRun;
 use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, RunOptions, TestBed};
 use plumbline::subject::client_factory::{ClientFactory, KillSwitch};
-use plumbline::subject::{Identity, Launch, Running, Subject};
+use plumbline::subject::{Identity, Launch, Running, Subject, SubjectError};
 use tokio::task::JoinHandle;
 
 const USER_AGENT: &str = "stand-in/1 (test) ttl-controller";
@@ -31,7 +31,7 @@ impl Subject for StandIn {
         "stand-in"
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         Ok(Identity { kind: "in-process", what: "a stand-in".to_owned(), ..Identity::default() })
     }
 
@@ -51,7 +51,7 @@ impl Subject for StandIn {
         BTreeSet::new()
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
         assert!(!self.refuse, "refuses to start");
         let gate = ClientFactory::new(launch.access, launch.clock)?;
         let task = tokio::spawn((self.work)(gate.client(USER_AGENT)));
@@ -74,12 +74,12 @@ impl Running for Launched {
         self.task.abort();
     }
 
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
         self.task.abort();
         async { Ok(()) }.boxed_local()
     }
 
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
         async { Ok(String::new()) }.boxed_local()
     }
 

@@ -15,6 +15,7 @@ pub mod k3s;
 pub mod kind;
 pub mod kubeconfig;
 
+#[cfg(feature = "containers")]
 mod containers;
 pub(crate) mod leftovers;
 mod owner;
@@ -192,10 +193,18 @@ impl From<HelperError> for EnvironmentError {
 }
 
 /// Removes the containers with a label. Returns true on success. Creates a runtime of its own.
+#[cfg(feature = "containers")]
 #[must_use]
 pub fn remove_containers(label: &str) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.is_ok_and(|runtime| runtime.block_on(containers::remove(label)).is_ok())
+}
+
+/// Returns false: this build cannot start containers.
+#[cfg(not(feature = "containers"))]
+#[must_use]
+pub const fn remove_containers(_label: &str) -> bool {
+    false
 }
 
 /// Number of log lines in an error.

@@ -38,7 +38,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::provision::{Bystanders, EnvironmentError, Server, random_token};
-use super::{Access, Answer, Call, Cluster, Sandbox, SeedError, client, embedded};
+use super::{Access, Answer, Call, Cluster, ClusterError, Sandbox, SeedError, client, embedded};
 use crate::apiserver::ResourceId;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{Door, ListenOptions, listen};
@@ -82,19 +82,19 @@ impl RemoteCluster {
     /// # Errors
     ///
     /// Returns the errors of `start`, and an error if no runtime can be created.
-    pub fn start<F>(start: impl FnOnce() -> F) -> Result<Self, String>
+    pub fn start<F>(start: impl FnOnce() -> F) -> Result<Self, ClusterError>
     where
         F: Future<Output = Result<Server, EnvironmentError>>,
     {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.map_err(|error| format!("unable to create a runtime: {error}"))?;
+        let runtime = runtime.map_err(|error| ClusterError::Client(format!("unable to create a runtime: {error}")))?;
         let server = runtime.block_on(async {
             tokio::select! {
-                started = start() => started.map_err(|error| error.to_string()),
-                signal = signals::signalled() => Err(format!("received {signal} before the server was ready")),
+                started = start() => started.map_err(ClusterError::from),
+                signal = signals::signalled() => Err(ClusterError::Interrupted(signal)),
             }
         })?;
-        let mut run = random_token().map_err(|error| error.to_string())?;
+        let mut run = random_token()?;
         run.truncate(6);
         Ok(Self {
             name: server.name,
@@ -133,7 +133,7 @@ impl Cluster for RemoteCluster {
         self.image.as_deref()
     }
 
-    fn kubernetes(&self) -> Result<String, String> {
+    fn kubernetes(&self) -> Result<String, ClusterError> {
         Ok(self.version.clone())
     }
 
@@ -181,17 +181,17 @@ impl Cluster for RemoteCluster {
         self.runtime.block_on(server.ended())
     }
 
-    fn stop(&self) -> Result<(), String> {
+    fn stop(&self) -> Result<(), ClusterError> {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(server) = server else { return Ok(()) };
-        self.runtime.block_on(server.stop()).map_err(|error| error.to_string())
+        Ok(self.runtime.block_on(server.stop())?)
     }
 
     fn sandbox<'a>(
         &'a self,
         fixture: &'a Fixture,
         clock: &'a Clock,
-    ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, String>> {
+    ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>> {
         let number = self.sandboxes.fetch_add(1, Ordering::Relaxed);
         let suffix = format!("-pl{}{number:03x}", self.run);
         async move {
@@ -310,7 +310,8 @@ impl RemoteSandbox {
         kubeconfig: &Path,
         suffix: String,
         is_seen: bool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ClusterError> {
+        let failed = |error: &dyn std::fmt::Display| ClusterError::Sandbox(error.to_string());
         let resources = kinds(&*fixture.given.objects);
         let (made, namespaces) = namespaces(fixture);
         let visible: Vec<&String> = namespaces.iter().filter(|name| *name != "kube-system").collect();
@@ -327,16 +328,16 @@ impl RemoteSandbox {
         let client = client::from_file(kubeconfig)?;
         let proxy = Proxy::new(ProxyConfig { client, suffix, clock: clock.clone(), custom, only });
         let missing: Vec<String> = namespaces.iter().filter(|name| !made.contains(*name)).cloned().collect();
-        seed::namespaces(&proxy, &missing).await?;
+        seed::namespaces(&proxy, &missing).await.map_err(ClusterError::Sandbox)?;
         let own = fixture.given.objects.iter().map(|object| text(&object["metadata"]["name"]));
         let own: Vec<String> = own.chain(follow::targets(fixture).map(|target| target.name.clone())).collect();
         let follower = |resource| ResourceFollower { proxy: proxy.clone(), resource, own: own.clone() };
         let followers = follow::resources(fixture, &resources).into_iter().map(follower).collect();
 
-        let listening = listen(proxy.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
-        let folder = crate::process::tempdir::create().map_err(|error| error.to_string())?;
+        let listening = listen(proxy.clone(), ListenOptions::loopback()).await.map_err(|error| failed(&error))?;
+        let folder = crate::process::tempdir::create().map_err(|error| failed(&error))?;
         let own_kubeconfig = folder.path().join("kubeconfig");
-        listening.write_kubeconfig(&own_kubeconfig).map_err(|error| error.to_string())?;
+        listening.write_kubeconfig(&own_kubeconfig).map_err(|error| failed(&error))?;
         let (stop, door) = (CancellationToken::new(), listening.door());
         let serving = tokio::spawn(listening.serve(stop.clone()));
         Ok(Self {
@@ -454,7 +455,7 @@ impl Sandbox for RemoteSandbox {
         self.door.clone()
     }
 
-    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>> {
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>> {
         async move {
             self.stop.cancel();
             for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -467,7 +468,7 @@ impl Sandbox for RemoteSandbox {
             let known =
                 self.proxy.tracker().objects().into_iter().map(|(key, object)| (key, (*object).clone())).collect();
             let clear = seed::clear(&self.proxy, &self.resources, known, &self.namespaces, &self.definitions);
-            Clock::wall().timeout(CLEAR_LIMIT, clear).await.unwrap_or_else(|| {
+            let cleared = Clock::wall().timeout(CLEAR_LIMIT, clear).await.unwrap_or_else(|| {
                 let left: Vec<String> =
                     self.namespaces.iter().map(|name| self.proxy.names().cluster_name(name)).collect();
                 Err(format!(
@@ -475,7 +476,8 @@ impl Sandbox for RemoteSandbox {
                     CLEAR_LIMIT.as_secs(),
                     left.join(", ")
                 ))
-            })
+            });
+            cleared.map_err(ClusterError::Leftovers)
         }
         .boxed_local()
     }

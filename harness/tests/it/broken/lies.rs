@@ -16,7 +16,7 @@ use plumbline::apiserver::service::{HttpBody, InProcess};
 use plumbline::cluster::Access;
 use plumbline::fixture::{Capability, Controller};
 use plumbline::subject::client_factory::KillSwitch;
-use plumbline::subject::{Identity, Launch, Running, Subject};
+use plumbline::subject::{Identity, Launch, Running, Subject, SubjectError};
 use plumbline_controllers::app::App;
 use plumbline_controllers::args::Args;
 use plumbline_controllers::runtime::client::{ClientFactory, user_agent};
@@ -44,7 +44,7 @@ impl Subject for Lied {
         "lied-to"
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         Ok(Identity { kind: "in-process", what: format!("{:?}", self.0), ..Identity::default() })
     }
 
@@ -64,8 +64,10 @@ impl Subject for Lied {
         true
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
-        let Access::InProcess(server) = launch.access else { return Err("in this process only".to_owned()) };
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
+        let Access::InProcess(server) = launch.access else {
+            return Err(SubjectError::NotStarted("in this process only".to_owned()));
+        };
         let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
         let mut argv =
             vec!["x".to_owned(), format!("--controllers={}", names.join(",")), "--kube-api-qps=0".to_owned()];
@@ -74,7 +76,8 @@ impl Subject for Lied {
         if self.0 == Lie::RoundsDown && !launch.flags.contains_key("max-unavailable-rounding") {
             argv.push("--max-unavailable-rounding=down".to_owned());
         }
-        let config = Args::try_parse_from(argv).map_err(|e| e.to_string())?.config().map_err(|e| e.to_string())?;
+        let failed = |error: &dyn std::fmt::Display| SubjectError::NotStarted(error.to_string());
+        let config = Args::try_parse_from(argv).map_err(|e| failed(&e))?.config().map_err(|e| failed(&e))?;
         let (cut, lie, server) = (KillSwitch::default(), self.0, server.clone());
         let clients: ClientFactory = {
             let cut = cut.clone();
@@ -110,19 +113,19 @@ impl Running for Task {
         self.handle.abort();
     }
 
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
         async {
             match &self.stop {
                 Some(stop) => stop.cancel(),
                 None => self.handle.abort(),
             }
-            (&mut self.handle).await.unwrap_or(Ok(()))
+            (&mut self.handle).await.unwrap_or(Ok(())).map_err(SubjectError::NotStopped)
         }
         .boxed_local()
     }
 
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
-        async { Err("none".to_owned()) }.boxed_local()
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
+        async { Err(SubjectError::NoMetrics("none".to_owned())) }.boxed_local()
     }
 
     fn ended(&mut self) -> Option<String> {

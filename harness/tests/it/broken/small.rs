@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt as _};
 use plumbline::cluster::Access;
 use plumbline::fixture::{Capability, Controller};
 use plumbline::subject::client_factory::{ClientFactory, KillSwitch};
-use plumbline::subject::{Identity, Launch, Running, Subject};
+use plumbline::subject::{Identity, Launch, Running, Subject, SubjectError};
 use plumbline::time::Clock;
 use serde_json::json;
 
@@ -34,7 +34,7 @@ impl Subject for Small {
         "small"
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         Ok(Identity { kind: "in-process", what: format!("{:?}", self.0), ..Identity::default() })
     }
 
@@ -57,8 +57,10 @@ impl Subject for Small {
         true
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
-        let Access::InProcess(_) = launch.access else { return Err("in this process only".to_owned()) };
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
+        let Access::InProcess(_) = launch.access else {
+            return Err(SubjectError::NotStarted("in this process only".to_owned()));
+        };
         let gate = ClientFactory::new(launch.access, launch.clock)?;
         let (cut, clock) = (gate.kill_switch(), launch.clock.clone());
         let task = match self.0 {
