@@ -26,6 +26,7 @@ pub mod expiry;
 pub mod faults;
 pub mod gc;
 pub mod identity;
+pub mod ids;
 pub mod json;
 pub mod kinds;
 pub mod kubelet;
