@@ -19,8 +19,8 @@ use cel::common::value::Val;
 use cel::{Context, ExecutionError, Program, Value as CelValue};
 
 use super::text;
+use crate::field::{BadValue, Error, ErrorList, ErrorType};
 use crate::json::{Value, json};
-use crate::kinds::field::{BadValue, Error, ErrorList, ErrorType};
 use check::{Checked, check};
 use types::Ty;
 use value::Typed;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::{CustomKind, defaults, lookup, text, validate};
+use crate::field::{ErrorList, ErrorType, Path};
 use crate::json::{Key, Value};
-use crate::kinds::field::{ErrorList, ErrorType, Path};
 use crate::kinds::{Context, NameRule, Strategy, meta};
 
 /// The strategy of one served version of a definition.

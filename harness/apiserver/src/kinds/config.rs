@@ -2,8 +2,8 @@
 //!
 //! See `ValidateConfigMap` and `ValidateSecret` in `pkg/apis/core/validation/validation.go`.
 
-use super::field::{BadValue, ErrorList, NOWHERE, Path};
 use super::{NameRule, Strategy, meta, names};
+use crate::field::{BadValue, ErrorList, NOWHERE, Path};
 use crate::json::{Key, Map, Value};
 
 /// The strategy of config maps.

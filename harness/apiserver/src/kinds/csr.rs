@@ -6,9 +6,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::field::{BadValue, ErrorList, Path};
 use super::selector::array;
 use super::{Context, Strategy, meta, names};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Map, Value, json};
 use crate::lifecycle;
 

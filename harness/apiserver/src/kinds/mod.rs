@@ -26,7 +26,6 @@ pub mod csr;
 pub mod endpoints;
 pub mod event;
 pub mod extensions;
-pub mod field;
 pub mod generic;
 pub mod int_or_percent;
 pub mod lease;
@@ -57,11 +56,11 @@ use jiff::Timestamp;
 
 use crate::json::{Map, Value};
 
-pub use field::{ErrorList, NOWHERE, Path};
+pub use crate::field::{ErrorList, NOWHERE, Path};
 pub use registry::{Registry, VersionInfo};
 
-use super::identity::User;
 use super::status::Status;
+use super::user::User;
 pub(crate) use time::go_duration;
 
 /// A string that is static for built-in resources and owned for custom ones.

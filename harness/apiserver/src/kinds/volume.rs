@@ -2,10 +2,10 @@
 //!
 //! See `pkg/registry/core/persistentvolume/strategy.go`.
 
-use super::field::ErrorList;
 use super::generic::Generic;
 use super::stored::{self, WithDefaults};
 use super::{Context, Strategy, meta};
+use crate::field::ErrorList;
 use crate::json::{Value, json};
 use crate::{Status, lifecycle};
 

@@ -1,9 +1,9 @@
 //! Query parameters, parsed and validated. Follows `v1/validation/validation.go` and
 //! `internalversion/validation/validation.go` in `staging/src/k8s.io/apimachinery/pkg/apis/meta` of Kubernetes 1.36.
 
+use crate::field::{BadValue, Error, ErrorList, Path};
 use crate::json::{Value, json};
 use crate::kinds::Kind;
-use crate::kinds::field::{BadValue, Error, ErrorList, Path};
 use crate::request::Query;
 use crate::schema::FieldValidation;
 use crate::selectors::{FieldSelector, LabelSelector, Selection};
