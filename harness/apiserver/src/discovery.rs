@@ -9,10 +9,10 @@ mod health;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderName, Method};
-use ring::digest::{SHA512, digest};
 use serde::Serialize;
 
 use super::encoding;
+use super::etag::hash_of;
 use super::kinds::Registry;
 use super::request::{ApiRequest, Reply};
 use super::status::Status;
@@ -176,16 +176,6 @@ fn root_of(
         }
     }
     negotiated(request, legacy())
-}
-
-/// Returns the SHA-512 of a document in upper-case hexadecimal. It is the document's `ETag`, in quotes, and the hash in
-/// OpenAPI URLs.
-pub fn hash_of(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    digest(&SHA512, bytes).as_ref().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02X}");
-        text
-    })
 }
 
 fn with_etag(request: &ApiRequest, document: &document::GroupDiscoveryList) -> Reply {

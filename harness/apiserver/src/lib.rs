@@ -22,6 +22,7 @@ pub mod counters;
 pub mod crd;
 pub mod discovery;
 mod encoding;
+mod etag;
 pub mod expiry;
 pub mod faults;
 pub mod field;

@@ -7,6 +7,7 @@
 use jiff::Timestamp;
 
 use super::crd;
+pub use super::kinds::time::rfc3339;
 use super::kinds::{Kind, Strategy, meta};
 use super::status::{GroupResource, Status};
 use super::verbs::options::{DeleteOptions, Propagation};
@@ -19,11 +20,6 @@ pub const GENERATE_NAME_ATTEMPTS: usize = 8;
 pub const ORPHAN_FINALIZER: &str = "orphan";
 /// The finalizer that makes the garbage collector delete the dependents first.
 pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
-
-/// Formats a time like `metav1.Time`: whole seconds, UTC.
-pub fn rfc3339(moment: Timestamp) -> String {
-    Timestamp::from_second(moment.as_second()).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
-}
 
 /// Returns `metadata` of an object, inserting it if it is missing.
 pub fn metadata_mut(object: &mut Value) -> &mut Map {
