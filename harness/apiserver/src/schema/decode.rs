@@ -336,7 +336,7 @@ impl<'a> Decoder<'a> {
         let Value::Array(items) = self.any()? else { return Ok(Value::Null) };
         let bytes: Option<Vec<u8>> = items.iter().map(|item| u8::try_from(item.as_u64()?).ok()).collect();
         match bytes {
-            Some(bytes) => return Ok(STANDARD.encode(&bytes).into()),
+            Some(bytes) => return Ok(STANDARD.encode(bytes).into()),
             None => self.type_error("array", "[]uint8"),
         }
         Ok(Value::Null)
