@@ -6,11 +6,10 @@
 
 use jiff::Timestamp;
 
-use super::crd;
 pub use super::kinds::time::rfc3339;
-use super::kinds::{Kind, Strategy, meta};
+use super::kinds::{Kind, Strategy, custom, meta};
+use super::request::{DeleteOptions, Propagation};
 use super::status::{GroupResource, Status};
-use super::verbs::options::{DeleteOptions, Propagation};
 use crate::json::{Map, Value};
 
 /// Maximum number of names tried for a creation with `generateName`.
@@ -306,9 +305,9 @@ pub fn set_gc_finalizers(kind: &Kind, object: &mut Value, options: &DeleteOption
         after.push(FOREGROUND_FINALIZER.to_owned());
     }
     // A custom resource definition remains until its objects are deleted.
-    let is_definition = kind.group == crd::GROUP && kind.plural == crd::RESOURCE;
-    if is_definition && !after.iter().any(|finalizer| finalizer == crd::CLEANUP_FINALIZER) {
-        after.push(crd::CLEANUP_FINALIZER.to_owned());
+    let is_definition = kind.group == custom::GROUP && kind.plural == custom::RESOURCE;
+    if is_definition && !after.iter().any(|finalizer| finalizer == custom::CLEANUP_FINALIZER) {
+        after.push(custom::CLEANUP_FINALIZER.to_owned());
     }
     let sorted = |list: &[String]| {
         let mut list = list.to_vec();

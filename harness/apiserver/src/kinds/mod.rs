@@ -23,6 +23,7 @@ mod claims;
 pub mod conditions;
 pub mod config;
 pub mod csr;
+pub mod custom;
 pub mod endpoints;
 pub mod event;
 pub mod extensions;
@@ -111,7 +112,7 @@ pub struct Kind {
     /// The resource's strategy.
     pub strategy: Arc<dyn Strategy>,
     /// Data from the `CustomResourceDefinition`; `None` for built-in resources.
-    pub custom: Option<Arc<super::crd::CustomKind>>,
+    pub custom: Option<Arc<custom::CustomKind>>,
 }
 
 impl Kind {

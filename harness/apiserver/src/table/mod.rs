@@ -73,10 +73,10 @@ pub fn printer(group: &str, plural: &str) -> Printer {
 }
 
 /// Returns the printer of a served kind; for a custom resource, the columns of its definition.
-pub fn printer_of(kind: &Kind) -> Cow<'_, Printer> {
+pub fn printer_of(kind: &Kind) -> Printer {
     match &kind.custom {
-        Some(custom) => Cow::Borrowed(&custom.printer),
-        None => Cow::Owned(printer(&kind.group, &kind.plural)),
+        Some(custom) => Printer::Custom(custom::CustomColumns::parse(custom.columns.as_ref())),
+        None => printer(&kind.group, &kind.plural),
     }
 }
 

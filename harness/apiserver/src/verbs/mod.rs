@@ -7,6 +7,9 @@
 //! - `delete`: one object or a collection
 //! - `body`: decoding of bodies, encoding of replies; `repeated`: a shortcut for status updates
 
+use crate::request::{ApiRequest, Reply};
+use crate::server::ApiServer;
+
 mod authorization;
 mod body;
 mod components;
@@ -32,3 +35,10 @@ pub(crate) use body::{MEDIA_TYPES, in_yaml};
 pub use handle::{describe, describe_reply, handle, read_protobuf};
 
 pub use options::{DeleteOptions, Propagation};
+
+impl ApiServer {
+    /// Handles a request.
+    pub async fn handle(&self, request: ApiRequest) -> Reply {
+        handle(self, request).await
+    }
+}
