@@ -239,7 +239,7 @@ fn value(package: &'static str, kind: &'static str, wire: Wire<'_>, depth: usize
         ("intorstr", Wire::Bytes(bytes)) => int_or_string(bytes)?,
         ("Time", Wire::Bytes(bytes)) => time(bytes, false)?,
         ("MicroTime", Wire::Bytes(bytes)) => time(bytes, true)?,
-        ("ExtraValue" | "Verbs", Wire::Bytes(bytes)) => {
+        ("ExtraValue", Wire::Bytes(bytes)) => {
             let mut items = Vec::new();
             let mut reader = Reader { rest: bytes };
             while let Some((_, wire)) = reader.next()? {

@@ -2,16 +2,16 @@
 
 use std::io::{self, Write};
 
-use super::Error;
-use super::select::Select;
+use super::CliError;
+use super::select::Selection;
 use crate::exit::Exit;
 use crate::plan::{Capabilities, Plan};
 
 /// Flags of `list`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ListArgs {
     #[command(flatten)]
-    select: Select,
+    select: Selection,
 
     /// Print one JSON object per line instead of a table
     #[arg(long)]
@@ -19,7 +19,7 @@ pub(super) struct Args {
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+pub(super) fn main(args: &ListArgs) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
     let plan = args.select.plan(&fixtures, &Capabilities::everything())?;
     let mut out = io::BufWriter::new(io::stdout().lock());

@@ -4,13 +4,14 @@ mod bench;
 mod catalogue;
 mod compare;
 mod conform;
+mod environment;
 mod explain;
 mod lint;
 mod list;
-mod place;
 mod repeat;
 mod run;
 mod scale;
+mod schema;
 mod select;
 mod serve;
 mod verify;
@@ -30,42 +31,44 @@ use crate::exit::{self, Exit};
 #[command(name = "plumbline", version, about, after_help = exit::HELP, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<CliVerb>,
     #[command(flatten)]
-    run: run::Args,
+    run: run::RunArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum CliVerb {
     /// Run fixtures (the default)
-    Run(run::Args),
+    Run(run::RunArgs),
     /// Run fixtures repeatedly, shuffled and with varying numbers of jobs, until one differs from its first run
-    Repeat(repeat::Args),
+    Repeat(repeat::RepeatArgs),
     /// List fixtures, or the ones selected by filters
-    List(list::Args),
+    List(list::ListArgs),
     /// Check fixtures without running them
-    Lint(lint::Args),
+    Lint(lint::LintArgs),
+    /// Print the JSON Schema of fixtures, for editors
+    Schema,
     /// Show a fixture's promise, steps and the transcript of a run
-    Explain(explain::Args),
+    Explain(explain::ExplainArgs),
     /// Test an implementation and write its conformance report
-    Conform(conform::Args),
+    Conform(conform::ConformArgs),
     /// Verify that a conformance report is consistent
-    Verify(verify::Args),
+    Verify(verify::VerifyArgs),
     /// Show the fixtures of each rule, and fail if a rule has none
-    Catalogue(catalogue::Args),
+    Catalogue(catalogue::CatalogueArgs),
     /// Compare two subjects
-    Compare(compare::Args),
+    Compare(compare::CompareArgs),
     /// Serve the fake API server to kubectl and other clients
-    Serve(serve::Args),
+    Serve(serve::ServeArgs),
     /// Benchmark the fake API server
-    Bench(bench::Args),
+    Bench(bench::BenchArgs),
     /// Benchmark controllers in a large cluster
-    Scale(Box<scale::Args>),
+    Scale(Box<scale::ScaleArgs>),
 }
 
 /// Reasons why a verb failed.
 #[derive(Debug)]
-enum Error {
+enum CliError {
     /// Invalid fixtures.
     BadFixtures(crate::fixture::Problems),
     /// Invalid or conflicting flags.
@@ -78,7 +81,7 @@ enum Error {
     Environment(String),
 }
 
-impl From<io::Error> for Error {
+impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         Self::Environment(format!("unable to write: {error}"))
     }
@@ -90,28 +93,29 @@ pub fn main() -> Exit {
     let cli = Cli::parse();
     let result = match cli.verb {
         None => run::main(&cli.run),
-        Some(Verb::Run(args)) => run::main(&args),
-        Some(Verb::Repeat(args)) => repeat::main(&args),
-        Some(Verb::List(args)) => list::main(&args),
-        Some(Verb::Lint(args)) => lint::main(&args),
-        Some(Verb::Explain(args)) => explain::main(&args),
-        Some(Verb::Conform(args)) => conform::main(&args),
-        Some(Verb::Verify(args)) => verify::main(&args),
-        Some(Verb::Catalogue(args)) => catalogue::main(&args),
-        Some(Verb::Compare(args)) => compare::main(&args),
-        Some(Verb::Bench(args)) => bench::main(&args),
-        Some(Verb::Scale(args)) => scale::main(&args),
-        Some(Verb::Serve(args)) => serve::main(&args).map_err(Error::Environment),
+        Some(CliVerb::Run(args)) => run::main(&args),
+        Some(CliVerb::Repeat(args)) => repeat::main(&args),
+        Some(CliVerb::List(args)) => list::main(&args),
+        Some(CliVerb::Lint(args)) => lint::main(&args),
+        Some(CliVerb::Schema) => schema::main(),
+        Some(CliVerb::Explain(args)) => explain::main(&args),
+        Some(CliVerb::Conform(args)) => conform::main(&args),
+        Some(CliVerb::Verify(args)) => verify::main(&args),
+        Some(CliVerb::Catalogue(args)) => catalogue::main(&args),
+        Some(CliVerb::Compare(args)) => compare::main(&args),
+        Some(CliVerb::Bench(args)) => bench::main(&args),
+        Some(CliVerb::Scale(args)) => scale::main(&args),
+        Some(CliVerb::Serve(args)) => serve::main(&args).map_err(CliError::Environment),
     };
     let (exit, message) = match result {
         Ok(exit) => return exit,
-        Err(Error::BadFixtures(problems)) => (Exit::BadFixtures, problems.to_string()),
-        Err(Error::Usage(message)) => (Exit::Usage, message),
-        Err(Error::Nothing(message)) => (Exit::NothingSelected, message),
-        Err(Error::Refuted(message)) => (Exit::Refuted, message),
-        Err(Error::Environment(message)) => (Exit::Environment, message),
+        Err(CliError::BadFixtures(problems)) => (Exit::BadFixtures, problems.to_string()),
+        Err(CliError::Usage(message)) => (Exit::Usage, message),
+        Err(CliError::Nothing(message)) => (Exit::NothingSelected, message),
+        Err(CliError::Refuted(message)) => (Exit::Refuted, message),
+        Err(CliError::Environment(message)) => (Exit::Environment, message),
     };
-    talk(&format!("plumbline: {message}"));
+    notify(&format!("plumbline: {message}"));
     exit
 }
 
@@ -123,7 +127,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Writes a message to standard error.
-fn talk(text: &str) {
+fn notify(text: &str) {
     // If standard error is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

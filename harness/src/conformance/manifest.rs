@@ -15,9 +15,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::digest;
-use super::record::EVIDENCE;
+use super::report_writer::EVIDENCE;
 use super::verify::Finding;
+use crate::digest;
 
 /// File name, next to the report.
 pub const FILE: &str = "evidence.sha256";

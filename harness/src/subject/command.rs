@@ -10,12 +10,12 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use regex::Regex;
 
-use super::gate::Cut;
+use super::client_factory::KillSwitch;
 use super::{Identity, Launch, Running, Subject};
 use crate::cluster::{Access, client};
-use crate::conformance::digest;
+use crate::digest;
 use crate::fixture::{Capability, Controller};
-use crate::process::{Guarded, Start};
+use crate::process::{GuardedProcess, ProcessSpec};
 use crate::time::Clock;
 
 /// Time limit for ending after SIGTERM.
@@ -70,7 +70,7 @@ impl Command {
     }
 
     /// Returns the complete command line.
-    fn arguments(&self, values: &Values<'_>) -> Vec<OsString> {
+    fn arguments(&self, values: &Placeholders<'_>) -> Vec<OsString> {
         let mut arguments = Vec::new();
         for argument in &self.argv {
             if argument == "{flags}" {
@@ -89,14 +89,14 @@ impl Command {
 }
 
 /// Values of the placeholders.
-struct Values<'a> {
+struct Placeholders<'a> {
     kubeconfig: String,
     port: u16,
     controllers: String,
     flags: &'a BTreeMap<String, String>,
 }
 
-impl Values<'_> {
+impl Placeholders<'_> {
     fn fill(&self, text: &str) -> String {
         text.replace("{kubeconfig}", &self.kubeconfig)
             .replace("{port}", &self.port.to_string())
@@ -167,22 +167,22 @@ impl Subject for Command {
             .map(|controller| controller.flag_name())
             .chain(companions.map(|(_, name)| name.as_str()))
             .collect();
-        let values = Values {
+        let values = Placeholders {
             kubeconfig: kubeconfig.display().to_string(),
             port: crate::process::free_port().map_err(|error| format!("unable to find a free port: {error}"))?,
             controllers: names.join(","),
             flags: launch.flags,
         };
         let number = STARTS.fetch_add(1, Ordering::Relaxed);
-        let start = Start {
+        let start = ProcessSpec {
             argv: self.arguments(&values),
             env: self.env.iter().map(|(key, value)| (key.into(), values.fill(value).into())).collect(),
             folder: None,
             log: self.log_folder.join(format!("subject-{number:05}.log")),
         };
-        Ok(Box::new(Launched {
+        Ok(Box::new(RunningCommand {
             process: start.spawn()?,
-            cut: Cut::default(),
+            kill_switch: KillSwitch::default(),
             ready_url: self.ready_url.as_deref().map(|url| values.fill(url)),
             ready_log: self.ready_log.clone(),
             ready_limit: self.ready_limit,
@@ -192,9 +192,9 @@ impl Subject for Command {
     }
 }
 
-struct Launched {
-    process: Guarded,
-    cut: Cut,
+struct RunningCommand {
+    process: GuardedProcess,
+    kill_switch: KillSwitch,
     ready_url: Option<String>,
     ready_log: Option<Regex>,
     ready_limit: Duration,
@@ -202,7 +202,7 @@ struct Launched {
     clock: Clock,
 }
 
-impl Launched {
+impl RunningCommand {
     /// Returns the reason if it is not ready.
     async fn not_ready(&self) -> Option<String> {
         if let Some(url) = &self.ready_url
@@ -226,9 +226,9 @@ impl Launched {
     }
 }
 
-impl Running for Launched {
-    fn cut(&self) -> Cut {
-        self.cut.clone()
+impl Running for RunningCommand {
+    fn kill_switch(&self) -> KillSwitch {
+        self.kill_switch.clone()
     }
 
     fn ready(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
@@ -254,7 +254,7 @@ impl Running for Launched {
     }
 
     fn crash(&mut self) {
-        self.cut.now();
+        self.kill_switch.trip();
         self.process.kill();
     }
 
@@ -342,8 +342,12 @@ mod tests {
     )]
     fn command_lines(#[case] argv: &[&str], #[case] expected: &str) {
         let flags = BTreeMap::from([("terminated-pod-gc-threshold".to_owned(), "1".to_owned())]);
-        let values =
-            Values { kubeconfig: "/k".to_owned(), port: 8080, controllers: "ttl-controller".to_owned(), flags: &flags };
+        let values = Placeholders {
+            kubeconfig: "/k".to_owned(),
+            port: 8080,
+            controllers: "ttl-controller".to_owned(),
+            flags: &flags,
+        };
         let line: Vec<_> =
             command(argv).arguments(&values).iter().map(|word| word.to_string_lossy().into_owned()).collect();
         assert_eq!(line.join(" "), expected);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 
-use super::gate::Cut;
+use super::client_factory::KillSwitch;
 use super::{Identity, Launch, Running, Subject};
 use crate::fixture::{Capability, Check, CheckKind, Controller, Fixture, parse};
 
@@ -72,16 +72,16 @@ impl Subject for External {
     }
 
     fn launch(&self, _: &Launch<'_>) -> Result<Box<dyn Running>, String> {
-        Ok(Box::new(Elsewhere))
+        Ok(Box::new(RunningExternal))
     }
 }
 
 /// A subject that the harness cannot stop.
-struct Elsewhere;
+struct RunningExternal;
 
-impl Running for Elsewhere {
-    fn cut(&self) -> Cut {
-        Cut::default()
+impl Running for RunningExternal {
+    fn kill_switch(&self) -> KillSwitch {
+        KillSwitch::default()
     }
 
     fn is_seen(&self) -> bool {

@@ -17,9 +17,9 @@ use plumbline_controllers::runtime::observer::Observer;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::gate::{Cut, Gate};
+use super::client_factory::{self, KillSwitch};
 use super::{Identity, Launch, Running, Subject};
-use crate::conformance::digest;
+use crate::digest;
 use crate::fixture::{Capability, Controller};
 use crate::time::Clock;
 
@@ -72,10 +72,10 @@ impl Subject for InProcess {
         // The server in this process speaks JSON only: requests for protobuf would add noise to every transcript.
         config.encoding = Encoding::Json;
 
-        let gate = Gate::new(launch.access, launch.clock)?;
+        let factory = client_factory::ClientFactory::new(launch.access, launch.clock)?;
         let clients: ClientFactory = {
-            let gate = gate.clone();
-            Arc::new(move |name: &str| gate.client(&plumbline_controllers::runtime::client::user_agent(name)))
+            let factory = factory.clone();
+            Arc::new(move |name: &str| factory.client(&plumbline_controllers::runtime::client::user_agent(name)))
         };
         let stop = CancellationToken::new();
         let clock =
@@ -83,26 +83,26 @@ impl Subject for InProcess {
         let app = App::new(&config, clients, clock, Metrics::new(), stop.clone());
         let observer = app.observer();
         let task = tokio::spawn(app.run());
-        Ok(Box::new(Launched { task: Some(task), gate, observer, stop, clock: launch.clock.clone() }))
+        Ok(Box::new(RunningInProcess { task: Some(task), factory, observer, stop, clock: launch.clock.clone() }))
     }
 }
 
-struct Launched {
+struct RunningInProcess {
     /// `None` after its end was noticed.
     task: Option<JoinHandle<Result<(), AppError>>>,
-    gate: Gate,
+    factory: client_factory::ClientFactory,
     observer: Observer,
     stop: CancellationToken,
     clock: Clock,
 }
 
-impl Running for Launched {
-    fn cut(&self) -> Cut {
-        self.gate.cut()
+impl Running for RunningInProcess {
+    fn kill_switch(&self) -> KillSwitch {
+        self.factory.kill_switch()
     }
 
     fn crash(&mut self) {
-        self.gate.cut().now();
+        self.factory.kill_switch().trip();
         if let Some(task) = self.task.take() {
             task.abort();
         }
@@ -130,7 +130,7 @@ impl Running for Launched {
     }
 
     fn ended(&mut self) -> Option<String> {
-        if let Some(reason) = self.gate.ran_away() {
+        if let Some(reason) = self.factory.ran_away() {
             return Some(reason);
         }
         if !self.task.as_ref().is_some_and(JoinHandle::is_finished) {
@@ -145,7 +145,7 @@ impl Running for Launched {
     }
 }
 
-impl Drop for Launched {
+impl Drop for RunningInProcess {
     fn drop(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();

@@ -7,11 +7,11 @@
 //! - [`command`]: any program, as a process in wall time · [`none`]: no subject, for fixtures about the API server
 //!   alone
 //! - [`external`]: controllers that already run in the cluster
-//! - [`gate`]: clients whose connection a crash cuts between two polls
+//! - [`client_factory`]: clients whose connection a crash cuts between two polls
 
+pub mod client_factory;
 pub mod command;
 pub mod external;
-pub mod gate;
 pub mod in_process;
 pub mod none;
 
@@ -104,7 +104,7 @@ pub struct Identity {
 /// A launched subject.
 pub trait Running {
     /// Returns a handle that cuts it off from the cluster immediately, from any thread.
-    fn cut(&self) -> gate::Cut;
+    fn kill_switch(&self) -> client_factory::KillSwitch;
 
     /// Waits until it reports ready, if it can. That it has listed its resources is checked by the server instead.
     ///

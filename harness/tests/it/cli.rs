@@ -271,7 +271,7 @@ fn the_server_is_measured_with_what_was_asked_for() {
     let arguments: Vec<&str> = arguments.split(' ').chain(["--output", "json"]).collect();
     let output = plumbline(&folder("bench", &[("podgc/good.yaml", GOOD)]), &arguments);
     assert_eq!(code(&output), 0, "missed targets are no failure without --enforce: {}", err(&output));
-    let report: plumbline::bench::report::Report = serde_json::from_slice(&output.stdout).expect("one document");
+    let report: plumbline::bench::report::BenchReport = serde_json::from_slice(&output.stdout).expect("one document");
     assert_eq!((report.api_version.as_str(), report.kind.as_str()), ("plumbline/v1", "ServerBenchmark"));
     assert_eq!((report.shape.pods, report.shape.watchers), (40, 3));
     for wanted in ["pods created", "one piece", "p99", "process ready", "in process"] {

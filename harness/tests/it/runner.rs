@@ -12,7 +12,7 @@ use plumbline::fixture::{Capability, Controller, Fixture, parse};
 use plumbline::report::JudgedRun;
 use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, RunOptions, TestBed};
-use plumbline::subject::gate::{Cut, Gate};
+use plumbline::subject::client_factory::{ClientFactory, KillSwitch};
 use plumbline::subject::{Identity, Launch, Running, Subject};
 use tokio::task::JoinHandle;
 
@@ -53,7 +53,7 @@ impl Subject for StandIn {
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
         assert!(!self.refuse, "refuses to start");
-        let gate = Gate::new(launch.access, launch.clock)?;
+        let gate = ClientFactory::new(launch.access, launch.clock)?;
         let task = tokio::spawn((self.work)(gate.client(USER_AGENT)));
         Ok(Box::new(Launched { task, gate }))
     }
@@ -61,16 +61,16 @@ impl Subject for StandIn {
 
 struct Launched {
     task: JoinHandle<()>,
-    gate: Gate,
+    gate: ClientFactory,
 }
 
 impl Running for Launched {
-    fn cut(&self) -> Cut {
-        self.gate.cut()
+    fn kill_switch(&self) -> KillSwitch {
+        self.gate.kill_switch()
     }
 
     fn crash(&mut self) {
-        self.gate.cut().now();
+        self.gate.kill_switch().trip();
         self.task.abort();
     }
 

@@ -14,12 +14,12 @@ use testcontainers::core::logs::LogFrame;
 use testcontainers::runners::AsyncRunner as _;
 use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt as _, TestcontainersError};
 
-use super::afterwards::{Afterwards, Armed};
-use super::owner::Owner;
+use super::owner::ProcessOwner;
 use super::{
-    Bystanders, EVIDENCE_LINES, EnvironmentError, Kind, PAUSE, Server, Started, built_in, containers,
+    Bystanders, EVIDENCE_LINES, EnvironmentError, FailureKind, PAUSE, Server, ServerBackend, built_in, containers,
     controllers_without, log_folder, probe, random_token, temporary_folder, write_private,
 };
+use crate::process::crash_cleanup::{CleanupGuard, CrashCleanup};
 use crate::time::Clock;
 
 /// Port of the API server in the container.
@@ -36,7 +36,7 @@ const LOG_LIMIT: usize = 16 * 1024 * 1024;
 /// Options for k3s.
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "k3s_options")]
-pub struct Options {
+pub struct K3sOptions {
     /// With --cluster k3s: container image, without its tag
     #[arg(long, env = "PLUMBLINE_K3S_IMAGE", value_name = "IMAGE", default_value = "rancher/k3s")]
     pub k3s_image: String,
@@ -66,7 +66,7 @@ pub struct Options {
     pub k3s_ready_limit: u64,
 }
 
-impl Options {
+impl K3sOptions {
     fn image(&self) -> String {
         format!("{}:{}", self.k3s_image, self.k3s_tag)
     }
@@ -93,15 +93,18 @@ impl Options {
 ///
 /// Returns an error if Docker or the image is unavailable, the port is taken, the container ends (with the end of its
 /// log), or k3s is not ready in time.
-pub async fn start(options: &Options, logs: &Path) -> Result<Server, EnvironmentError> {
+pub async fn start(options: &K3sOptions, logs: &Path) -> Result<Server, EnvironmentError> {
     let docker = containers::docker().await?;
     containers::remove_leftovers(&docker).await?;
     let logs = log_folder(logs)?;
     let folder = temporary_folder()?;
     let label = format!("{}={}", containers::RUN, random_token()?);
-    let afterwards =
-        Afterwards { containers: Some(label.clone()), folder: Some(folder.path().to_owned()), ..Afterwards::default() }
-            .arm()?;
+    let crash_cleanup = CrashCleanup {
+        containers: Some(label.clone()),
+        folder: Some(folder.path().to_owned()),
+        ..CrashCleanup::default()
+    }
+    .start()?;
 
     let begun = request(options, &label, &logs.join("k3s.log"))?.start().await;
     let container = match begun {
@@ -110,11 +113,12 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
             // Docker may have created the container without starting it. Report the first failure, not those of
             // removing.
             let _ = containers::remove(&label).await;
-            afterwards.call_off();
+            crash_cleanup.cancel();
             return Err(not_begun(options, &error));
         }
     };
-    let mut started = K3s { container: Some(container), label, folder: Some(folder), afterwards: Some(afterwards) };
+    let mut started =
+        K3s { container: Some(container), label, folder: Some(folder), crash_cleanup: Some(crash_cleanup) };
     match started.ready(options).await {
         Ok((version, kubeconfig)) => Ok(Server {
             name: "k3s",
@@ -135,10 +139,10 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
     }
 }
 
-fn request(options: &Options, label: &str, log: &Path) -> Result<ContainerRequest<GenericImage>, EnvironmentError> {
+fn request(options: &K3sOptions, label: &str, log: &Path) -> Result<ContainerRequest<GenericImage>, EnvironmentError> {
     let file = std::fs::File::create(log).map_err(|error| {
         let what = format!("unable to write the log {}: {error}", log.display());
-        EnvironmentError::new(Kind::Failed, what, "choose another folder with --logs")
+        EnvironmentError::new(FailureKind::Failed, what, "choose another folder with --logs")
     })?;
     let log = Mutex::new((file, LOG_LIMIT));
     let keep = move |frame: &LogFrame| {
@@ -154,7 +158,7 @@ fn request(options: &Options, label: &str, log: &Path) -> Result<ContainerReques
         .with_exposed_port(PORT.tcp())
         .with_cmd(options.arguments())
         .with_label(name, value)
-        .with_label(containers::OWNER, Owner::me().to_string())
+        .with_label(containers::OWNER, ProcessOwner::me().to_string())
         // The agent starts containers itself; see k3s' documentation, "Running K3s in Docker".
         .with_privileged(!options.k3s_unprivileged)
         .with_userns_mode("host")
@@ -167,7 +171,7 @@ fn request(options: &Options, label: &str, log: &Path) -> Result<ContainerReques
 }
 
 /// Explains why the container was not started.
-fn not_begun(options: &Options, error: &TestcontainersError) -> EnvironmentError {
+fn not_begun(options: &K3sOptions, error: &TestcontainersError) -> EnvironmentError {
     let (image, text) = (options.image(), error.to_string());
     let missing = text.contains("failed to pull the image") || text.contains("No such image");
     if missing {
@@ -175,7 +179,11 @@ fn not_begun(options: &Options, error: &TestcontainersError) -> EnvironmentError
             "run `docker pull {image}` with a network, load it with `docker load`, or choose another image with \
              --k3s-image and --k3s-tag (PLUMBLINE_K3S_IMAGE, PLUMBLINE_K3S_TAG)"
         );
-        return EnvironmentError::new(Kind::Missing, format!("the image {image} is not available: {text}"), next);
+        return EnvironmentError::new(
+            FailureKind::Missing,
+            format!("the image {image} is not available: {text}"),
+            next,
+        );
     }
     let taken = text.contains("port is already allocated") || text.contains("address already in use");
     let next = if taken {
@@ -185,7 +193,7 @@ fn not_begun(options: &Options, error: &TestcontainersError) -> EnvironmentError
     } else {
         format!("try it manually: `docker run --privileged {image} server`")
     };
-    EnvironmentError::new(Kind::Failed, format!("the container of {image} does not start: {text}"), next)
+    EnvironmentError::new(FailureKind::Failed, format!("the container of {image} does not start: {text}"), next)
 }
 
 /// The container and its resources.
@@ -194,21 +202,21 @@ struct K3s {
     container: Option<ContainerAsync<GenericImage>>,
     label: String,
     folder: Option<tempfile::TempDir>,
-    afterwards: Option<Armed>,
+    crash_cleanup: Option<CleanupGuard>,
 }
 
 impl K3s {
     /// Waits until the cluster is ready. Returns its version and the path of its kubeconfig.
-    async fn ready(&mut self, options: &Options) -> Result<(String, PathBuf), EnvironmentError> {
+    async fn ready(&mut self, options: &K3sOptions) -> Result<(String, PathBuf), EnvironmentError> {
         let limit = Duration::from_secs(options.k3s_ready_limit);
         let clock = Clock::wall();
         let text = self.kubeconfig_text(&clock, limit).await?;
         let Some((container, folder)) = self.container.as_ref().zip(self.folder.as_ref()) else {
-            return Err(EnvironmentError::new(Kind::Failed, "the container is gone", "start again"));
+            return Err(EnvironmentError::new(FailureKind::Failed, "the container is gone", "start again"));
         };
         let unknown = |error: TestcontainersError| {
             let what = format!("Docker did not report the address of the API server: {error}");
-            EnvironmentError::new(Kind::Failed, what, "check it with `docker ps` and `docker port`")
+            EnvironmentError::new(FailureKind::Failed, what, "check it with `docker ps` and `docker port`")
         };
         let port = container.get_host_port_ipv4(PORT.tcp()).await.map_err(unknown)?;
         let host = container.get_host().await.map_err(unknown)?.to_string();
@@ -237,7 +245,7 @@ impl K3s {
             if clock.elapsed() > limit {
                 let what = format!("k3s has not written {KUBECONFIG} after {} s", limit.as_secs());
                 let next = "check its log; a slow machine may need a longer --k3s-ready-limit";
-                return Err(EnvironmentError::new(Kind::NotReady, what, next));
+                return Err(EnvironmentError::new(FailureKind::NotReady, what, next));
             }
             clock.sleep(PAUSE).await;
         }
@@ -260,7 +268,7 @@ impl K3s {
             Ok(Some(code)) => format!("the container of k3s exited with code {code}; the end of its log:"),
             Err(error) => format!("the container of k3s is gone: {error}"),
         };
-        Some(EnvironmentError::new(Kind::Failed, what, "check the log of k3s and the arguments of --k3s-arg"))
+        Some(EnvironmentError::new(FailureKind::Failed, what, "check the log of k3s and the arguments of --k3s-arg"))
     }
 
     async fn log_tail(&self) -> Vec<String> {
@@ -271,7 +279,7 @@ impl K3s {
     }
 }
 
-impl Started for K3s {
+impl ServerBackend for K3s {
     fn ended(&mut self) -> BoxFuture<'_, Option<String>> {
         async {
             let error = self.ended_now().await?;
@@ -284,8 +292,8 @@ impl Started for K3s {
         async move {
             let ended = self.ended_now().await;
             containers::remove(&self.label).await?;
-            if let Some(afterwards) = self.afterwards.take() {
-                afterwards.call_off();
+            if let Some(crash_cleanup) = self.crash_cleanup.take() {
+                crash_cleanup.cancel();
             }
             ended.map_or(Ok(()), Err)
         }
@@ -305,7 +313,7 @@ impl Drop for K3s {
 
 fn unusable(why: &str) -> EnvironmentError {
     let what = format!("the kubeconfig written by k3s is not usable: {why}");
-    EnvironmentError::new(Kind::Failed, what, "check that the image is a rancher/k3s image")
+    EnvironmentError::new(FailureKind::Failed, what, "check that the image is a rancher/k3s image")
 }
 
 /// Adapts the container's kubeconfig: the server is at `host` and `port`.
@@ -333,13 +341,13 @@ mod tests {
     use rstest::rstest;
 
     #[derive(clap::Parser)]
-    struct Line {
+    struct K3sFlags {
         #[command(flatten)]
-        options: Options,
+        options: K3sOptions,
     }
 
-    fn options(flags: &[&str]) -> Options {
-        Line::parse_from([&["x"], flags].concat()).options
+    fn options(flags: &[&str]) -> K3sOptions {
+        K3sFlags::parse_from([&["x"], flags].concat()).options
     }
 
     #[test]
@@ -388,6 +396,6 @@ users:
     #[case("clusters: []")]
     #[case("clusters: [{name: a}]")]
     fn a_kubeconfig_that_is_none_is_refused(#[case] text: &str) {
-        assert_eq!(rewrite(text, "localhost", 1).unwrap_err().kind, Kind::Failed);
+        assert_eq!(rewrite(text, "localhost", 1).unwrap_err().kind, FailureKind::Failed);
     }
 }

@@ -15,7 +15,7 @@ use kube::client::Body;
 use plumbline::apiserver::service::{HttpBody, InProcess};
 use plumbline::cluster::Access;
 use plumbline::fixture::{Capability, Controller};
-use plumbline::subject::gate::Cut;
+use plumbline::subject::client_factory::KillSwitch;
 use plumbline::subject::{Identity, Launch, Running, Subject};
 use plumbline_controllers::app::App;
 use plumbline_controllers::args::Args;
@@ -75,7 +75,7 @@ impl Subject for Lied {
             argv.push("--max-unavailable-rounding=down".to_owned());
         }
         let config = Args::try_parse_from(argv).map_err(|e| e.to_string())?.config().map_err(|e| e.to_string())?;
-        let (cut, lie, server) = (Cut::default(), self.0, server.clone());
+        let (cut, lie, server) = (KillSwitch::default(), self.0, server.clone());
         let clients: ClientFactory = {
             let cut = cut.clone();
             Arc::new(move |name: &str| {
@@ -95,18 +95,18 @@ impl Subject for Lied {
 /// A subject that is a task.
 pub(crate) struct Task {
     pub(crate) handle: JoinHandle<Result<(), String>>,
-    pub(crate) cut: Cut,
+    pub(crate) cut: KillSwitch,
     /// For those that can be asked to end.
     pub(crate) stop: Option<CancellationToken>,
 }
 
 impl Running for Task {
-    fn cut(&self) -> Cut {
+    fn kill_switch(&self) -> KillSwitch {
         self.cut.clone()
     }
 
     fn crash(&mut self) {
-        self.cut.now();
+        self.cut.trip();
         self.handle.abort();
     }
 
@@ -141,7 +141,7 @@ struct Connection {
     inner: InProcess,
     agent: Option<HeaderValue>,
     lie: Lie,
-    cut: Cut,
+    cut: KillSwitch,
 }
 
 type Answer = Response<HttpBody>;
@@ -161,14 +161,14 @@ impl Service<Request<Body>> for Connection {
         }
         let Self { mut inner, lie, cut, .. } = self.clone();
         async move {
-            if cut.is_cut() {
+            if cut.is_tripped() {
                 return std::future::pending().await;
             }
             let request = if lie == Lie::MarksLost { without_mark(request) } else { request };
             let pods = request.uri().path().contains("/pods");
             let watch = request.uri().query().is_some_and(|query| query.contains("watch="));
             let answer = inner.call(request).await?;
-            if cut.is_cut() {
+            if cut.is_tripped() {
                 return std::future::pending().await;
             }
             if lie == Lie::FirstTolerationHidden && pods { hide(answer, watch).await } else { Ok(answer) }

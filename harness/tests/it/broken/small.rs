@@ -9,7 +9,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, WatchEvent, W
 use kube::{Client, ResourceExt as _};
 use plumbline::cluster::Access;
 use plumbline::fixture::{Capability, Controller};
-use plumbline::subject::gate::{Cut, Gate};
+use plumbline::subject::client_factory::{ClientFactory, KillSwitch};
 use plumbline::subject::{Identity, Launch, Running, Subject};
 use plumbline::time::Clock;
 use serde_json::json;
@@ -59,8 +59,8 @@ impl Subject for Small {
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
         let Access::InProcess(_) = launch.access else { return Err("in this process only".to_owned()) };
-        let gate = Gate::new(launch.access, launch.clock)?;
-        let (cut, clock) = (gate.cut(), launch.clock.clone());
+        let gate = ClientFactory::new(launch.access, launch.clock)?;
+        let (cut, clock) = (gate.kill_switch(), launch.clock.clone());
         let task = match self.0 {
             What::Orphans { quarantine } => {
                 let client = gate.client("small/1 pod-garbage-collector");
@@ -75,7 +75,7 @@ impl Subject for Small {
     }
 }
 
-fn launched(task: tokio::task::JoinHandle<Result<(), kube::Error>>, cut: Cut) -> Task {
+fn launched(task: tokio::task::JoinHandle<Result<(), kube::Error>>, cut: KillSwitch) -> Task {
     let task = tokio::spawn(async move {
         match task.await {
             Ok(result) => result.map_err(|error| error.to_string()),

@@ -1,8 +1,8 @@
 //! Tracks the objects of a fixture's slice of the server by watches, and attributes each change to a request.
 //!
 //! The server's watches report every change in commit order, but not its author. The proxy announces each write it
-//! forwards ([`Mirror::begin`]) and reports its outcome ([`Mirror::end`]). A change belongs to the write whose response
-//! has its resourceVersion, otherwise to the write in flight for that object.
+//! forwards ([`ChangeTracker::begin`]) and reports its outcome ([`ChangeTracker::end`]). A change belongs to the write
+//! whose response has its resourceVersion, otherwise to the write in flight for that object.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,23 +23,23 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The objects of one fixture, and the record of their changes.
 #[derive(Debug)]
-pub(super) struct Mirror {
-    state: Mutex<State>,
+pub(super) struct ChangeTracker {
+    state: Mutex<TrackerState>,
     news: Notify,
     transcript: Transcript,
     clock: Clock,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TrackerState {
     objects: BTreeMap<Key, Arc<Value>>,
     /// The last observed resourceVersion of each object, deletions included.
     versions: BTreeMap<Key, u64>,
     /// The highest observed resourceVersion.
     revision: u64,
-    writes: Vec<Write>,
+    writes: Vec<InFlightWrite>,
     /// Recorded changes by resourceVersion.
-    recorded: BTreeMap<u64, Recorded>,
+    recorded: BTreeMap<u64, RecordedChange>,
     /// True if changes are recorded; false while the fixture's objects are seeded.
     recording: bool,
     /// Resources that are followed.
@@ -48,7 +48,7 @@ struct State {
 
 /// A change in the transcript.
 #[derive(Clone, Copy, Debug)]
-struct Recorded {
+struct RecordedChange {
     /// Position in the transcript.
     at: usize,
     request: Option<usize>,
@@ -59,7 +59,7 @@ struct Recorded {
 
 /// A write in flight, or one answered recently.
 #[derive(Debug)]
-struct Write {
+struct InFlightWrite {
     request: usize,
     actor: Actor,
     group: String,
@@ -73,7 +73,7 @@ struct Write {
     seen: bool,
 }
 
-impl Write {
+impl InFlightWrite {
     fn is_about(&self, key: &Key) -> bool {
         self.group == key.group
             && self.resource == key.resource
@@ -83,7 +83,7 @@ impl Write {
 }
 
 /// A change as reported by a watch.
-pub(super) struct Seen {
+pub(super) struct ObservedChange {
     pub(super) key: Key,
     pub(super) version: u64,
     /// `None` if the object was deleted.
@@ -95,12 +95,12 @@ pub(super) fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-impl Mirror {
+impl ChangeTracker {
     pub(super) fn new(transcript: Transcript, clock: Clock) -> Self {
         Self { state: Mutex::default(), news: Notify::new(), transcript, clock }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TrackerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,10 +134,10 @@ impl Mirror {
             mine.filter(|key| !listed.iter().any(|(other, _)| other == *key)).cloned().collect()
         };
         for (key, object) in listed {
-            self.observe(Seen { key, version: version(&object), object: Some(Arc::new(object)) });
+            self.observe(ObservedChange { key, version: version(&object), object: Some(Arc::new(object)) });
         }
         for key in known {
-            self.observe(Seen { key, version: revision, object: None });
+            self.observe(ObservedChange { key, version: revision, object: None });
         }
     }
 
@@ -150,9 +150,9 @@ impl Mirror {
     }
 
     /// Records a watch event.
-    pub(super) fn observe(&self, seen: Seen) {
+    pub(super) fn observe(&self, seen: ObservedChange) {
         let mut state = self.lock();
-        let Seen { key, version, object } = seen;
+        let ObservedChange { key, version, object } = seen;
         state.revision = state.revision.max(version);
         if state.versions.get(&key).is_some_and(|known| *known >= version) {
             return;
@@ -189,14 +189,14 @@ impl Mirror {
         let change =
             Change { request, kind, group, resource, namespace, name, resource_version: version, old, new: object };
         let at = self.transcript.change(now, actor, change);
-        state.recorded.insert(version, Recorded { at, request, sure });
+        state.recorded.insert(version, RecordedChange { at, request, sure });
         drop(state);
         self.news.notify_waiters();
     }
 
     /// Announces the write with request number `request` to `path`.
     pub(super) fn begin(&self, request: usize, actor: Actor, path: &ResourcePath) {
-        let write = Write {
+        let write = InFlightWrite {
             request,
             actor,
             // Events are served in two groups and followed in one.
@@ -242,18 +242,19 @@ impl Mirror {
     }
 }
 
-impl State {
+impl TrackerState {
     /// Returns the index of the write that caused a change.
     fn cause(&self, key: &Key, version: u64, old: Option<&Value>, new: Option<&Value>) -> Option<usize> {
-        let exact =
-            |write: &Write| write.is_about(key) && write.answered.is_some_and(|(_, told)| told == Some(version));
-        let open = |write: &Write| write.is_about(key) && write.answered.is_none();
-        let late = |write: &Write| {
+        let exact = |write: &InFlightWrite| {
+            write.is_about(key) && write.answered.is_some_and(|(_, told)| told == Some(version))
+        };
+        let open = |write: &InFlightWrite| write.is_about(key) && write.answered.is_none();
+        let late = |write: &InFlightWrite| {
             write.is_about(key)
                 && !write.seen
                 && write.answered.is_some_and(|(_, told)| told.is_none_or(|told| told < version))
         };
-        let claims = |write: &Write| {
+        let claims = |write: &InFlightWrite| {
             let claimed = |budget: Option<&Value>| {
                 budget.is_some_and(|budget| !budget["status"]["disruptedPods"][&write.name].is_null())
             };
@@ -263,7 +264,7 @@ impl State {
                 && claimed(new)
                 && !claimed(old)
         };
-        let find = |fits: &dyn Fn(&Write) -> bool| self.writes.iter().position(fits);
+        let find = |fits: &dyn Fn(&InFlightWrite) -> bool| self.writes.iter().position(fits);
         find(&exact).or_else(|| find(&claims)).or_else(|| find(&open)).or_else(|| find(&late))
     }
 
@@ -334,8 +335,8 @@ mod tests {
         json!({"metadata": {"name": "a", "namespace": "d", "resourceVersion": version.to_string()}})
     }
 
-    fn pod(version: u64) -> Seen {
-        Seen { key: key("pods", "", "a"), version, object: Some(Arc::new(object(version))) }
+    fn pod(version: u64) -> ObservedChange {
+        ObservedChange { key: key("pods", "", "a"), version, object: Some(Arc::new(object(version))) }
     }
 
     fn changes(transcript: &Transcript) -> Vec<(u64, Option<usize>, String)> {
@@ -349,19 +350,19 @@ mod tests {
     }
 
     /// Returns a tracker that knows `pods/a` at version 1 and records.
-    fn mirror() -> (Mirror, Transcript) {
+    fn tracker() -> (ChangeTracker, Transcript) {
         let transcript = Transcript::new();
-        let mirror = Mirror::new(transcript.clone(), Clock::virtual_from(epoch()));
-        mirror.reset("", "pods", vec![(key("pods", "", "a"), object(1))], 1);
-        mirror.reset("policy", "poddisruptionbudgets", Vec::new(), 1);
-        mirror.record();
-        (mirror, transcript)
+        let tracker = ChangeTracker::new(transcript.clone(), Clock::virtual_from(epoch()));
+        tracker.reset("", "pods", vec![(key("pods", "", "a"), object(1))], 1);
+        tracker.reset("policy", "poddisruptionbudgets", Vec::new(), 1);
+        tracker.record();
+        (tracker, transcript)
     }
 
-    fn virtually(test: impl AsyncFnOnce(Mirror, Transcript)) {
+    fn virtually(test: impl AsyncFnOnce(ChangeTracker, Transcript)) {
         crate::time::run_virtual(async {
-            let (mirror, transcript) = mirror();
-            test(mirror, transcript).await;
+            let (tracker, transcript) = tracker();
+            test(tracker, transcript).await;
         })
         .unwrap();
     }
@@ -372,41 +373,41 @@ mod tests {
 
     #[test]
     fn a_change_belongs_to_the_write_under_way() {
-        virtually(async |mirror, transcript| {
+        virtually(async |tracker, transcript| {
             let request = ask(&transcript, &Actor::PodGc);
-            mirror.begin(request, Actor::PodGc, &path("/api/v1/namespaces/d/pods/a/status"));
-            mirror.observe(pod(2));
-            mirror.end(request, true, Some(&object(2))).await;
+            tracker.begin(request, Actor::PodGc, &path("/api/v1/namespaces/d/pods/a/status"));
+            tracker.observe(pod(2));
+            tracker.end(request, true, Some(&object(2))).await;
             // Observed twice, recorded once; a later change has no author.
-            mirror.observe(pod(2));
-            mirror.observe(pod(3));
+            tracker.observe(pod(2));
+            tracker.observe(pod(3));
             let told = changes(&transcript);
             assert_eq!(told, [(2, Some(request), "podgc".to_owned()), (3, None, "server".to_owned())]);
-            assert_eq!(mirror.revision(), 3);
+            assert_eq!(tracker.revision(), 3);
         });
     }
 
     #[test]
     fn of_two_writes_the_answer_says_whose_a_change_was() {
-        virtually(async |mirror, transcript| {
+        virtually(async |tracker, transcript| {
             let (one, two) = (ask(&transcript, &Actor::User), ask(&transcript, &Actor::Disruption));
-            mirror.begin(one, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
-            mirror.begin(two, Actor::Disruption, &path("/api/v1/namespaces/d/pods/a/status"));
-            mirror.observe(pod(2));
+            tracker.begin(one, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
+            tracker.begin(two, Actor::Disruption, &path("/api/v1/namespaces/d/pods/a/status"));
+            tracker.observe(pod(2));
             assert_eq!(changes(&transcript)[0].1, Some(one), "a guess");
-            mirror.end(two, true, Some(&object(2))).await;
+            tracker.end(two, true, Some(&object(2))).await;
             assert_eq!(changes(&transcript), [(2, Some(two), "disruption".to_owned())]);
         });
     }
 
     #[test]
     fn an_answer_waits_for_its_change_but_not_for_ever() {
-        virtually(async |mirror, transcript| {
+        virtually(async |tracker, transcript| {
             let request = ask(&transcript, &Actor::User);
-            mirror.begin(request, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
+            tracker.begin(request, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
             let five = object(5);
-            let ended = mirror.end(request, true, Some(&five));
-            let event = async { mirror.observe(pod(5)) };
+            let ended = tracker.end(request, true, Some(&five));
+            let event = async { tracker.observe(pod(5)) };
             let clock = Clock::virtual_from(epoch());
             futures::join!(ended, event);
             assert!(clock.elapsed() < PATIENCE);
@@ -414,40 +415,40 @@ mod tests {
 
             // A write that changed nothing does not wait; one whose change never arrives waits for the limit.
             let idle = ask(&transcript, &Actor::User);
-            mirror.begin(idle, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
-            mirror.end(idle, true, Some(&object(5))).await;
+            tracker.begin(idle, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
+            tracker.end(idle, true, Some(&object(5))).await;
             assert!(clock.elapsed() < PATIENCE);
             assert_eq!(changes(&transcript)[0].1, Some(request), "it does not take the change of the one before");
             let lost = ask(&transcript, &Actor::User);
-            mirror.begin(lost, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
-            mirror.end(lost, true, Some(&object(9))).await;
+            tracker.begin(lost, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
+            tracker.end(lost, true, Some(&object(9))).await;
             assert!(clock.elapsed() >= PATIENCE);
         });
     }
 
     #[test]
     fn a_claim_in_a_budget_belongs_to_the_eviction() {
-        virtually(async |mirror, transcript| {
+        virtually(async |tracker, transcript| {
             let (update, eviction) = (ask(&transcript, &Actor::Disruption), ask(&transcript, &Actor::User));
-            mirror.begin(eviction, Actor::User, &path("/api/v1/namespaces/d/pods/a/eviction"));
-            mirror.begin(
+            tracker.begin(eviction, Actor::User, &path("/api/v1/namespaces/d/pods/a/eviction"));
+            tracker.begin(
                 update,
                 Actor::Disruption,
                 &path("/apis/policy/v1/namespaces/d/poddisruptionbudgets/b/status"),
             );
             let budget = json!({"metadata": {"resourceVersion": "2"}, "status": {"disruptedPods": {"a": "t"}}});
             let key = key("poddisruptionbudgets", "policy", "b");
-            mirror.observe(Seen { key, version: 2, object: Some(Arc::new(budget)) });
+            tracker.observe(ObservedChange { key, version: 2, object: Some(Arc::new(budget)) });
             assert_eq!(changes(&transcript), [(2, Some(eviction), "user".to_owned())]);
         });
     }
 
     #[test]
     fn what_a_new_list_lacks_is_gone() {
-        virtually(async |mirror, transcript| {
-            mirror.reset("", "pods", Vec::new(), 7);
+        virtually(async |tracker, transcript| {
+            tracker.reset("", "pods", Vec::new(), 7);
             assert_eq!(changes(&transcript), [(7, None, "server".to_owned())]);
-            assert!(mirror.objects().is_empty());
+            assert!(tracker.objects().is_empty());
         });
     }
 }

@@ -6,6 +6,10 @@
 //! included. Children that left the group are re-parented to the guard and ended too.
 //! The guard copies the output to a log file that stops growing at a limit.
 
+pub mod crash_cleanup;
+pub(crate) mod signals;
+pub(crate) mod tempdir;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead as _, Read, Write as _};
@@ -50,7 +54,7 @@ pub(crate) fn program() -> io::Result<PathBuf> {
 
 /// Description of a process to start.
 #[derive(Clone, Debug, Default)]
-pub struct Start {
+pub struct ProcessSpec {
     /// Program and arguments.
     pub argv: Vec<OsString>,
     /// Variables added to the environment.
@@ -63,21 +67,21 @@ pub struct Start {
 
 /// A process under a guard. Dropping it ends the process.
 #[derive(Debug)]
-pub struct Guarded {
+pub struct GuardedProcess {
     guard: Child,
     orders: Option<ChildStdin>,
     log: PathBuf,
     program: String,
 }
 
-impl Start {
+impl ProcessSpec {
     /// Starts the process. Call this in a tokio runtime.
     ///
     /// # Errors
     ///
     /// Returns an error if the program does not exist or cannot be run, or no process can be created; the message names
     /// it.
-    pub fn spawn(&self) -> Result<Guarded, String> {
+    pub fn spawn(&self) -> Result<GuardedProcess, String> {
         let name = self.argv.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
         let failed = |error: io::Error| format!("unable to start {name}: {error}");
         File::create(&self.log).map_err(|error| format!("unable to write the log {}: {error}", self.log.display()))?;
@@ -90,11 +94,11 @@ impl Start {
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut guard = tokio::process::Command::from(command).spawn().map_err(failed)?;
         let orders = guard.stdin.take();
-        Ok(Guarded { guard, orders, log: self.log.clone(), program: name })
+        Ok(GuardedProcess { guard, orders, log: self.log.clone(), program: name })
     }
 }
 
-impl Guarded {
+impl GuardedProcess {
     /// Returns the reason for its end if it has ended.
     pub fn ended(&mut self) -> Option<String> {
         let status = self.guard.try_wait().ok()??;
@@ -201,7 +205,7 @@ const GUARD_SAYS: &str = "guard: ";
 pub fn guard(arguments: &[OsString]) -> i32 {
     let [log, program, rest @ ..] = arguments else { return NOT_STARTED };
     let Ok(log) = File::options().append(true).create(true).open(log) else { return NOT_STARTED };
-    let log = Arc::new(Mutex::new(Log { file: log, left: LOG_LIMIT }));
+    let log = Arc::new(Mutex::new(LimitedLog { file: log, left: LOG_LIMIT }));
     // Without a subreaper (Linux only) just the group is ended.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -215,7 +219,7 @@ pub fn guard(arguments: &[OsString]) -> i32 {
     let mut child = match spawned {
         Ok(child) => child,
         Err(error) => {
-            Log::write(
+            LimitedLog::write(
                 &log,
                 format!("{GUARD_SAYS}unable to start {}: {error}\n", program.to_string_lossy()).as_bytes(),
             );
@@ -327,12 +331,12 @@ fn signal(group: Option<Pid>, signal: Signal) {
 }
 
 /// A log file with a size limit.
-struct Log {
+struct LimitedLog {
     file: File,
     left: u64,
 }
 
-impl Log {
+impl LimitedLog {
     fn write(log: &Mutex<Self>, bytes: &[u8]) {
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
         let length = bytes.len() as u64;
@@ -350,11 +354,11 @@ impl Log {
     }
 }
 
-fn pump(mut from: impl Read + Send + 'static, log: Arc<Mutex<Log>>) -> std::thread::JoinHandle<()> {
+fn pump(mut from: impl Read + Send + 'static, log: Arc<Mutex<LimitedLog>>) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         let mut buffer = [0; 16 * 1024];
         while let Ok(length @ 1..) = from.read(&mut buffer) {
-            Log::write(&log, &buffer[..length]);
+            LimitedLog::write(&log, &buffer[..length]);
         }
     })
 }

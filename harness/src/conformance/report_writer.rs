@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::deviations;
-use super::evidence::Evidence;
+use super::evidence::EvidenceFolder;
 use super::manifest;
-use super::report::{ConformanceReport, Outcome};
+use super::report::{ConformanceOutcome, ConformanceReport};
 use crate::report::junit::Junit;
 use crate::report::{self, Event, FixtureReport, JudgedRun, Reporter, RunReport};
 use crate::time::Stopwatch;
@@ -31,21 +31,21 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Writes the report of a run in progress.
 #[derive(Debug)]
-pub struct Record {
+pub struct ReportWriter {
     report: ConformanceReport,
     index: BTreeMap<String, usize>,
-    evidence: Evidence,
+    evidence: EvidenceFolder,
     folder: PathBuf,
     written: Stopwatch,
 }
 
-impl Record {
+impl ReportWriter {
     /// Writes `report`, with every fixture as `not-run`, to `folder`.
     ///
     /// # Errors
     ///
     /// Returns an error if the folder or its files cannot be written.
-    pub fn begin(mut report: ConformanceReport, folder: &Path) -> Result<Self, String> {
+    pub fn create(mut report: ConformanceReport, folder: &Path) -> Result<Self, String> {
         let told = |error: io::Error| format!("unable to write to {}: {error}", folder.display());
         fs::create_dir_all(folder).map_err(told)?;
         // The JUnit file of an earlier run is stale.
@@ -54,20 +54,20 @@ impl Record {
             _ => {}
         }
         for fixture in &mut report.fixtures {
-            (fixture.outcome, fixture.reason) = (Outcome::NotRun, NOT_RUN.to_owned());
+            (fixture.outcome, fixture.reason) = (ConformanceOutcome::NotRun, NOT_RUN.to_owned());
         }
         report.seal();
         let index = report.fixtures.iter().enumerate().map(|(index, fixture)| (fixture.id.clone(), index)).collect();
         let folder_of_evidence = folder.join(EVIDENCE);
-        let mut record = Self {
+        let mut writer = Self {
             report,
             index,
             folder: folder.to_owned(),
             written: Stopwatch::start(),
-            evidence: Evidence::begin(&folder_of_evidence)?,
+            evidence: EvidenceFolder::create(&folder_of_evidence)?,
         };
-        record.write().map_err(told)?;
-        Ok(record)
+        writer.write().map_err(told)?;
+        Ok(writer)
     }
 
     /// The report so far.
@@ -93,7 +93,7 @@ impl Record {
     }
 
     /// Records an outcome.
-    fn put(&mut self, fixture: &FixtureReport) -> Outcome {
+    fn put(&mut self, fixture: &FixtureReport) -> ConformanceOutcome {
         let Some(index) = self.index.get(&fixture.id) else { return fixture.outcome.into() };
         let result = &mut self.report.fixtures[*index];
         result.outcome = fixture.outcome.into();
@@ -105,12 +105,12 @@ impl Record {
     fn finished(&mut self, judged: &JudgedRun) -> io::Result<()> {
         let outcome = self.put(&judged.report);
         match outcome {
-            Outcome::Fail => self.evidence.add(judged, "fail")?,
-            Outcome::KnownDeviation => self.evidence.add(judged, "known-deviation")?,
-            Outcome::Flaky => self.evidence.add(judged, "flaky")?,
-            Outcome::NotRun => self.evidence.add(judged, "not-run")?,
-            Outcome::Pass => self.evidence.add_passed(judged)?,
-            Outcome::Skip | Outcome::Unsupported => {}
+            ConformanceOutcome::Fail => self.evidence.add(judged, "fail")?,
+            ConformanceOutcome::KnownDeviation => self.evidence.add(judged, "known-deviation")?,
+            ConformanceOutcome::Flaky => self.evidence.add(judged, "flaky")?,
+            ConformanceOutcome::NotRun => self.evidence.add(judged, "not-run")?,
+            ConformanceOutcome::Pass => self.evidence.add_passed(judged)?,
+            ConformanceOutcome::Skip | ConformanceOutcome::Unsupported => {}
         }
         if self.written.elapsed() < PAUSE { Ok(()) } else { self.write() }
     }
@@ -131,7 +131,7 @@ impl Record {
     fn as_told(&self, fixture: &FixtureReport) -> FixtureReport {
         let result = self.index.get(&fixture.id).map(|index| &self.report.fixtures[*index]);
         match result {
-            Some(result) if result.outcome == Outcome::KnownDeviation => FixtureReport {
+            Some(result) if result.outcome == ConformanceOutcome::KnownDeviation => FixtureReport {
                 outcome: report::Outcome::Skip,
                 reason: format!("known deviation: {}", result.reason),
                 failures: Vec::new(),
@@ -152,7 +152,7 @@ impl Record {
     }
 }
 
-impl Reporter for Record {
+impl Reporter for ReportWriter {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
             Event::Started { .. } => Ok(()),
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn not_run_until_the_contrary_is_known() {
         let root = tempfile::tempdir().expect("a folder");
-        let list = ["podgc/a", "podgc/b", "podgc/c", "podgc/d"].map(|id| result(id, "core", Outcome::Pass));
+        let list = ["podgc/a", "podgc/b", "podgc/c", "podgc/d"].map(|id| result(id, "core", ConformanceOutcome::Pass));
         let mut begun = sealed("podgc", list.into());
         let reason = "As ever.".to_owned();
         begun.deviations.push(Deviation {
@@ -211,35 +211,39 @@ mod tests {
             upstream: String::new(),
             sometimes: false,
         });
-        let mut record = Record::begin(begun, root.path()).expect("a writable folder");
-        assert_eq!(on_disk(root.path()).with(Outcome::NotRun).count(), 4, "a kill at this point leaves this");
+        let mut writer = ReportWriter::create(begun, root.path()).expect("a writable folder");
+        assert_eq!(
+            on_disk(root.path()).with(ConformanceOutcome::NotRun).count(),
+            4,
+            "a kill at this point leaves this"
+        );
 
         for (id, outcome, reason) in [
             ("podgc/a", report::Outcome::Fail, ""),
             ("podgc/b", report::Outcome::Fail, ""),
             ("podgc/c", report::Outcome::Flaky, "passed at attempt 2"),
         ] {
-            record.event(Event::Finished(&judged(id, outcome, reason))).expect("a writable folder");
+            writer.event(Event::Finished(&judged(id, outcome, reason))).expect("a writable folder");
         }
-        assert_eq!(record.evidence(), 3);
+        assert_eq!(writer.evidence(), 3);
         let broken = judged("podgc/d", report::Outcome::NotRun, "the cluster broke");
-        record.event(Event::Finished(&broken)).expect("a writable folder");
-        assert_eq!(record.evidence(), 4, "the evidence of a server that died");
+        writer.event(Event::Finished(&broken)).expect("a writable folder");
+        assert_eq!(writer.evidence(), 4, "the evidence of a server that died");
         let d = verdict::blank(&fixture("podgc/d", "core"), report::Outcome::Skip, "needs more");
         let rest = ["podgc/a", "podgc/b"].map(|id| judged(id, report::Outcome::Fail, "").report);
         let c = judged("podgc/c", report::Outcome::Flaky, "passed at attempt 2").report;
         let run = RunReport::new("x", "y", 1, rest.into_iter().chain([c, d]).collect());
-        record.event(Event::Ended(&run)).expect("a writable folder");
+        writer.event(Event::Ended(&run)).expect("a writable folder");
 
         let read = on_disk(root.path());
         let told: Vec<_> = read.fixtures.iter().map(|one| (one.outcome, one.reason.as_str())).collect();
         assert_eq!(
             told,
             [
-                (Outcome::Fail, ""),
-                (Outcome::KnownDeviation, "As ever."),
-                (Outcome::Flaky, "passed at attempt 2"),
-                (Outcome::Skip, "needs more"),
+                (ConformanceOutcome::Fail, ""),
+                (ConformanceOutcome::KnownDeviation, "As ever."),
+                (ConformanceOutcome::Flaky, "passed at attempt 2"),
+                (ConformanceOutcome::Skip, "needs more"),
             ]
         );
         assert_eq!(read.digest, read.digest());
@@ -255,7 +259,7 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let file = root.path().join("file");
         fs::write(&file, "").expect("a writable folder");
-        let refused = Record::begin(sealed("podgc", Vec::new()), &file.join("out")).expect_err("no folder");
+        let refused = ReportWriter::create(sealed("podgc", Vec::new()), &file.join("out")).expect_err("no folder");
         assert!(refused.starts_with("unable to write to ") && refused.contains("file/out"), "{refused}");
     }
 }

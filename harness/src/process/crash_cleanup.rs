@@ -10,10 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
-use super::{EnvironmentError, Kind, containers};
-
 /// The hidden verb.
-pub const VERB: &str = "__afterwards";
+pub const VERB: &str = "__crash_cleanup";
 /// Attempts to remove something, and the pause between attempts.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
@@ -23,7 +21,7 @@ const AFTERMATH: Duration = Duration::from_secs(3);
 
 /// Actions to take when the harness is gone, in this order.
 #[derive(Clone, Debug, Default)]
-pub struct Afterwards {
+pub struct CrashCleanup {
     /// A program with arguments. It runs twice, the second time when nothing started by the harness runs any more.
     pub run: Vec<OsString>,
     /// Removes the containers with this label, `name=value`.
@@ -32,25 +30,26 @@ pub struct Afterwards {
     pub folder: Option<PathBuf>,
 }
 
+/// The crash cleanup helper cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[error("unable to start the crash cleanup helper: {0}")]
+pub struct HelperError(io::Error);
+
 /// A running cleanup helper. Dropping it starts the cleanup at once, without waiting for it.
 #[derive(Debug)]
-pub struct Armed {
+pub struct CleanupGuard {
     child: Child,
     orders: Option<ChildStdin>,
 }
 
-impl Afterwards {
+impl CrashCleanup {
     /// Starts the helper.
     ///
     /// # Errors
     ///
     /// Returns an error if this program cannot be started a second time.
-    pub fn arm(&self) -> Result<Armed, EnvironmentError> {
-        let failed = |error: io::Error| {
-            let what = format!("unable to start the crash cleanup helper: {error}");
-            EnvironmentError::new(Kind::Failed, what, "check the limit on processes (`ulimit -u`)")
-        };
-        let mut command = Command::new(crate::process::program().map_err(failed)?);
+    pub fn start(&self) -> Result<CleanupGuard, HelperError> {
+        let mut command = Command::new(super::program().map_err(HelperError)?);
         command.arg(VERB);
         if let Some(label) = &self.containers {
             command.arg("--containers").arg(label);
@@ -63,15 +62,15 @@ impl Afterwards {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = command.spawn().map_err(HelperError)?;
         let orders = child.stdin.take();
-        Ok(Armed { child, orders })
+        Ok(CleanupGuard { child, orders })
     }
 }
 
-impl Armed {
+impl CleanupGuard {
     /// Ends the helper without a cleanup.
-    pub fn call_off(mut self) {
+    pub fn cancel(mut self) {
         if let Some(mut orders) = self.orders.take() {
             // The pipe's buffer holds the word, so this does not block. A broken pipe means that the helper has ended.
             let _ = orders.write_all(b"off\n");
@@ -80,7 +79,7 @@ impl Armed {
     }
 }
 
-impl Drop for Armed {
+impl Drop for CleanupGuard {
     fn drop(&mut self) {
         self.orders.take();
         // It continues on its own; if it has ended already, this reaps it.
@@ -88,45 +87,45 @@ impl Drop for Armed {
     }
 }
 
-/// Entry point of the hidden verb: `[--containers LABEL=VALUE] [--folder DIR] -- [PROGRAM ARGUMENT…]`. Returns the exit
-/// code.
+/// Entry point of the hidden verb: `[--containers LABEL=VALUE] [--folder DIR] -- [PROGRAM ARGUMENT…]`. Removes
+/// containers with `remove_containers`, which gets the label and returns true on success. Returns the exit code.
 #[must_use]
-pub fn main(arguments: &[OsString]) -> u8 {
-    let Some(todo) = parse(arguments) else { return 2 };
+pub fn main(arguments: &[OsString], remove_containers: impl Fn(&str) -> bool) -> u8 {
+    let Some(cleanup) = parse(arguments) else { return 2 };
     let mut word = String::new();
     // The pipe closes when the harness ends, for any reason.
     let _ = io::stdin().lock().read_to_string(&mut word);
     if word == "off\n" {
         return 0;
     }
-    u8::from(!todo.clean())
+    u8::from(!cleanup.clean(remove_containers))
 }
 
-fn parse(arguments: &[OsString]) -> Option<Afterwards> {
-    let mut todo = Afterwards::default();
+fn parse(arguments: &[OsString]) -> Option<CrashCleanup> {
+    let mut cleanup = CrashCleanup::default();
     let mut arguments = arguments.iter();
     loop {
         match arguments.next()?.to_str()? {
-            "--containers" => todo.containers = Some(arguments.next()?.to_str()?.to_owned()),
-            "--folder" => todo.folder = Some(arguments.next()?.into()),
+            "--containers" => cleanup.containers = Some(arguments.next()?.to_str()?.to_owned()),
+            "--folder" => cleanup.folder = Some(arguments.next()?.into()),
             "--" => break,
             _ => return None,
         }
     }
-    todo.run = arguments.cloned().collect();
-    Some(todo)
+    cleanup.run = arguments.cloned().collect();
+    Some(cleanup)
 }
 
-impl Afterwards {
+impl CrashCleanup {
     /// Cleans up now. Returns true if everything succeeded.
-    fn clean(&self) -> bool {
+    fn clean(&self, remove_containers: impl Fn(&str) -> bool) -> bool {
         let once = || {
             let ran = self.run.split_first().is_none_or(|(program, arguments)| {
                 let mut command = Command::new(program);
                 command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
                 command.status().is_ok_and(|status| status.success())
             });
-            ran & self.containers.as_deref().is_none_or(remove_containers)
+            ran & self.containers.as_deref().is_none_or(&remove_containers)
         };
         let mut clean = once();
         if !self.run.is_empty() || self.containers.is_some() {
@@ -135,12 +134,6 @@ impl Afterwards {
         }
         clean & self.folder.as_deref().is_none_or(remove_folder)
     }
-}
-
-/// Removes the containers with a label.
-fn remove_containers(label: &str) -> bool {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.is_ok_and(|runtime| runtime.block_on(containers::remove(label)).is_ok())
 }
 
 /// Removes a folder. Retries, because processes that write there may take a moment to die.
@@ -165,10 +158,10 @@ mod tests {
 
     #[test]
     fn arguments_are_read() {
-        let todo = parse(&words(&["--containers", "a=b", "--folder", "/x", "--", "rm", "--folder"])).unwrap();
-        assert_eq!(todo.containers.as_deref(), Some("a=b"));
-        assert_eq!(todo.folder.as_deref(), Some(Path::new("/x")));
-        assert_eq!(todo.run, words(&["rm", "--folder"]));
+        let cleanup = parse(&words(&["--containers", "a=b", "--folder", "/x", "--", "rm", "--folder"])).unwrap();
+        assert_eq!(cleanup.containers.as_deref(), Some("a=b"));
+        assert_eq!(cleanup.folder.as_deref(), Some(Path::new("/x")));
+        assert_eq!(cleanup.run, words(&["rm", "--folder"]));
         for bad in [&["--folder"][..], &["--folder", "/x"], &["rm", "--"], &[]] {
             assert!(parse(&words(bad)).is_none(), "{bad:?}");
         }
@@ -180,8 +173,8 @@ mod tests {
         let (inner, trace) = (folder.path().join("inner"), folder.path().join("trace"));
         std::fs::create_dir_all(inner.join("deep")).unwrap();
         let run = words(&["touch", trace.to_str().unwrap()]);
-        assert!(Afterwards { run, containers: None, folder: Some(inner.clone()) }.clean());
+        assert!(CrashCleanup { run, containers: None, folder: Some(inner.clone()) }.clean(|_| false));
         assert!(trace.exists() && !inner.exists());
-        assert!(!Afterwards { run: words(&["/no/such/program"]), ..Afterwards::default() }.clean());
+        assert!(!CrashCleanup { run: words(&["/no/such/program"]), ..CrashCleanup::default() }.clean(|_| true));
     }
 }

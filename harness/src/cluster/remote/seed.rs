@@ -5,9 +5,9 @@ use futures::stream;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::proxy::{Answered, Proxy};
+use super::proxy::{Proxy, ServerResponse};
 use crate::apiserver::request::ResourcePath;
-use crate::cluster::Unplanted;
+use crate::cluster::SeedError;
 use crate::cluster::provision::leftovers;
 use crate::expect::world::Key;
 use crate::fixture::Resource;
@@ -49,7 +49,7 @@ pub(super) fn path_of(resource: &Resource, namespace: Option<&str>, name: &str, 
 /// Creates the namespaces that the fixture refers to but does not define itself.
 pub(super) async fn namespaces(proxy: &Proxy, names: &[String]) -> Result<(), String> {
     for name in names {
-        let name = proxy.names().outer(name);
+        let name = proxy.names().cluster_name(name);
         let labels = json!({leftovers::LABEL: leftovers::owner()});
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         let answered = proxy.ask(Method::POST, "/api/v1/namespaces", Some(&body)).await?;
@@ -61,19 +61,19 @@ pub(super) async fn namespaces(proxy: &Proxy, names: &[String]) -> Result<(), St
 }
 
 /// Creates `objects` in order; consecutive objects of one kind are created concurrently.
-pub(super) async fn objects(proxy: &Proxy, resources: &Resources, objects: Vec<Value>) -> Result<(), Unplanted> {
+pub(super) async fn objects(proxy: &Proxy, resources: &Resources, objects: Vec<Value>) -> Result<(), SeedError> {
     let runs = objects.chunk_by(|one, other| one["kind"] == other["kind"]).map(<[Value]>::to_vec);
     for run in runs.collect::<Vec<_>>() {
-        let mut planted =
-            stream::iter(run.into_iter().map(|object| plant(proxy, resources, object))).buffer_unordered(AT_ONCE);
-        while let Some(result) = planted.next().await {
+        let mut seeded =
+            stream::iter(run.into_iter().map(|object| seed_object(proxy, resources, object))).buffer_unordered(AT_ONCE);
+        while let Some(result) = seeded.next().await {
             result?;
         }
     }
     Ok(())
 }
 
-async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Result<(), Unplanted> {
+async fn seed_object(proxy: &Proxy, resources: &Resources, mut object: Value) -> Result<(), SeedError> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
     let resource = resources.of_kind(&version, &kind).map_err(|_| format!("no kind {kind} in {version}"))?;
@@ -88,7 +88,7 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
     let path = |subresource: &str| {
         proxy.names().path(&path_of(&resource, Some(&namespace), &name, subresource), resource.namespaced, None)
     };
-    proxy.names().outward(&mut object, &collection);
+    proxy.names().to_cluster(&mut object, &collection);
     let custom = resource.group.contains('.') && Resources::default().of_kind(&version, &kind).is_err();
     let status = object.as_object_mut().and_then(|fields| fields.remove("status"));
     if let Some(status) = status.clone().filter(|_| custom) {
@@ -104,7 +104,7 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
         let taints = |node: &mut Value| node["spec"]["taints"] = object["spec"]["taints"].clone();
         let answered = put(proxy, (&path(""), &path("")), made, taints).await?;
         if !answered.is_success() {
-            return Err(unplanted(proxy, &what, &answered));
+            return Err(seed_error(proxy, &what, &answered));
         }
         made = answered.value();
     }
@@ -121,7 +121,7 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
         // A custom resource need not have a status subresource.
         let fine = answered.is_success() || (custom && answered.code == 404);
         if !fine {
-            return Err(unplanted(proxy, &format!("the status of {what}"), &answered));
+            return Err(seed_error(proxy, &format!("the status of {what}"), &answered));
         }
     }
     if ending.is_some_and(|time| !time.is_null()) {
@@ -129,7 +129,7 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
             json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace.unwrap_or(json!(30))});
         let answered = proxy.ask(Method::DELETE, &path(""), Some(&options)).await?;
         if !answered.is_success() {
-            return Err(unplanted(proxy, &format!("the deletion of {what}"), &answered));
+            return Err(seed_error(proxy, &format!("the deletion of {what}"), &answered));
         }
     }
     if kind == "CustomResourceDefinition" {
@@ -140,7 +140,7 @@ async fn plant(proxy: &Proxy, resources: &Resources, mut object: Value) -> Resul
 
 /// Creates an object. Retries while a dependency is still being created or an earlier fixture's object of the same name
 /// is being deleted.
-async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<Value, Unplanted> {
+async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<Value, SeedError> {
     let clock = Clock::wall();
     // Time limit of the current kind of failure, and the time at which it began.
     let mut trouble = (Duration::ZERO, Duration::ZERO);
@@ -163,7 +163,7 @@ async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<V
             trouble = (patience, clock.elapsed());
         }
         if clock.elapsed() >= trouble.1 + patience {
-            return Err(unplanted(proxy, what, &answered));
+            return Err(seed_error(proxy, what, &answered));
         }
         clock.sleep(PAUSE).await;
     }
@@ -176,7 +176,7 @@ async fn put(
     paths: (&str, &str),
     mut object: Value,
     change: impl Fn(&mut Value),
-) -> Result<Answered, String> {
+) -> Result<ServerResponse, String> {
     let mut tries = 0;
     loop {
         change(&mut object);
@@ -211,18 +211,18 @@ async fn in_force(proxy: &Proxy, path: &str, what: &str) -> Result<(), String> {
 }
 
 /// Maps 422 (no client can create this object) to `Refused` and everything else to `Failed`.
-fn unplanted(proxy: &Proxy, what: &str, answered: &Answered) -> Unplanted {
+fn seed_error(proxy: &Proxy, what: &str, answered: &ServerResponse) -> SeedError {
     let why = refused(proxy, what, answered);
-    if answered.code == INVALID { Unplanted::Refused(why) } else { Unplanted::Failed(why) }
+    if answered.code == INVALID { SeedError::Refused(why) } else { SeedError::Failed(why) }
 }
 
-fn refused(proxy: &Proxy, what: &str, answered: &Answered) -> String {
+fn refused(proxy: &Proxy, what: &str, answered: &ServerResponse) -> String {
     let value = answered.value();
     let message = value["message"]
         .as_str()
         .map_or_else(|| String::from_utf8_lossy(&answered.body).trim().to_owned(), str::to_owned);
     // Use the fixture's names: the server's differ in each run, and this text appears in reports.
-    proxy.names().inward_text(&format!("{REFUSES}{what} with {}: {message}", answered.code))
+    proxy.names().to_fixture_text(&format!("{REFUSES}{what} with {}: {message}", answered.code))
 }
 
 /// Deletes everything the fixture left: `known` objects, its `namespaces` with their contents, its custom
@@ -251,11 +251,13 @@ pub(super) async fn clear(
         }
     }
     let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
-    let outer: Vec<String> =
-        namespaces.iter().map(|name| format!("/api/v1/namespaces/{}", escape(&proxy.names().outer(name)))).collect();
+    let cluster_name: Vec<String> = namespaces
+        .iter()
+        .map(|name| format!("/api/v1/namespaces/{}", escape(&proxy.names().cluster_name(name))))
+        .collect();
     // These nodes have no kubelet: without a forced deletion the pods, and so their namespace, would never go.
-    let pods = outer.iter().map(|path| (Method::DELETE, format!("{path}/pods"), Some(now.clone()))).collect();
-    let last = outer.iter().map(|path| (Method::DELETE, path.clone(), None));
+    let pods = cluster_name.iter().map(|path| (Method::DELETE, format!("{path}/pods"), Some(now.clone()))).collect();
+    let last = cluster_name.iter().map(|path| (Method::DELETE, path.clone(), None));
     let definitions = definitions.iter().map(|name| {
         (Method::DELETE, format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", escape(name)), None)
     });

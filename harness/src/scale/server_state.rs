@@ -5,16 +5,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::event::{Event, Kind, Status};
+use super::event::{BudgetNumbers, WatchEvent, WatchedKind};
 use crate::bench::bodies;
 
 /// Returns the expected status of an application's budget. Source: the API's description of
 /// `PodDisruptionBudgetStatus`, for `maxUnavailable: 10%`, which rounds up.
-pub(super) fn right_status(expected: i64, healthy: i64) -> Status {
+pub(super) fn right_status(expected: i64, healthy: i64) -> BudgetNumbers {
     let unavailable = (expected + 9) / 10;
     let desired = (expected - unavailable).max(0);
     let allowed = if expected == 0 { 0 } else { (healthy - desired).max(0) };
-    Status {
+    BudgetNumbers {
         expected_pods: Some(expected),
         current_healthy: Some(healthy),
         desired_healthy: Some(desired),
@@ -25,7 +25,7 @@ pub(super) fn right_status(expected: i64, healthy: i64) -> Status {
 
 /// Expected deletion of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Going {
+pub(super) enum ExpectedDeletion {
     /// Its deletion must have begun.
     Begun,
     /// It must be gone.
@@ -34,7 +34,7 @@ pub(super) enum Going {
 
 /// Number of objects that are not as expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct Remaining {
     /// Budgets with a wrong status, or a status of another generation.
     pub(super) budgets: usize,
     /// Nodes without the annotation of the ttl controller.
@@ -44,50 +44,50 @@ pub(super) struct Left {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Budget {
-    wanted: Status,
+struct BudgetState {
+    wanted: BudgetNumbers,
     wanted_generation: i64,
-    seen: Status,
+    seen: BudgetNumbers,
     generation: i64,
     right: bool,
     /// Time of the last change of its status.
     at: Duration,
 }
 
-impl Budget {
+impl BudgetState {
     fn judge(&mut self) {
         let observed =
             self.seen.observed_generation == Some(self.generation) && self.generation >= self.wanted_generation;
-        self.right = observed && Status { observed_generation: None, ..self.seen } == self.wanted;
+        self.right = observed && BudgetNumbers { observed_generation: None, ..self.seen } == self.wanted;
     }
 }
 
 /// The state of the server.
 #[derive(Debug, Default)]
-pub(super) struct Held {
-    budgets: Vec<Budget>,
+pub(super) struct ServerState {
+    budgets: Vec<BudgetState>,
     annotated: Vec<bool>,
-    going: BTreeMap<usize, Going>,
-    left: Left,
+    going: BTreeMap<usize, ExpectedDeletion>,
+    left: Remaining,
     /// Time at which the last expected deletion happened.
     pods_gone: Duration,
     /// Time at which `left` last decreased.
     progress: Duration,
 }
 
-impl Held {
+impl ServerState {
     /// Creates the state before any of the budgets and nodes was seen.
     pub(super) fn new(budgets: usize, nodes: usize) -> Self {
         Self {
-            budgets: vec![Budget::default(); budgets],
+            budgets: vec![BudgetState::default(); budgets],
             annotated: vec![false; nodes],
-            left: Left { budgets, nodes, pods: 0 },
+            left: Remaining { budgets, nodes, pods: 0 },
             ..Self::default()
         }
     }
 
     /// Returns the number of objects that are not as expected.
-    pub(super) fn left(&self) -> Left {
+    pub(super) fn left(&self) -> Remaining {
         self.left
     }
 
@@ -117,7 +117,7 @@ impl Held {
     }
 
     /// Expects these pods to go.
-    pub(super) fn expect_to_go(&mut self, pods: impl IntoIterator<Item = usize>, how: Going) {
+    pub(super) fn expect_to_go(&mut self, pods: impl IntoIterator<Item = usize>, how: ExpectedDeletion) {
         self.going.extend(pods.into_iter().map(|pod| (pod, how)));
         self.left.pods = self.going.len();
     }
@@ -128,11 +128,11 @@ impl Held {
     }
 
     /// Processes an event that arrived at `now`.
-    pub(super) fn take(&mut self, kind: Kind, event: &Event<'_>, now: Duration) {
+    pub(super) fn take(&mut self, kind: WatchedKind, event: &WatchEvent<'_>, now: Duration) {
         let before = self.left;
         let metadata = &event.object.metadata;
         match kind {
-            Kind::Budgets => {
+            WatchedKind::Budgets => {
                 let Some(app) = bodies::app_number(&metadata.name) else { return };
                 let status = event.object.status.unwrap_or_default();
                 let generation = metadata.generation.unwrap_or_default();
@@ -144,18 +144,19 @@ impl Held {
                     budget.generation = generation;
                 });
             }
-            Kind::Nodes => {
+            WatchedKind::Nodes => {
                 if metadata.annotations.as_ref().is_some_and(|annotations| annotations.ttl.is_some())
                     && let Some(node) = bodies::node_number(&metadata.name)
                 {
                     self.annotate(node);
                 }
             }
-            Kind::Pods => {
+            WatchedKind::Pods => {
                 let Some(pod) = bodies::pod_number(&metadata.name) else { return };
                 let gone = event.kind == "DELETED";
                 let begun = gone || metadata.deletion_timestamp.is_some();
-                let done = self.going.get(&pod).is_some_and(|how| if *how == Going::Gone { gone } else { begun });
+                let done =
+                    self.going.get(&pod).is_some_and(|how| if *how == ExpectedDeletion::Gone { gone } else { begun });
                 if done {
                     self.going.remove(&pod);
                     self.left.pods = self.going.len();
@@ -170,7 +171,7 @@ impl Held {
     pub(super) fn pods_are(&mut self, present: &BTreeMap<usize, bool>, now: Duration) {
         let before = self.left;
         self.going.retain(|pod, how| match present.get(pod) {
-            Some(begun) => *how == Going::Gone || !begun,
+            Some(begun) => *how == ExpectedDeletion::Gone || !begun,
             None => false,
         });
         self.left.pods = self.going.len();
@@ -180,8 +181,8 @@ impl Held {
         self.progressed(before, now);
     }
 
-    fn progressed(&mut self, before: Left, now: Duration) {
-        let Left { budgets, nodes, pods } = self.left;
+    fn progressed(&mut self, before: Remaining, now: Duration) {
+        let Remaining { budgets, nodes, pods } = self.left;
         if budgets < before.budgets || nodes < before.nodes || pods < before.pods {
             self.progress = now;
         }
@@ -195,7 +196,7 @@ impl Held {
         }
     }
 
-    fn change(&mut self, app: usize, change: impl FnOnce(&mut Budget)) {
+    fn change(&mut self, app: usize, change: impl FnOnce(&mut BudgetState)) {
         let Some(budget) = self.budgets.get_mut(app) else { return };
         let before = budget.right;
         change(budget);
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!((status.expected_pods, status.current_healthy), (Some(expected), Some(healthy)));
     }
 
-    fn take(held: &mut Held, kind: Kind, at: u64, line: &str) -> Left {
+    fn take(held: &mut ServerState, kind: WatchedKind, at: u64, line: &str) -> Remaining {
         held.take(kind, &serde_json::from_str(line).unwrap(), Duration::from_secs(at));
         held.left()
     }
@@ -239,40 +240,44 @@ mod tests {
 
     #[test]
     fn budgets_are_right_when_numbers_and_generation_are() {
-        let mut held = Held::new(2, 0);
+        let mut held = ServerState::new(2, 0);
         held.expect(1, 3, 3);
         assert_eq!(held.left().budgets, 2);
-        assert_eq!(take(&mut held, Kind::Budgets, 1, &budget(2, 1, 3)).budgets, 2, "about an older generation");
-        assert_eq!(take(&mut held, Kind::Budgets, 2, &budget(2, 2, 2)).budgets, 2, "another number");
-        assert_eq!(take(&mut held, Kind::Budgets, 3, &budget(2, 2, 3)).budgets, 1);
+        assert_eq!(take(&mut held, WatchedKind::Budgets, 1, &budget(2, 1, 3)).budgets, 2, "about an older generation");
+        assert_eq!(take(&mut held, WatchedKind::Budgets, 2, &budget(2, 2, 2)).budgets, 2, "another number");
+        assert_eq!(take(&mut held, WatchedKind::Budgets, 3, &budget(2, 2, 3)).budgets, 1);
         assert_eq!(
             (held.progress(), held.right_since(1), held.right_since(0)),
             (Duration::from_secs(3), Some(Duration::from_secs(3)), None)
         );
         held.expect_generation(1, 3);
         assert_eq!(held.left().budgets, 2, "generation 3 is on its way");
-        assert_eq!(take(&mut held, Kind::Budgets, 3, &budget(3, 3, 3)).budgets, 1);
+        assert_eq!(take(&mut held, WatchedKind::Budgets, 3, &budget(3, 3, 3)).budgets, 1);
         held.expect(1, 3, 2);
         assert_eq!((held.left().budgets, held.right_since(1)), (2, None), "what was right is not any more");
-        assert_eq!(take(&mut held, Kind::Budgets, 4, &budget(3, 3, 2)).budgets, 1);
+        assert_eq!(take(&mut held, WatchedKind::Budgets, 4, &budget(3, 3, 2)).budgets, 1);
         assert_eq!(
-            take(&mut held, Kind::Budgets, 5, r#"{"type":"ADDED","object":{"metadata":{"name":"foreign"}}}"#).budgets,
+            take(&mut held, WatchedKind::Budgets, 5, r#"{"type":"ADDED","object":{"metadata":{"name":"foreign"}}}"#)
+                .budgets,
             1
         );
     }
 
     #[test]
     fn nodes_count_once() {
-        let mut held = Held::new(0, 3);
+        let mut held = ServerState::new(0, 3);
         let node = |ttl: &str| {
             format!(
                 r#"{{"type":"MODIFIED","object":{{"metadata":{{"name":"{}","annotations":{{"a":"b"{ttl}}}}},"status":{{}}}}}}"#,
                 bodies::node_name(1)
             )
         };
-        assert_eq!(take(&mut held, Kind::Nodes, 1, &node("")).nodes, 3);
+        assert_eq!(take(&mut held, WatchedKind::Nodes, 1, &node("")).nodes, 3);
         for at in 2..4 {
-            assert_eq!(take(&mut held, Kind::Nodes, at, &node(r#","node.alpha.kubernetes.io/ttl":"300""#)).nodes, 2);
+            assert_eq!(
+                take(&mut held, WatchedKind::Nodes, at, &node(r#","node.alpha.kubernetes.io/ttl":"300""#)).nodes,
+                2
+            );
         }
         assert_eq!(held.progress(), Duration::from_secs(2));
         held.forget_node(0);
@@ -281,11 +286,11 @@ mod tests {
 
     #[test]
     fn a_list_tells_who_has_gone() {
-        let mut held = Held::new(0, 0);
-        held.expect_to_go([1, 2], Going::Gone);
-        held.expect_to_go([3, 4, 5], Going::Begun);
+        let mut held = ServerState::new(0, 0);
+        held.expect_to_go([1, 2], ExpectedDeletion::Gone);
+        held.expect_to_go([3, 4, 5], ExpectedDeletion::Begun);
         held.pods_are(&BTreeMap::from([(1, true), (3, true), (4, false)]), Duration::from_secs(3));
-        assert_eq!(held.going, BTreeMap::from([(1, Going::Gone), (4, Going::Begun)]));
+        assert_eq!(held.going, BTreeMap::from([(1, ExpectedDeletion::Gone), (4, ExpectedDeletion::Begun)]));
         assert_eq!(
             (held.left().pods, held.pods_gone(), held.progress()),
             (2, Duration::from_secs(3), Duration::from_secs(3))
@@ -295,10 +300,10 @@ mod tests {
     }
 
     #[rstest]
-    #[case(Going::Begun, [2, 1, 1])]
-    #[case(Going::Gone, [2, 2, 1])]
-    fn pods_go(#[case] how: Going, #[case] left: [usize; 3]) {
-        let mut held = Held::new(0, 0);
+    #[case(ExpectedDeletion::Begun, [2, 1, 1])]
+    #[case(ExpectedDeletion::Gone, [2, 2, 1])]
+    fn pods_go(#[case] how: ExpectedDeletion, #[case] left: [usize; 3]) {
+        let mut held = ServerState::new(0, 0);
         held.expect_to_go([7, 8], how);
         let event = |kind: &str, more: &str| {
             format!(
@@ -308,6 +313,6 @@ mod tests {
         };
         let deleted = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
         let told = [event("MODIFIED", ""), event("MODIFIED", deleted), event("DELETED", deleted)];
-        assert_eq!([0, 1, 2].map(|at| take(&mut held, Kind::Pods, 1, &told[at]).pods), left);
+        assert_eq!([0, 1, 2].map(|at| take(&mut held, WatchedKind::Pods, 1, &told[at]).pods), left);
     }
 }

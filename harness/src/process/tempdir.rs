@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
 
-use crate::cluster::provision::afterwards::{Afterwards, Armed};
+use super::crash_cleanup::{CleanupGuard, CrashCleanup};
 
 /// The root folder of the current run; `None` in tests and libraries.
 static ROOT: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -22,24 +22,25 @@ const LOGS: &str = "logs";
 
 /// The root folder of a run.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub(crate) struct RunDir {
     /// `None` after the folder was kept.
-    root: Option<(TempDir, Option<Armed>)>,
+    root: Option<(TempDir, Option<CleanupGuard>)>,
     logs: PathBuf,
 }
 
-impl Scratch {
+impl RunDir {
     /// Creates the folder; logs go to `logs` if given.
     ///
     /// # Errors
     ///
     /// Returns an error if no folder can be created, with the next step.
-    pub(crate) fn begin(logs: Option<&Path>) -> Result<Self, String> {
-        let root = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| NoRoom(error).to_string())?;
-        let todo = Afterwards { folder: Some(root.path().to_owned()), ..Afterwards::default() };
+    pub(crate) fn create(logs: Option<&Path>) -> Result<Self, String> {
+        let root =
+            tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| TempDirError(error).to_string())?;
+        let cleanup = CrashCleanup { folder: Some(root.path().to_owned()), ..CrashCleanup::default() };
         // Without the helper a SIGKILL leaves the folder behind; that does not prevent the run.
-        let armed = todo
-            .arm()
+        let guard = cleanup
+            .start()
             .inspect_err(
                 |error| tracing::warn!(%error, "crash cleanup helper did not start; files may be left after SIGKILL"),
             )
@@ -48,7 +49,7 @@ impl Scratch {
         fs::create_dir_all(&logs)
             .map_err(|error| format!("unable to create the folder {}: {error}", logs.display()))?;
         *ROOT.lock().unwrap_or_else(PoisonError::into_inner) = Some(root.path().to_owned());
-        Ok(Self { root: Some((root, armed)), logs })
+        Ok(Self { root: Some((root, guard)), logs })
     }
 
     /// The folder for logs.
@@ -63,9 +64,9 @@ impl Scratch {
             return None;
         }
         let inside = self.root.as_ref().is_some_and(|(root, _)| self.logs.starts_with(root.path()));
-        if inside && let Some((root, armed)) = self.root.take() {
-            forget(root.path());
-            armed.into_iter().for_each(Armed::call_off);
+        if inside && let Some((root, guard)) = self.root.take() {
+            clear_root(root.path());
+            guard.into_iter().for_each(CleanupGuard::cancel);
             // Keep logs, remove secrets.
             for entry in fs::read_dir(root.path()).into_iter().flatten().flatten() {
                 if entry.path() != self.logs {
@@ -78,18 +79,18 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for RunDir {
     fn drop(&mut self) {
-        if let Some((root, armed)) = self.root.take() {
-            forget(root.path());
+        if let Some((root, guard)) = self.root.take() {
+            clear_root(root.path());
             // First the folder, then the helper, so that a kill in between leaves nothing.
             drop(root);
-            armed.into_iter().for_each(Armed::call_off);
+            guard.into_iter().for_each(CleanupGuard::cancel);
         }
     }
 }
 
-fn forget(root: &Path) {
+fn clear_root(root: &Path) {
     let mut known = ROOT.lock().unwrap_or_else(PoisonError::into_inner);
     if known.as_deref() == Some(root) {
         *known = None;
@@ -101,22 +102,22 @@ fn forget(root: &Path) {
 /// # Errors
 ///
 /// Returns an error if it cannot be created.
-pub(crate) fn folder() -> Result<TempDir, NoRoom> {
+pub(crate) fn create() -> Result<TempDir, TempDirError> {
     let root = ROOT.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut builder = tempfile::Builder::new();
     let made = match root {
         Some(root) => builder.prefix("part-").tempdir_in(root),
         None => builder.prefix(PREFIX).tempdir(),
     };
-    made.map_err(NoRoom)
+    made.map_err(TempDirError)
 }
 
 /// No temporary folder can be created. The message includes the next step.
 #[derive(Debug, thiserror::Error)]
 #[error("{}\n  next: {}", self.what(), Self::NEXT)]
-pub(crate) struct NoRoom(std::io::Error);
+pub(crate) struct TempDirError(std::io::Error);
 
-impl NoRoom {
+impl TempDirError {
     /// The next step.
     pub(crate) const NEXT: &str = "free some space there, or set TMPDIR to another folder";
 

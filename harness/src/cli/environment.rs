@@ -8,13 +8,13 @@ use std::time::Duration;
 use clap::{Parser as _, ValueEnum};
 use regex::Regex;
 
-use super::{Error, duration};
-use crate::cluster::provision::{Real, envtest, k3s, kind, kubeconfig};
-use crate::cluster::{Cluster, Embedded, Remote, Role, Served};
+use super::{CliError, duration};
+use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
+use crate::cluster::{Cluster, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
 use crate::fixture::Controller;
-use crate::interrupt;
+use crate::process::signals;
+use crate::process::tempdir::RunDir;
 use crate::runner::suite::{self, RunOptions, TestBed};
-use crate::scratch::Scratch;
 use crate::subject::Subject;
 use crate::subject::command::Command;
 use crate::subject::external::External;
@@ -24,7 +24,7 @@ use crate::subject::none::NoSubject;
 /// Flags for the cluster and the subject.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Cluster and subject")]
-pub(super) struct PlaceArgs {
+pub(super) struct EnvironmentArgs {
     /// Cluster that fixtures run on
     #[arg(long, value_enum, default_value_t = ClusterKind::Fake)]
     cluster: ClusterKind,
@@ -45,7 +45,7 @@ pub(super) struct PlaceArgs {
     subject_role: Option<PathBuf>,
 
     #[command(flatten)]
-    about: AboutCommand,
+    about: CommandArgs,
 
     /// Folder for logs [default: a temporary folder, removed at the end unless something fails]
     #[arg(long, value_name = "DIR")]
@@ -69,13 +69,13 @@ pub(super) struct PlaceArgs {
     jobs: Option<u16>,
 
     #[command(flatten)]
-    real: RealArgs,
+    real: RealClusterArgs,
 }
 
 /// Flags for a command, or for controllers that already run in the cluster.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Cluster and subject")]
-pub(super) struct AboutCommand {
+pub(super) struct CommandArgs {
     /// Environment variable for the command; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     command_env: Vec<(String, String)>,
@@ -113,55 +113,55 @@ pub(super) struct AboutCommand {
     metrics_url: Option<String>,
 }
 
-impl AboutCommand {
+impl CommandArgs {
     /// Parses flags from a text, quoted as for a shell.
     ///
     /// # Errors
     ///
     /// Returns an error if the text contains anything else.
-    pub(super) fn read(text: &str) -> Result<Self, Error> {
+    pub(super) fn read(text: &str) -> Result<Self, CliError> {
         #[derive(clap::Parser)]
         #[command(no_binary_name = true, disable_help_flag = true)]
-        struct Line {
+        struct FlagLine {
             #[command(flatten)]
-            about: AboutCommand,
+            about: CommandArgs,
         }
-        let wrong = |error: &dyn std::fmt::Display| Error::Usage(format!("flags of one subject, `{text}`: {error}"));
+        let wrong = |error: &dyn std::fmt::Display| CliError::Usage(format!("flags of one subject, `{text}`: {error}"));
         let words = shell_words::split(text).map_err(|error| wrong(&error))?;
-        Line::try_parse_from(words).map(|line| line.about).map_err(|error| wrong(&error))
+        FlagLine::try_parse_from(words).map(|line| line.about).map_err(|error| wrong(&error))
     }
 
     /// Returns the defaults.
-    fn nothing() -> Result<Self, Error> {
+    fn nothing() -> Result<Self, CliError> {
         Self::read("")
     }
 }
 
 /// Flags for real API servers, each kind under its own heading.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct RealArgs {
+pub(super) struct RealClusterArgs {
     #[command(flatten, next_help_heading = "Cluster envtest")]
-    envtest: envtest::Options,
+    envtest: envtest::EnvtestOptions,
 
     #[command(flatten, next_help_heading = "Cluster k3s")]
-    k3s: k3s::Options,
+    k3s: k3s::K3sOptions,
 
     #[command(flatten, next_help_heading = "Cluster kind")]
-    kind: kind::Options,
+    kind: kind::KindOptions,
 
     #[command(flatten, next_help_heading = "Cluster kubeconfig")]
-    found: kubeconfig::Options,
+    found: kubeconfig::ExistingClusterOptions,
 }
 
-impl RealArgs {
+impl RealClusterArgs {
     /// Returns the real API server of this kind; `None` for the fake one.
-    pub(super) fn of(&self, kind: ClusterKind) -> Option<Real> {
+    pub(super) fn of(&self, kind: ClusterKind) -> Option<RealCluster> {
         match kind {
             ClusterKind::Fake => None,
-            ClusterKind::Envtest => Some(Real::Envtest(self.envtest.clone())),
-            ClusterKind::K3s => Some(Real::K3s(self.k3s.clone())),
-            ClusterKind::Kind => Some(Real::Kind(self.kind.clone())),
-            ClusterKind::Kubeconfig => Some(Real::Kubeconfig(self.found.clone())),
+            ClusterKind::Envtest => Some(RealCluster::Envtest(self.envtest.clone())),
+            ClusterKind::K3s => Some(RealCluster::K3s(self.k3s.clone())),
+            ClusterKind::Kind => Some(RealCluster::Kind(self.kind.clone())),
+            ClusterKind::Kubeconfig => Some(RealCluster::Kubeconfig(self.found.clone())),
         }
     }
 }
@@ -200,30 +200,30 @@ const WALL_JOBS: usize = 96;
 const REMOTE_JOBS: usize = 16;
 
 /// A started cluster and subject, with the resources that must live as long as they do.
-pub(super) struct Place {
+pub(super) struct Environment {
     pub(super) arena: TestBed,
     pub(super) options: RunOptions,
-    scratch: Scratch,
+    scratch: RunDir,
 }
 
-impl Place {
+impl Environment {
     /// Stops everything that was started.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Environment`] if the cluster broke or cannot be stopped cleanly.
-    pub(super) fn close(mut self) -> Result<(), Error> {
+    /// Returns [`CliError::Environment`] if the cluster broke or cannot be stopped cleanly.
+    pub(super) fn close(mut self) -> Result<(), CliError> {
         let broken = self.arena.cluster.broken();
         let stopped = self.arena.cluster.stop();
-        if let Some(signal) = interrupt::requested() {
+        if let Some(signal) = signals::requested() {
             let why = format!("interrupted by {signal}; everything that was started has been stopped");
-            return Err(Error::Environment(why));
+            return Err(CliError::Environment(why));
         }
         if let Some(why) = broken {
             let why = format!("the cluster failed during the run; later results are invalid: {why}");
-            return Err(with_logs(Error::Environment(why), &mut self.scratch));
+            return Err(with_logs(CliError::Environment(why), &mut self.scratch));
         }
-        stopped.map_err(|why| with_logs(Error::Environment(why), &mut self.scratch))
+        stopped.map_err(|why| with_logs(CliError::Environment(why), &mut self.scratch))
     }
 
     /// Returns the server logs if the cluster broke, without those of subjects.
@@ -238,29 +238,31 @@ impl Place {
 }
 
 /// Keeps the logs after an environment failure and adds their folder to the error.
-fn with_logs(error: Error, scratch: &mut Scratch) -> Error {
-    let Error::Environment(why) = error else { return error };
-    Error::Environment(match scratch.keep_logs() {
+fn with_logs(error: CliError, scratch: &mut RunDir) -> CliError {
+    let CliError::Environment(why) = error else { return error };
+    CliError::Environment(match scratch.keep_logs() {
         Some(folder) => format!("{why}\n  logs: {}", folder.display()),
         None => why,
     })
 }
 
-impl PlaceArgs {
+impl EnvironmentArgs {
     /// Returns the same environment for another subject: a command line, or our own controllers, with flags `about` it.
     ///
     /// # Errors
     ///
     /// Returns an error if the flags already name a subject.
-    pub(super) fn with_subject(&self, command: Option<&str>, about: Option<AboutCommand>) -> Result<Self, Error> {
+    pub(super) fn with_subject(&self, command: Option<&str>, about: Option<CommandArgs>) -> Result<Self, CliError> {
         if self.command.is_some() || self.subject.is_some() {
-            return Err(Error::Usage("the subjects are given as arguments: remove --command and --subject".to_owned()));
+            return Err(CliError::Usage(
+                "the subjects are given as arguments: remove --command and --subject".to_owned(),
+            ));
         }
         let about = match (about, command) {
             (Some(about), _) => about,
             (None, Some(_)) => self.about.clone(),
             // The given flags are about the command, which is the other subject.
-            (None, None) => AboutCommand::nothing()?,
+            (None, None) => CommandArgs::nothing()?,
         };
         Ok(Self { command: command.map(str::to_owned), about, ..self.clone() })
     }
@@ -291,10 +293,10 @@ impl PlaceArgs {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Environment`] if something is missing or does not start.
-    pub(super) fn start(&self, fail_fast: bool) -> Result<Place, Error> {
-        interrupt::heed();
-        let mut scratch = Scratch::begin(self.logs.as_deref()).map_err(Error::Environment)?;
+    /// Returns [`CliError::Environment`] if something is missing or does not start.
+    pub(super) fn start(&self, fail_fast: bool) -> Result<Environment, CliError> {
+        signals::install();
+        let mut scratch = RunDir::create(self.logs.as_deref()).map_err(CliError::Environment)?;
         let arena = self.arena(scratch.logs()).map_err(|error| with_logs(error, &mut scratch))?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let usual = match self.cluster {
@@ -309,75 +311,76 @@ impl PlaceArgs {
             retries: self.retries,
             ..RunOptions::one_by_one()
         };
-        Ok(Place { arena, options, scratch })
+        Ok(Environment { arena, options, scratch })
     }
 
     /// Starts both and rehearses. On a real server the rehearsal has its own namespaces too.
-    fn arena(&self, logs: &std::path::Path) -> Result<TestBed, Error> {
+    fn arena(&self, logs: &std::path::Path) -> Result<TestBed, CliError> {
         let subject = self.subject(logs)?;
         let external = self.subject == Some(SubjectKind::External);
         if external && self.cluster == ClusterKind::Fake {
             let next = "--subject external requires a real cluster: choose another --cluster than fake";
-            return Err(Error::Usage(next.to_owned()));
+            return Err(CliError::Usage(next.to_owned()));
         }
         let role = self.role()?;
         let cluster: Arc<dyn Cluster> = match self.real.of(self.cluster) {
-            None if subject.is_virtual() && !self.wall_clock => Arc::new(Embedded { role }),
-            None => Arc::new(Served { role }),
+            None if subject.is_virtual() && !self.wall_clock => Arc::new(EmbeddedCluster { role }),
+            None => Arc::new(ServedCluster { role }),
             Some(real) => self.remote(&real, logs, external)?,
         };
         let arena = TestBed { cluster, subject };
         let rehearsed = if self.command.is_some() { suite::check_start_up(&arena) } else { Ok(()) };
         let Err(why) = rehearsed else { return Ok(arena) };
         let name = arena.subject.name();
-        let mut told = match interrupt::requested() {
+        let mut told = match signals::requested() {
             Some(signal) => format!("interrupted by {signal} before the first fixture"),
             None => format!(
-                "{name} does not start, so no fixture was run: {why}\n  next: try its command line manually, or increase --ready-timeout"
+                "{name} does not start, so no fixture was run: {why}\n  \
+                 next: try its command line manually, or increase --ready-timeout"
             ),
         };
         if let Err(why) = arena.cluster.stop() {
             told = format!("{told}\n  the cluster could not be stopped: {why}");
         }
-        Err(Error::Environment(told))
+        Err(CliError::Environment(told))
     }
 
     /// Role that restricts the subject on a fake server.
-    fn role(&self) -> Result<Option<Role>, Error> {
+    fn role(&self) -> Result<Option<Role>, CliError> {
         match &self.subject_role {
             Some(_) if self.cluster != ClusterKind::Fake => {
                 let next =
                     "--subject-role works with the fake server only: grant roles on a real cluster with RBAC objects";
-                Err(Error::Usage(next.to_owned()))
+                Err(CliError::Usage(next.to_owned()))
             }
-            Some(file) => Role::read(file).map(Some).map_err(Error::Usage),
+            Some(file) => Role::read(file).map(Some).map_err(CliError::Usage),
             None => Ok(None),
         }
     }
 
     /// Starts or finds a real API server.
-    fn remote(&self, real: &Real, logs: &std::path::Path, external: bool) -> Result<Arc<dyn Cluster>, Error> {
-        let remote = Remote::start(|| real.start(logs)).map_err(Error::Environment)?;
+    fn remote(&self, real: &RealCluster, logs: &std::path::Path, external: bool) -> Result<Arc<dyn Cluster>, CliError> {
+        let remote = RemoteCluster::start(|| real.start(logs)).map_err(CliError::Environment)?;
         if external {
             return Ok(Arc::new(remote.unseen()));
         }
         let tests = !matches!(self.subject, Some(SubjectKind::None));
         if tests && !remote.built_in().is_empty() {
-            let why = "the cluster's built-in controllers are on and would interfere with the subject: test them with --subject \
-                       external, or switch them off";
-            return Err(Error::Usage(why.to_owned()));
+            let why = "the cluster's built-in controllers are on and would interfere with the subject: test them with \
+                       --subject external, or switch them off";
+            return Err(CliError::Usage(why.to_owned()));
         }
         Ok(Arc::new(remote))
     }
 
-    fn subject(&self, logs: &std::path::Path) -> Result<Arc<dyn Subject>, Error> {
+    fn subject(&self, logs: &std::path::Path) -> Result<Arc<dyn Subject>, CliError> {
         let kind = self.subject.unwrap_or(match self.command {
             Some(_) => SubjectKind::Command,
             None => SubjectKind::InProcess,
         });
         let lonely = self.about_a_command();
         if self.command.is_none() && !lonely.is_empty() {
-            return Err(Error::Usage(format!("{} requires --command", lonely.join(", "))));
+            return Err(CliError::Usage(format!("{} requires --command", lonely.join(", "))));
         }
         let command = match (kind, &self.command) {
             (SubjectKind::InProcess, None) => return Ok(Arc::new(InProcess)),
@@ -390,11 +393,13 @@ impl PlaceArgs {
                 }));
             }
             (SubjectKind::Command, Some(command)) => command,
-            (SubjectKind::Command, None) => return Err(Error::Usage("--subject command needs --command".to_owned())),
-            (_, Some(_)) => return Err(Error::Usage("--command requires --subject command".to_owned())),
+            (SubjectKind::Command, None) => {
+                return Err(CliError::Usage("--subject command needs --command".to_owned()));
+            }
+            (_, Some(_)) => return Err(CliError::Usage("--command requires --subject command".to_owned())),
         };
-        let argv = shell_words::split(command).map_err(|error| Error::Usage(format!("--command: {error}")))?;
-        let Some(program) = argv.first() else { return Err(Error::Usage("--command is empty".to_owned())) };
+        let argv = shell_words::split(command).map_err(|error| CliError::Usage(format!("--command: {error}")))?;
+        let Some(program) = argv.first() else { return Err(CliError::Usage("--command is empty".to_owned())) };
         let name = std::path::Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
         Ok(Arc::new(Command {
             name: self.about.subject_name.clone().or(name).unwrap_or_else(|| program.clone()),

@@ -20,7 +20,7 @@ static REQUESTED: LazyLock<CancellationToken> = LazyLock::new(CancellationToken:
 static SIGNAL: OnceLock<&str> = OnceLock::new();
 
 /// Installs the signal handlers. Only for verbs that check [`requested`].
-pub(crate) fn heed() {
+pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -1,7 +1,7 @@
 //! Clients for a subject, and the way a crash cuts their connection.
 //!
-//! After [`Cut::now`] no request of the subject arrives and none of its pending calls returns, so whatever its tasks
-//! still do before the runtime drops them has no effect. A crash is thus exact to the request.
+//! After [`KillSwitch::trip`] no request of the subject arrives and none of its pending calls returns, so whatever its
+//! tasks still do before the runtime drops them has no effect. A crash is thus exact to the request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,26 +23,26 @@ const LIMIT_AT_ONE_MOMENT: u64 = 20_000;
 
 /// Cuts a subject off. Clones cut the same subject.
 #[derive(Clone, Debug, Default)]
-pub struct Cut {
-    cut: Arc<AtomicBool>,
+pub struct KillSwitch {
+    tripped: Arc<AtomicBool>,
 }
 
-impl Cut {
+impl KillSwitch {
     /// From now on no request of the subject reaches the cluster.
-    pub fn now(&self) {
-        self.cut.store(true, Ordering::SeqCst);
+    pub fn trip(&self) {
+        self.tripped.store(true, Ordering::SeqCst);
     }
 
     /// Returns true if the subject is cut off.
     #[must_use]
-    pub fn is_cut(&self) -> bool {
-        self.cut.load(Ordering::SeqCst)
+    pub fn is_tripped(&self) -> bool {
+        self.tripped.load(Ordering::SeqCst)
     }
 }
 
 /// Counts requests while time does not advance.
 #[derive(Debug, Default)]
-struct Meter {
+struct RequestMeter {
     moment: AtomicU64,
     count: AtomicU64,
     ran_away: AtomicBool,
@@ -50,38 +50,38 @@ struct Meter {
 
 /// The server or connection behind a factory.
 #[derive(Clone)]
-enum Behind {
+enum Upstream {
     Server(ApiServer),
     Connection(kube::Client),
 }
 
 /// Creates a subject's clients.
 #[derive(Clone)]
-pub struct Gate {
-    behind: Behind,
+pub struct ClientFactory {
+    upstream: Upstream,
     clock: Clock,
-    cut: Cut,
-    meter: Arc<Meter>,
+    kill_switch: KillSwitch,
+    meter: Arc<RequestMeter>,
 }
 
-impl Gate {
+impl ClientFactory {
     /// Creates a factory. Call this in the subject's runtime.
     ///
     /// # Errors
     ///
     /// Returns an error if the kubeconfig is not usable.
     pub fn new(access: Access<'_>, clock: &Clock) -> Result<Self, String> {
-        let behind = match access {
-            Access::InProcess(server) => Behind::Server(server.clone()),
-            Access::Kubeconfig(path) => Behind::Connection(crate::cluster::client::from_file(path)?),
+        let upstream = match access {
+            Access::InProcess(server) => Upstream::Server(server.clone()),
+            Access::Kubeconfig(path) => Upstream::Connection(crate::cluster::client::from_file(path)?),
         };
-        Ok(Self { behind, clock: clock.clone(), cut: Cut::default(), meter: Arc::default() })
+        Ok(Self { upstream, clock: clock.clone(), kill_switch: KillSwitch::default(), meter: Arc::default() })
     }
 
     /// Returns the handle that cuts all clients off.
     #[must_use]
-    pub fn cut(&self) -> Cut {
-        self.cut.clone()
+    pub fn kill_switch(&self) -> KillSwitch {
+        self.kill_switch.clone()
     }
 
     /// Returns a message if the subject made more requests at one moment than any fixture needs; its clients are then
@@ -99,11 +99,13 @@ impl Gate {
     #[must_use]
     pub fn client(&self, user_agent: &str) -> kube::Client {
         let user_agent = HeaderValue::from_str(user_agent).ok();
-        let gate = self.clone();
-        match &self.behind {
-            Behind::Server(server) => kube::Client::new(Gated { inner: server.service(), user_agent, gate }, "default"),
-            Behind::Connection(client) => {
-                kube::Client::new(Gated { inner: Connection(client.clone()), user_agent, gate }, "default")
+        let factory = self.clone();
+        match &self.upstream {
+            Upstream::Server(server) => {
+                kube::Client::new(GatedService { inner: server.service(), user_agent, factory }, "default")
+            }
+            Upstream::Connection(client) => {
+                kube::Client::new(GatedService { inner: ClientService(client.clone()), user_agent, factory }, "default")
             }
         }
     }
@@ -118,20 +120,20 @@ impl Gate {
         let fine = meter.count.fetch_add(1, Ordering::SeqCst) < LIMIT_AT_ONE_MOMENT;
         if !fine {
             meter.ran_away.store(true, Ordering::SeqCst);
-            self.cut.now();
+            self.kill_switch.trip();
         }
-        fine && !self.cut.is_cut()
+        fine && !self.kill_switch.is_tripped()
     }
 }
 
 /// A tower service that passes requests until the kill switch is used.
-struct Gated<S> {
+struct GatedService<S> {
     inner: S,
     user_agent: Option<HeaderValue>,
-    gate: Gate,
+    factory: ClientFactory,
 }
 
-impl<S, B> Service<Request<Body>> for Gated<S>
+impl<S, B> Service<Request<Body>> for GatedService<S>
 where
     S: Service<Request<Body>, Response = Response<B>>,
     S::Future: Send + 'static,
@@ -152,14 +154,14 @@ where
         {
             request.headers_mut().insert(header::USER_AGENT, user_agent.clone());
         }
-        if !self.gate.admit() {
+        if !self.factory.admit() {
             return Box::pin(std::future::pending());
         }
-        let cut = self.gate.cut();
+        let kill_switch = self.factory.kill_switch();
         let reply = self.inner.call(request);
         Box::pin(async move {
             let reply = reply.await;
-            if cut.is_cut() {
+            if kill_switch.is_tripped() {
                 return std::future::pending().await;
             }
             reply.map_err(Into::into)
@@ -168,9 +170,9 @@ where
 }
 
 /// A `kube::Client` as a tower service.
-struct Connection(kube::Client);
+struct ClientService(kube::Client);
 
-impl Service<Request<Body>> for Connection {
+impl Service<Request<Body>> for ClientService {
     type Response = Response<Body>;
     type Error = kube::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;

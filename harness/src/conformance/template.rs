@@ -2,17 +2,19 @@
 
 use jiff::Timestamp;
 
-use super::claim::Implementation;
 use super::deviations::Deviation;
+use super::implementation::Implementation;
 use super::profile::Profiles;
-use super::report::{API_VERSION, ConformanceReport, FixtureResult, KIND, Mode, Outcome, Place, Suite, Tested};
+use super::report::{
+    API_VERSION, ClusterInfo, ConformanceOutcome, ConformanceReport, FixtureResult, KIND, Mode, Suite, TestedSubject,
+};
 use crate::fixture::{Capability, Fixture};
 use crate::runner::suite::TestBed;
 use crate::time::Clock;
 
 /// Input of a report.
 #[derive(Clone, Copy, Debug)]
-pub struct Scope<'a> {
+pub struct ReportInput<'a> {
     /// The implementation's description.
     pub implementation: &'a Implementation,
     /// The requested profile.
@@ -32,17 +34,17 @@ pub struct Scope<'a> {
 /// # Errors
 ///
 /// Returns an error if the tested program cannot be identified or the cluster's version is unknown.
-pub fn blank(scope: Scope<'_>, arena: &TestBed) -> Result<ConformanceReport, String> {
+pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<ConformanceReport, String> {
     let (cluster, subject) = (&arena.cluster, &arena.subject);
     let identity = subject.identity()?;
     let now = Clock::wall().now();
     let result = |fixture: &Fixture| FixtureResult {
         id: fixture.id.clone(),
-        profiles: scope.profiles.of(&fixture.id),
+        profiles: input.profiles.of(&fixture.id),
         level: fixture.level.to_string(),
         feature: fixture.feature.clone(),
         virtual_time: fixture.requires.contains(&Capability::VirtualTime),
-        outcome: Outcome::NotRun,
+        outcome: ConformanceOutcome::NotRun,
         reason: String::new(),
     };
     Ok(ConformanceReport {
@@ -50,8 +52,8 @@ pub fn blank(scope: Scope<'_>, arena: &TestBed) -> Result<ConformanceReport, Str
         kind: KIND.to_owned(),
         time: Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
         digest: String::new(),
-        implementation: scope.implementation.clone(),
-        subject: Tested {
+        implementation: input.implementation.clone(),
+        subject: TestedSubject {
             name: subject.name().to_owned(),
             kind: identity.kind.to_owned(),
             what: identity.what,
@@ -60,17 +62,17 @@ pub fn blank(scope: Scope<'_>, arena: &TestBed) -> Result<ConformanceReport, Str
             environment: identity.environment.into_iter().collect(),
             companions: identity.companions.into_iter().collect(),
         },
-        suite: scope.suite.clone(),
+        suite: input.suite.clone(),
         kubernetes_version: cluster.kubernetes()?,
-        cluster: Place {
+        cluster: ClusterInfo {
             name: cluster.name().to_owned(),
             image: cluster.image().map(str::to_owned),
             capabilities: arena.capabilities().capabilities.iter().map(ToString::to_string).collect(),
         },
         mode: if cluster.is_virtual() { Mode::Virtual } else { Mode::Wall },
-        profile: scope.profile.to_owned(),
-        deviations: scope.deviations.to_vec(),
+        profile: input.profile.to_owned(),
+        deviations: input.deviations.to_vec(),
         profiles: Vec::new(),
-        fixtures: scope.fixtures.iter().map(result).collect(),
+        fixtures: input.fixtures.iter().map(result).collect(),
     })
 }
