@@ -18,14 +18,6 @@ use crate::status::{Status, go_quote};
 /// Largest request body in bytes, upstream's limit.
 pub(crate) const BODY_MAX: usize = 3 * 1024 * 1024;
 
-/// Media types that are decoded and encoded, in the order in which errors list them.
-pub(crate) const MEDIA_TYPES: [&str; 3] =
-    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-
-/// Further media types that routes of collections and watches produce.
-pub(crate) const STREAM_TYPES: [&str; 2] =
-    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
-
 /// Versions of kinds that are registered but no longer served.
 const RETIRED: [(&str, &str); 9] = [
     ("apps/v1beta1", "Deployment"),
@@ -158,7 +150,7 @@ pub(crate) fn decode_kind(
     };
     let decoded = decode_as(schema.as_deref(), &text);
     let (kind, api_version) = decoded_type_meta(&decoded, &text).map_err(|why| unrecognized(wanted, &why, body))?;
-    if scope.is_custom() && schema.as_ref().is_some_and(|schema| schema.is_structural()) {
+    if scope.kind.is_unstructured() && schema.as_ref().is_some_and(|schema| schema.is_structural()) {
         // Custom resources must have kind and apiVersion.
         if kind.is_empty() {
             let shown = String::from_utf8_lossy(&text);
@@ -184,7 +176,7 @@ pub(crate) fn decode_kind(
     let deep = |error: &DecodeError| unrecognized(wanted, &format!("{NO_KIND}{error}"), body);
     let decoded = decoded.map_err(|error| if error.too_deep() { deep(&error) } else { wrong(&error.message) })?;
     let (mut object, mut strict) = (decoded.value, decoded.strict);
-    if scope.is_custom() && wanted == scope.kind.kind {
+    if scope.kind.is_unstructured() && wanted == scope.kind.kind {
         strict.sort_by_cached_key(|what| (order_of_complaint(what), what.clone()));
         unfit_metadata(&object).map_or(Ok(()), |why| Err(wrong(&why)))?;
         check_custom_type(scope, &object, &kind, &api_version)?;

@@ -214,17 +214,7 @@ fn terminate_namespace(
     if let Some(status) = kinds::meta::object_at(&mut object, "status") {
         status.insert("phase", "Terminating".into());
     }
-    lifecycle::set_gc_finalizers(&scope.kind, &mut object, options);
-    if options.dry_run {
-        return Ok(Some(Some(Deleted { object, gone: false })));
-    }
-    match scope.server.store().update(&scope.resource, current, draft(&scope.kind, object)) {
-        Ok(committed) => {
-            scope.record(EventType::Modified, &committed);
-            Ok(Some(Some(Deleted { object: scope.value(&committed.new), gone: false })))
-        }
-        Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => Ok(Some(None)),
-    }
+    Ok(Some(store_terminating(scope, current, object, options)))
 }
 
 /// Starts the termination of a definition: it is marked, and its custom resources are deleted before it is.
@@ -255,16 +245,26 @@ fn terminate_definition(
             "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
         }));
     }
+    Ok(Some(store_terminating(scope, current, object, options)))
+}
+
+/// Stores an object whose termination starts; `None` if another write came first.
+fn store_terminating(
+    scope: &Scope<'_>,
+    current: &Stored,
+    mut object: Value,
+    options: &DeleteOptions,
+) -> Option<Deleted> {
     lifecycle::set_gc_finalizers(&scope.kind, &mut object, options);
     if options.dry_run {
-        return Ok(Some(Some(Deleted { object, gone: false })));
+        return Some(Deleted { object, gone: false });
     }
     match scope.server.store().update(&scope.resource, current, draft(&scope.kind, object)) {
         Ok(committed) => {
             scope.record(EventType::Modified, &committed);
-            Ok(Some(Some(Deleted { object: scope.value(&committed.new), gone: false })))
+            Some(Deleted { object: scope.value(&committed.new), gone: false })
         }
-        Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => Ok(Some(None)),
+        Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => None,
     }
 }
 

@@ -13,7 +13,6 @@ use super::scope::{Caller, Scope};
 use super::{impersonation, reply, route};
 use crate::crd;
 use crate::discovery;
-use crate::encoding;
 use crate::faults::{Verdict, carry_out};
 use crate::json::json;
 use crate::kinds::Kind;
@@ -24,7 +23,6 @@ use crate::record::{self, Origin};
 use crate::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
 use crate::server::{ApiServer, Record};
 use crate::status::Status;
-use crate::table::accept;
 use crate::watch::{Watch, too_old};
 
 /// Handles a request.
@@ -48,55 +46,16 @@ pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     };
     let caller = Caller { origin, request: number, user_agent: request.user_agent().to_owned(), user };
     let fault = verdict.fault();
-    let yaml = wants_yaml(&request);
     let serve = |break_after| serve(server, &request, &target, caller.clone(), break_after);
     let (mut reply, lost) = carry_out(verdict, server.clock(), serve, || gone(server, &request)).await;
     if let Target::Resource(path) = &target {
         server.counters().count(&request.method, path, &request.query, reply.status);
     }
-    if yaml && reply.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json") {
-        super::in_yaml(&mut reply);
-    }
-    if wants_lines(&request, &reply) {
-        in_lines(&mut reply);
-    }
+    reply::format(&request, &mut reply);
     if let Some(number) = number {
         server.transcript().reply(number, describe_reply(server.clock().elapsed(), &reply, fault, lost));
     }
     reply
-}
-
-/// Returns true if errors and discovery documents should be YAML. Replies with objects are negotiated by their
-/// handlers.
-fn wants_yaml(request: &ApiRequest) -> bool {
-    is_api(request) && accept::wants_yaml(request.header(http::header::ACCEPT))
-}
-
-fn is_api(request: &ApiRequest) -> bool {
-    ["/api", "/apis"]
-        .iter()
-        .any(|root| request.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
-}
-
-/// Returns true if JSON should be indented: for `?pretty`, for the user agents of curl, Wget and browsers, and for
-/// errors sent to clients that do not accept plain objects.
-fn wants_lines(request: &ApiRequest, reply: &Reply) -> bool {
-    if !is_api(request) || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
-        return false;
-    }
-    let refused = reply.status >= 400 && !accept::takes_objects(request.header(http::header::ACCEPT));
-    let browser = || ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| request.user_agent().starts_with(name));
-    let asked = match Query::parse(&request.query).get("pretty").filter(|text| !text.is_empty()) {
-        Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
-        None => browser(),
-    };
-    refused || asked
-}
-
-fn in_lines(reply: &mut Reply) {
-    if let ReplyBody::Full(bytes) = &reply.body {
-        reply.body = ReplyBody::Full(encoding::indented(bytes).into());
-    }
 }
 
 /// Converts a protobuf body to JSON for all later steps. A body that cannot be decoded is refused later.

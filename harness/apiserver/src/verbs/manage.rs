@@ -12,7 +12,7 @@ use crate::status::Status;
 pub(crate) fn update_managed_fields(scope: &Scope<'_>, old: Option<&Value>, mut new: Value, manager: &str) -> Value {
     let schema = scope.schema();
     let fits = |object: &Value| patch::apply::fits(&schema, object);
-    if scope.is_custom() && !(fits(&new) && old.is_none_or(fits)) {
+    if scope.kind.is_unstructured() && !(fits(&new) && old.is_none_or(fits)) {
         // Upstream cannot track the fields of an object that does not fit its type, and drops all owners.
         managedfields::take_managed_fields(&mut new);
         return new;
@@ -24,7 +24,7 @@ pub(crate) fn update_managed_fields(scope: &Scope<'_>, old: Option<&Value>, mut 
 
 fn ownership<'w>(scope: &'w Scope<'_>, manager: &'w str, api_version: &'w str) -> Write<'w> {
     let subresource = scope.path.subresource.as_str();
-    let reset = match (scope.is_custom(), subresource) {
+    let reset = match (scope.kind.is_unstructured(), subresource) {
         (false, _) => managedfields::reset_fields(&scope.kind.schema, subresource),
         (true, "status") => managedfields::CUSTOM_STATUS,
         (true, _) if scope.kind.subresource("status").is_some() => managedfields::CUSTOM_MAIN,

@@ -40,7 +40,6 @@ mod token;
 mod write;
 mod yaml;
 
-pub(crate) use body::MEDIA_TYPES;
 pub use describe::{describe, describe_reply};
 pub use handle::{handle, read_protobuf};
 pub(crate) use reply::in_yaml;

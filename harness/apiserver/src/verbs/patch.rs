@@ -15,14 +15,6 @@ use crate::patch::{self, PatchType};
 use crate::schema;
 use crate::status::{Details, Status};
 
-/// Content types of patches.
-pub(crate) const PATCH_TYPES: [&str; 4] = [
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-];
-
 /// Handles PATCH of an object or of its status.
 pub(crate) fn object(scope: &Scope<'_>, part: Part) -> Result<Written, Status> {
     let content_type = scope.request.header(CONTENT_TYPE);
@@ -56,7 +48,10 @@ fn apply_patch(scope: &Scope<'_>, patch_type: PatchType, old: Value, options: &W
         }
         lifecycle::check_name(&Value::Null, &scope.path.name)?;
     }
-    if !scope.is_custom() && meta::text(&value, "kind").is_empty() && !meta::text(&value, "apiVersion").is_empty() {
+    if !scope.kind.is_unstructured()
+        && meta::text(&value, "kind").is_empty()
+        && !meta::text(&value, "apiVersion").is_empty()
+    {
         value["kind"] = scope.kind.kind.as_ref().into();
     }
     patched.warnings.into_iter().for_each(|warning| scope.warn(warning));
@@ -71,7 +66,7 @@ fn apply_patch(scope: &Scope<'_>, patch_type: PatchType, old: Value, options: &W
 fn check_custom_type_unchanged(scope: &Scope<'_>, value: &Value) -> Result<(), Status> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
-    if !scope.is_custom() || (kind == scope.kind.kind && api_version == scope.kind.api_version()) {
+    if !scope.kind.is_unstructured() || (kind == scope.kind.kind && api_version == scope.kind.api_version()) {
         return Ok(());
     }
     let (field, found, wanted) = if kind == scope.kind.kind {
@@ -87,7 +82,7 @@ fn check_custom_type_unchanged(scope: &Scope<'_>, value: &Value) -> Result<(), S
 /// Returns an error if a patched object is of another kind than the path; of custom resources only the metadata is
 /// checked.
 fn kind_error(scope: &Scope<'_>, value: &Value) -> Option<String> {
-    if scope.is_custom() {
+    if scope.kind.is_unstructured() {
         return unfit_metadata(value);
     }
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -132,12 +127,12 @@ fn is_untyped(value: &Value) -> bool {
 pub(crate) fn check_content_type(scope: &Scope<'_>) -> Result<(), Status> {
     let content_type = scope.request.header(CONTENT_TYPE);
     let content_type = content_type.split(';').next().unwrap_or_default().trim();
-    if scope.is_custom() {
-        let types: Vec<&str> = PATCH_TYPES.into_iter().filter(|name| !name.contains("strategic")).collect();
-        return if types.contains(&content_type) { Ok(()) } else { Err(Status::unsupported_media_type(&types)) };
-    }
-    if PATCH_TYPES.contains(&content_type) {
+    let supported = scope.kind.patch_types();
+    if supported.contains(&content_type) {
         return Ok(());
+    }
+    if !scope.kind.is_routed() {
+        return Err(Status::unsupported_media_type(supported));
     }
     Err(Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type").with_details(Details::default()))
 }

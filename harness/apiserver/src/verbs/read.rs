@@ -5,19 +5,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::general_purpose::{self, GeneralPurpose};
 use bytes::Bytes;
 
-use super::body::STREAM_TYPES;
 use super::options::{ListOptions, VersionMatch};
 use super::reply::{self, Shown};
 use super::scope::Scope;
 use crate::json::{Map, Value, json};
 use crate::kinds::{Path, field};
 use crate::lifecycle::parse_version;
+use crate::negotiate::{self, Transform};
 use crate::request::{Reply, ReplyBody};
 use crate::status::{Status, StatusMeta};
 use crate::store::{Range, Stored};
-use crate::table::accept::{MediaType, Transform};
 use crate::table::{IncludeObject, Rendering};
 use crate::watch::{self, Opening, View, Watch};
 
@@ -134,12 +136,12 @@ fn encode_continue(scope: &Scope<'_>, last: &str, revision: u64) -> String {
     let prefix = if scope.path.namespace.is_empty() { String::new() } else { format!("{}/", scope.path.namespace) };
     let start = last.strip_prefix(prefix.as_str()).unwrap_or(last);
     let start = Value::from(format!("{start}\0"));
-    base64_url(format!("{{\"v\":\"meta.k8s.io/v1\",\"rv\":{revision},\"start\":{start}}}").as_bytes())
+    BASE64.encode(format!("{{\"v\":\"meta.k8s.io/v1\",\"rv\":{revision},\"start\":{start}}}"))
 }
 
 fn decode_continue(scope: &Scope<'_>, token: &str) -> Result<Page, Status> {
     let invalid = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-    let bytes = from_base64_url(token).map_err(|at| invalid(&format!("illegal base64 data at input byte {at}")))?;
+    let bytes = decode_base64(token).map_err(|at| invalid(&format!("illegal base64 data at input byte {at}")))?;
     let decoded = crate::schema::decode_untyped(&bytes).map_err(|error| invalid(&error.message))?.value;
     let start = decoded.get("start").and_then(Value::as_str).unwrap_or_default();
     let found = decoded.get("v").and_then(Value::as_str).unwrap_or_default();
@@ -175,16 +177,13 @@ fn expired_error(scope: &Scope<'_>, options: &ListOptions, page: &Page) -> Statu
     }
     let token = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": format!("{start}\0")});
     let mut status = Status::expired(INCONSISTENT_CONTINUE);
-    status.metadata = StatusMeta { continue_token: base64_url(token.to_string().as_bytes()) };
+    status.metadata = StatusMeta { continue_token: BASE64.encode(token.to_string()) };
     status
 }
 
 /// Opens a watch. A fault sets `break_after`.
 pub(crate) fn watch(scope: &Scope<'_>, options: &ListOptions, break_after: Option<Duration>) -> Result<Reply, Status> {
-    let negotiated = reply::negotiate(scope)?;
-    if negotiated.media == MediaType::Yaml {
-        return Err(Status::not_acceptable(&STREAM_TYPES));
-    }
+    let negotiated = negotiate::stream(scope.request, &scope.path, &scope.kind)?;
     let transform = match negotiated.transform {
         None => None,
         Some((Transform::Table, version)) => Some((Transform::Table, reply::rendering(scope, version)?)),
@@ -271,35 +270,15 @@ fn bad_version(text: &str, why: &str) -> String {
     field::Error::invalid(&Path::new("resourceVersion"), text, why).to_string()
 }
 
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// Base 64 for URLs, without padding. As in Go, unused bits of the last character may be set.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::URL_SAFE, general_purpose::NO_PAD.with_decode_allow_trailing_bits(true));
 
-/// Encodes in base 64 for URLs, without padding.
-fn base64_url(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0_u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for index in 0..=chunk.len() {
-            text.push(char::from(BASE64[(group >> (18 - 6 * index) & 63) as usize]));
-        }
-    }
-    text
-}
-
-/// Decodes [`base64_url`]; the error is the position of the first wrong character.
-fn from_base64_url(text: &str) -> Result<Vec<u8>, usize> {
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut group, mut bits) = (0_u32, 0);
-    for (at, byte) in text.bytes().enumerate() {
-        let digit = BASE64.iter().position(|digit| *digit == byte).ok_or(at)?;
-        group = group << 6 | digit as u32;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((group >> bits & 0xff) as u8);
-            group &= (1 << bits) - 1;
-        }
-    }
-    if text.len() % 4 == 1 { Err(text.len() - 1) } else { Ok(bytes) }
+/// Decodes a token; the error is the position of the first wrong character, as Go reports it.
+fn decode_base64(text: &str) -> Result<Vec<u8>, usize> {
+    let is_wrong = |byte: u8| !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let wrong = || text.bytes().position(is_wrong).unwrap_or(text.len().saturating_sub(1));
+    BASE64.decode(text).map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -312,16 +291,20 @@ mod tests {
     fn tokens_are_upstreams() {
         let token = r#"{"v":"meta.k8s.io/v1","rv":748,"start":"gen-pzlrc\u0000"}"#;
         let text = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NzQ4LCJzdGFydCI6Imdlbi1wemxyY1x1MDAwMCJ9";
-        assert_eq!(base64_url(token.as_bytes()), text);
-        assert_eq!(from_base64_url(text).unwrap(), token.as_bytes());
-        assert_eq!(from_base64_url("a*"), Err(1));
-        assert_eq!(from_base64_url("abcde"), Err(4));
+        assert_eq!(BASE64.encode(token), text);
+        assert_eq!(decode_base64(text).unwrap(), token.as_bytes());
+        assert_eq!(decode_base64("a*"), Err(1));
+        assert_eq!(decode_base64("abcde"), Err(4));
+        assert_eq!(decode_base64("abc*e"), Err(3));
+        assert_eq!(decode_base64("YQ=="), Err(2));
+        assert_eq!(decode_base64("YR"), Ok(b"a".to_vec()));
+        assert_eq!(decode_base64(""), Ok(Vec::new()));
     }
 
     proptest! {
         #[test]
         fn base64_is_reversible(bytes in proptest::collection::vec(any::<u8>(), 0..50)) {
-            prop_assert_eq!(from_base64_url(&base64_url(&bytes)).unwrap(), bytes);
+            prop_assert_eq!(decode_base64(&BASE64.encode(&bytes)).unwrap(), bytes);
         }
     }
 }

@@ -8,11 +8,11 @@ use super::media::{Format, format_of};
 use super::scope::Scope;
 use crate::json::Value;
 
-/// Returns the result of [`super::body::decode_object`] for the body of a write to `/status`, if the body is the stored object
-/// except for its status, and the status decodes without complaints.
+/// Returns the result of [`super::body::decode_object`] for the body of a write to `/status`, if the body is the stored
+/// object except for its status, and the status decodes without complaints.
 pub(super) fn decode(scope: &Scope<'_>) -> Option<Value> {
     let body = &scope.request.body;
-    if scope.path.subresource != "status" || scope.kind.conversion.is_some() || scope.is_custom() {
+    if scope.path.subresource != "status" || scope.kind.conversion.is_some() || scope.kind.is_unstructured() {
         return None;
     }
     format_of(scope.request.header(CONTENT_TYPE), body, &scope.kind.kind)

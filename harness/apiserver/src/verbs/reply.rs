@@ -5,39 +5,40 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 
-use super::body::{MEDIA_TYPES, STREAM_TYPES};
 use super::scope::Scope;
 use super::write::Written;
 use super::yaml;
 use crate::encoding;
 use crate::json::{Value, json};
-use crate::request::{Reply, ReplyBody};
+use crate::negotiate::{self, MediaType, Negotiated, Transform};
+use crate::request::{ApiRequest, Reply, ReplyBody};
 use crate::status::Status;
 use crate::store::Stored;
-use crate::table::accept::{self, MediaType, Negotiated, Transform};
 use crate::table::{self, IncludeObject, Rendering};
 
-/// Negotiates the reply.
+/// Negotiates the reply with an object or a list.
 pub(crate) fn negotiate(scope: &Scope<'_>) -> Result<Negotiated, Status> {
-    negotiate_if(scope, |_| true)
+    negotiate::resource(scope.request, &scope.path, &scope.kind)
 }
 
-/// Negotiates a reply that is not a stored object. It has no table form, so clients that accept only tables are
-/// refused before anything is done.
+/// Negotiates a reply that is not a stored object.
 pub(crate) fn negotiate_transient(scope: &Scope<'_>) -> Result<Negotiated, Status> {
-    negotiate_if(scope, |negotiated| !matches!(negotiated.transform, Some((Transform::Table, _))))
+    negotiate::transient(scope.request, &scope.path, &scope.kind)
 }
 
-fn negotiate_if(scope: &Scope<'_>, fits: impl Fn(&Negotiated) -> bool) -> Result<Negotiated, Status> {
-    let accepted = scope.request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    if !scope.is_custom() && !accept::routed(accepted, &MEDIA_TYPES) {
-        let collection = scope.request.method == http::Method::GET && scope.path.name.is_empty();
-        let streams: &[&str] = if collection || scope.path.watch { &STREAM_TYPES } else { &[] };
-        return Err(Status::not_routed(&[&MEDIA_TYPES, streams].concat()));
+/// Converts an error or a discovery document to YAML, or indents JSON, as the client prefers.
+pub(crate) fn format(request: &ApiRequest, reply: &mut Reply) {
+    let is_json = reply.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    if is_json && negotiate::prefers_yaml(request) {
+        in_yaml(reply);
     }
-    accept::negotiate_if(accepted, fits).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
+    if negotiate::wants_pretty(request, reply)
+        && let ReplyBody::Full(bytes) = &reply.body
+    {
+        reply.body = ReplyBody::Full(encoding::indented(bytes).into());
+    }
 }
 
 /// Builds the reply to a refused request, in YAML if the client prefers it.
@@ -49,6 +50,7 @@ pub(crate) fn error(scope: &Scope<'_>, status: &Status) -> Reply {
     reply
 }
 
+/// Returns how tables are rendered: the `includeObject` parameter and the current time.
 pub(crate) fn rendering(scope: &Scope<'_>, version: &'static str) -> Result<Rendering, Status> {
     let include = IncludeObject::parse(scope.query.get("includeObject")).map_err(Status::bad_request)?;
     Ok(Rendering { include, version, now: scope.server.clock().now() })
@@ -69,19 +71,7 @@ pub(crate) fn object(scope: &Scope<'_>, code: u16, object: Shown<'_>, negotiated
         }
         Some((Transform::PartialObjectMetadata, version)) => table::partial_metadata(&value, version),
         Some((Transform::PartialObjectMetadataList, _)) => {
-            let package = if scope.kind.group.is_empty() {
-                "core"
-            } else {
-                scope.kind.group.split('.').next().unwrap_or_default()
-            };
-            return Err(Status::failure(
-                406,
-                "NotAcceptable",
-                format!(
-                    "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{})",
-                    scope.kind.kind
-                ),
-            ));
+            return Err(negotiate::not_a_list(&scope.kind));
         }
     };
     Ok(encode(code, &value, negotiated.media))
@@ -121,19 +111,7 @@ pub(crate) fn values(
             table::partial_metadata_list(metadata, &values, version)
         }
         Some((Transform::PartialObjectMetadata, _)) => {
-            let package = if scope.kind.group.is_empty() {
-                "core"
-            } else {
-                scope.kind.group.split('.').next().unwrap_or_default()
-            };
-            return Err(Status::failure(
-                406,
-                "NotAcceptable",
-                format!(
-                    "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{})",
-                    scope.kind.list_kind
-                ),
-            ));
+            return Err(negotiate::is_a_list(&scope.kind));
         }
     };
     Ok(encode(200, &value, negotiated.media))
@@ -143,10 +121,11 @@ pub(crate) fn values(
 fn concatenated_list(scope: &Scope<'_>, metadata: &Value, items: &[Arc<Stored>]) -> Reply {
     let mut metadata = metadata.clone();
     complete_list(scope, &mut metadata);
-    let metadata = String::from_utf8_lossy(&encoding::list_metadata(&metadata, scope.is_custom())).into_owned();
+    let metadata =
+        String::from_utf8_lossy(&encoding::list_metadata(&metadata, scope.kind.is_unstructured())).into_owned();
     let (kind, version) = (json!(scope.kind.list_kind), json!(scope.kind.api_version()));
     // Lists of custom resources are maps in Go, whose keys are sorted.
-    let (head, end) = if scope.is_custom() {
+    let (head, end) = if scope.kind.is_unstructured() {
         (format!("{{\"apiVersion\":{version},\"items\":["), format!("],\"kind\":{kind},\"metadata\":{metadata}}}\n"))
     } else {
         let head = format!("{{\"kind\":{kind},\"apiVersion\":{version},\"metadata\":{metadata},\"items\":[");
@@ -158,7 +137,7 @@ fn concatenated_list(scope: &Scope<'_>, metadata: &Value, items: &[Arc<Stored>])
         end,
         items: items.to_vec(),
         next: 0,
-        whole: scope.is_custom(),
+        whole: scope.kind.is_unstructured(),
         over: false,
         expected: size,
     };
@@ -173,14 +152,14 @@ fn concatenated_list(scope: &Scope<'_>, metadata: &Value, items: &[Arc<Stored>])
 
 /// Adds the `continue` field that lists of custom resources always have.
 fn complete_list(scope: &Scope<'_>, metadata: &mut Value) {
-    if let Some(metadata) = metadata.as_object_mut().filter(|_| scope.is_custom()) {
+    if let Some(metadata) = metadata.as_object_mut().filter(|_| scope.kind.is_unstructured()) {
         metadata.entry("continue").or_insert_with(|| "".into());
     }
 }
 
 /// Builds a list value. Items of typed lists have no kind and apiVersion; those of custom resources have both.
 fn list_value(scope: &Scope<'_>, metadata: &Value, mut items: Vec<Value>) -> Value {
-    if !scope.is_custom() {
+    if !scope.kind.is_unstructured() {
         for item in items.iter_mut().filter_map(Value::as_object_mut) {
             item.remove("kind");
             item.remove("apiVersion");

@@ -20,7 +20,7 @@ use crate::status::{Status, go_quote};
 
 /// Dispatches by method and path, as upstream's routes do.
 pub(super) async fn dispatch(scope: &Scope<'_>, break_after: Option<Duration>) -> Result<Reply, Status> {
-    if scope.is_custom() {
+    if !scope.kind.is_routed() {
         return dispatch_custom(scope, break_after).await;
     }
     if !scope_matches(scope) {

@@ -12,13 +12,13 @@ use crate::json::{Value, json};
 use crate::kinds::meta;
 use crate::lifecycle;
 use crate::managedfields::{self, BEFORE_FIRST_APPLY};
+use crate::negotiate::{Negotiated, Transform};
 use crate::patch::PatchType;
 use crate::request::Reply;
 use crate::schema;
 use crate::status::{GroupResource, Status};
 use crate::subresources::scale;
 use crate::table;
-use crate::table::accept::{Negotiated, Transform};
 
 const SCALE_SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 
@@ -76,7 +76,8 @@ pub(super) fn handle(scope: &Scope<'_>, verb: &str) -> Result<Reply, Status> {
 fn show_scale(scope: &Scope<'_>, shown: &Value, negotiated: Negotiated) -> Result<Reply, Status> {
     Ok(match negotiated.transform {
         Some((Transform::Table, version)) => {
-            let (printer, rendering) = (table::scale_printer(scope.is_custom()), reply::rendering(scope, version)?);
+            let (printer, rendering) =
+                (table::scale_printer(scope.kind.is_unstructured()), reply::rendering(scope, version)?);
             encode(200, &table::table_of_object(&printer, shown, &rendering, true), negotiated.media)
         }
         Some((Transform::PartialObjectMetadata, version)) => {

@@ -124,11 +124,6 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns true if the kind comes from a definition.
-    pub(crate) fn is_custom(&self) -> bool {
-        self.kind.custom.is_some()
-    }
-
     /// Returns the fields of a custom kind that its Scale shows; `None` for built-in kinds.
     pub(crate) fn scale_paths(&self) -> Option<ScalePaths> {
         let scale = self.kind.custom.as_ref()?.scale.as_ref()?;

@@ -366,7 +366,7 @@ fn etcd_key(scope: &Scope<'_>) -> String {
         (_, resource) => resource,
     };
     let group = &*scope.resource.group;
-    let grouped = if scope.is_custom() || group == "apiextensions.k8s.io" { group } else { "" };
+    let grouped = if scope.kind.is_unstructured() || group == "apiextensions.k8s.io" { group } else { "" };
     let parts = ["/registry", grouped, prefix, &scope.path.namespace, &scope.path.name];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
