@@ -14,10 +14,10 @@ use serde::Serialize;
 use super::encoding;
 use super::etag::hash_of;
 use super::kinds::Registry;
+use super::negotiate::{self, MEDIA_TYPES, MediaType};
 use super::request::{ApiRequest, Reply};
 use super::status::Status;
-use super::table::accept::{self, MediaType};
-use super::verbs::{MEDIA_TYPES, in_yaml};
+use super::verbs::in_yaml;
 use crate::json::json;
 
 /// Media type of aggregated discovery.
@@ -114,11 +114,11 @@ fn routed(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply
         return Status::method_not_allowed().into();
     }
     let accepted = request.header(http::header::ACCEPT);
-    if accept::routed(Some(accepted), produced) {
+    if negotiate::routed(Some(accepted), produced) {
         return reply;
     }
     let mut refusal = Reply::from(Status::not_routed(produced));
-    if accept::wants_yaml(accepted) {
+    if negotiate::wants_yaml(accepted) {
         in_yaml(&mut refusal);
     }
     refusal
@@ -130,7 +130,7 @@ fn negotiated(request: &ApiRequest, mut reply: Reply) -> Reply {
     if reply.status != 200 || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
         return reply;
     }
-    match accept::negotiate_document(accepted) {
+    match negotiate::negotiate_document(accepted) {
         None => return Status::not_acceptable(&MEDIA_TYPES).into(),
         Some(MediaType::Yaml) => in_yaml(&mut reply),
         Some(MediaType::Json) => {}
@@ -165,7 +165,7 @@ fn root_of(
     legacy: impl FnOnce() -> Reply,
 ) -> Reply {
     let accepted = request.header(http::header::ACCEPT);
-    for clause in accept::clauses(accepted) {
+    for clause in negotiate::clauses(accepted) {
         if !matches!((clause.kind, clause.subtype), ("application", "json" | "*") | ("*", "*")) {
             continue;
         }

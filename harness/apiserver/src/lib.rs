@@ -4,7 +4,7 @@
 //!
 //! | part | modules |
 //! |---|---|
-//! | requests and replies | [`request`], [`status`] |
+//! | requests and replies | [`request`], [`status`], [`negotiate`] |
 //! | state | [`store`], [`watch`] |
 //! | request handlers | [`verbs`], [`lifecycle`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
 //! | object representation | [`json`] |
@@ -36,6 +36,7 @@ pub mod lifecycle;
 pub mod listener;
 mod loops;
 pub mod managedfields;
+pub mod negotiate;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;

@@ -136,6 +136,28 @@ impl Kind {
         self.has_verb("get") && !self.storage_version_hash.is_empty()
     }
 
+    /// Returns true if upstream has a route for each path and verb of the resource. Custom resources have none: one
+    /// handler serves all their paths.
+    pub fn is_routed(&self) -> bool {
+        self.custom.is_none()
+    }
+
+    /// Returns true if upstream has no Go type for the kind and handles its objects as maps.
+    pub fn is_unstructured(&self) -> bool {
+        self.custom.is_some()
+    }
+
+    /// Returns the content types of patches that the resource supports.
+    pub fn patch_types(&self) -> &'static [&'static str] {
+        const TYPES: [&str; 4] = [
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/apply-patch+yaml",
+            "application/strategic-merge-patch+json",
+        ];
+        if self.is_unstructured() { &TYPES[..3] } else { &TYPES }
+    }
+
     /// Returns group and resource in the form of messages.
     pub fn group_resource(&self) -> super::status::GroupResource<'_> {
         super::status::GroupResource::new(&self.group, &self.plural)
