@@ -14,10 +14,9 @@ use serde::Serialize;
 use super::encoding;
 use super::etag::hash_of;
 use super::kinds::Registry;
-use super::negotiate::{self, MEDIA_TYPES, MediaType};
+use super::negotiate::{self, MEDIA_TYPES, MediaType, in_yaml};
 use super::request::{ApiRequest, Reply};
 use super::status::Status;
-use super::verbs::in_yaml;
 use crate::json::json;
 
 /// Media type of aggregated discovery.

@@ -56,6 +56,7 @@ pub mod user;
 pub mod verbs;
 pub mod watch;
 pub mod workloads;
+mod yaml;
 
 pub use request::{ApiRequest, Reply, ReplyBody};
 pub use server::{ApiServer, ApiServerConfig};

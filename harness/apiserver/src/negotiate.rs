@@ -6,12 +6,14 @@
 //! - Errors and discovery documents: `prefers_yaml`
 //! - Indentation of JSON: `wants_pretty`
 
-use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderValue, Method};
 
+use crate::json::Value;
 use crate::kinds::Kind;
-use crate::request::{ApiRequest, Query, Reply, ResourcePath};
+use crate::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath};
 use crate::status::Status;
+use crate::yaml;
 
 /// Media types that are decoded and encoded, in the order in which errors list them.
 pub(crate) const MEDIA_TYPES: [&str; 3] =
@@ -252,6 +254,14 @@ fn transform(name: &str, group: &str, version: &str) -> Option<(Transform, &'sta
         _ => return None,
     };
     Some((kind, version))
+}
+
+/// Re-encodes a JSON reply as YAML.
+pub(crate) fn in_yaml(reply: &mut Reply) {
+    let ReplyBody::Full(bytes) = &reply.body else { return };
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
+    reply.body = ReplyBody::Full(yaml::to_string(&value).into());
+    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
 }
 
 #[cfg(test)]

@@ -32,10 +32,40 @@ impl Source {
         names
     }
 
-    /// Returns the code without comments and tests.
+    /// Returns the code without comments and without the items under `#[cfg(test)]`.
     fn code(&self) -> String {
-        let lines = self.text.lines().take_while(|line| line.trim() != "#[cfg(test)]");
-        lines.map(|line| line.split_once("//").map_or(line, |(code, _)| code)).collect::<Vec<_>>().join("\n")
+        let mut code = String::new();
+        self.lines(|line| {
+            code.push_str(line.split_once("//").map_or(line, |(code, _)| code));
+            code.push('\n');
+        });
+        code
+    }
+
+    /// Returns the paths of the modules that are declared for tests only.
+    fn test_modules(&self) -> Vec<Vec<&str>> {
+        let names = self.lines(|_| {}).into_iter().filter_map(|item| item.strip_prefix("mod ")?.strip_suffix(';'));
+        names.map(|name| self.module().into_iter().chain([name]).collect()).collect()
+    }
+
+    /// Passes the lines that are compiled without tests to `each`; returns the first lines of the other items. The code
+    /// is formatted: an item ends with a semicolon, or with a brace below its first letter.
+    fn lines<'a>(&'a self, mut each: impl FnMut(&'a str)) -> Vec<&'a str> {
+        let mut items = Vec::new();
+        let mut lines = self.text.lines();
+        while let Some(line) = lines.next() {
+            if line.trim() != "#[cfg(test)]" {
+                each(line);
+                continue;
+            }
+            let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
+            let Some(item) = lines.by_ref().find(|line| !line.trim_start().starts_with("#[")) else { break };
+            items.push(item.trim());
+            if !item.ends_with([';', '}']) {
+                _ = lines.by_ref().find(|line| *line == end);
+            }
+        }
+        items
     }
 }
 
@@ -47,8 +77,9 @@ fn graph(sources: &[Source]) -> Graph {
     let modules: BTreeSet<&str> = sources.iter().filter_map(|source| source.module().first().copied()).collect();
     let exports: BTreeMap<String, String> =
         sources.iter().filter(|source| source.module().is_empty()).flat_map(|source| exports(&source.code())).collect();
+    let tests: BTreeSet<Vec<&str>> = sources.iter().flat_map(Source::test_modules).collect();
     let mut graph: Graph = modules.iter().map(|module| ((*module).to_owned(), BTreeMap::new())).collect();
-    for source in sources {
+    for source in sources.iter().filter(|source| !tests.contains(&source.module())) {
         let module = source.module();
         let Some(imports) = module.first().and_then(|top| graph.get_mut(*top)) else { continue };
         for name in root_names(&source.code(), module.len()) {
@@ -209,11 +240,16 @@ fn circles_are_found_through_groups_inline_paths_and_exports() {
 
 #[test]
 fn comments_tests_and_own_parts_are_no_imports() {
+    let tests = "#[cfg(test)]\nmod facts;\n#[cfg(test)]\nmod tests {\n    use crate::b;\n}\n";
     let files = sample(&[
-        ("a.rs", "//! See [`crate::b`].\nuse crate::a::part; // crate::b\n#[cfg(test)]\nmod tests {\n    use crate::b;\n}\n"),
+        ("a/mod.rs", &format!("//! See [`crate::b`].\n{tests}use crate::a::part; // crate::b\nuse super::c;\n")),
         ("a/part.rs", "use super::b;\nuse mycrate::b;\n"),
+        ("a/facts.rs", "use crate::b;\n"),
         ("b.rs", "use super::a;\n"),
+        ("c.rs", ""),
     ]);
-    assert_eq!(circles(&graph(&files)), BTreeSet::new());
-    assert_eq!(graph(&files)["b"].len(), 1);
+    let graph = graph(&files);
+    assert_eq!(circles(&graph), BTreeSet::new());
+    assert_eq!(graph["a"].keys().collect::<Vec<_>>(), ["c"]);
+    assert_eq!(graph["b"].len(), 1);
 }

@@ -9,11 +9,11 @@ use http::header::CONTENT_TYPE;
 use super::media::{Format, format_of};
 use super::options::{WriteOptions, go_type};
 use super::scope::Scope;
-use super::yaml;
 use crate::json::{Map, Value};
 use crate::kinds::{ErrorList, Path, meta};
 use crate::schema::{self, DecodeError, Decoded, FieldValidation, Schema};
 use crate::status::{Status, go_quote};
+use crate::yaml;
 
 /// Largest request body in bytes, upstream's limit.
 pub(crate) const BODY_MAX: usize = 3 * 1024 * 1024;

@@ -4,9 +4,9 @@
 use super::body::type_meta;
 use super::media::{Format, format_of};
 use super::options::{DeleteOptions, ListOptions, VersionMatch};
+use super::read;
 use super::reply::{self, Shown};
 use super::scope::Scope;
-use super::{read, yaml};
 use crate::crd;
 use crate::json::{Value, json};
 use crate::kinds;
@@ -15,6 +15,7 @@ use crate::request::Reply;
 use crate::server::draft;
 use crate::status::{Details, Status, go_quote};
 use crate::store::{CommitError, EventType, Stored};
+use crate::yaml;
 
 const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 

@@ -8,9 +8,9 @@ use http::Method;
 use http::header::CONTENT_TYPE;
 
 use super::body::BODY_MAX;
-use super::yaml;
 use crate::record;
 use crate::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
+use crate::yaml;
 
 /// Describes a request for the transcript; the body is decoded only if it is recorded.
 pub fn describe(request: &ApiRequest, target: &Target, recorded: bool) -> record::Request {

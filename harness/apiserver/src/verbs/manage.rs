@@ -2,11 +2,11 @@
 
 use super::options::go_type;
 use super::scope::Scope;
-use super::yaml;
 use crate::json::Value;
 use crate::managedfields::{self, Write};
 use crate::patch::{self, apply::Apply};
 use crate::status::Status;
+use crate::yaml;
 
 /// Updates managedFields for the changes by `manager`.
 pub(crate) fn update_managed_fields(scope: &Scope<'_>, old: Option<&Value>, mut new: Value, manager: &str) -> Value {

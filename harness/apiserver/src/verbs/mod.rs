@@ -41,11 +41,9 @@ mod scope;
 mod special;
 mod token;
 mod write;
-mod yaml;
 
 pub use describe::{describe, describe_reply};
 pub use handle::{handle, read_protobuf};
-pub(crate) use reply::in_yaml;
 
 pub use options::{DeleteOptions, Propagation};
 

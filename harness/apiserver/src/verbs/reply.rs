@@ -9,10 +9,9 @@ use http::header::CONTENT_TYPE;
 
 use super::scope::Scope;
 use super::write::Written;
-use super::yaml;
 use crate::encoding;
 use crate::json::{Value, json};
-use crate::negotiate::{self, MediaType, Negotiated, Transform};
+use crate::negotiate::{self, MediaType, Negotiated, Transform, in_yaml};
 use crate::request::{ApiRequest, Reply, ReplyBody};
 use crate::status::Status;
 use crate::store::Stored;
@@ -257,14 +256,6 @@ pub(crate) fn encode(code: u16, value: &Value, media: MediaType) -> Reply {
         in_yaml(&mut reply);
     }
     reply
-}
-
-/// Re-encodes a JSON reply as YAML.
-pub(crate) fn in_yaml(reply: &mut Reply) {
-    let ReplyBody::Full(bytes) = &reply.body else { return };
-    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
-    reply.body = ReplyBody::Full(yaml::to_string(&value).into());
-    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
 }
 
 #[cfg(test)]
