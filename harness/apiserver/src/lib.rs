@@ -4,7 +4,7 @@
 //!
 //! | part | modules |
 //! |---|---|
-//! | requests and replies | [`request`], [`status`], [`negotiate`] |
+//! | requests and replies | [`request`], [`status`], [`field`] errors, [`negotiate`] |
 //! | state | [`store`], [`watch`] |
 //! | request handlers | [`verbs`], [`lifecycle`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
 //! | object representation | [`json`] |

@@ -167,13 +167,11 @@ fn circles(graph: &Graph) -> BTreeSet<Vec<&str>> {
 
 /// Returns the imports within a circle, one line each.
 fn imports(graph: &Graph, circle: &[&str]) -> String {
-    let mut lines = String::new();
-    for module in circle {
-        for (target, file) in graph[*module].iter().filter(|(target, _)| circle.contains(&target.as_str())) {
-            lines.push_str(&format!("\n    {module} → {target} ({file})"));
-        }
-    }
-    lines
+    let within = |module: &&str| -> Vec<String> {
+        let inner = graph[*module].iter().filter(|(target, _)| circle.contains(&target.as_str()));
+        inner.map(|(target, file)| format!("\n    {module} → {target} ({file})")).collect()
+    };
+    circle.iter().flat_map(within).collect::<Vec<_>>().concat()
 }
 
 /// Returns all sources of a crate except for files of tests.
