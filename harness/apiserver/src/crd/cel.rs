@@ -48,7 +48,7 @@ struct Rule {
 
 /// The rules of a schema and of the schemas nested in it.
 #[derive(Debug)]
-pub struct Rules {
+pub(super) struct Rules {
     own: Vec<Rule>,
     schema: Value,
     properties: BTreeMap<String, Self>,

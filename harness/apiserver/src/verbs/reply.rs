@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
 use super::scope::Scope;
