@@ -10,7 +10,7 @@ use std::time::Duration;
 use ring::digest::{Context, SHA256};
 
 use super::suite::{self, RunOptions, TestBed};
-use crate::apiserver::lifecycle::Ids;
+use crate::apiserver::ids::Ids;
 use crate::fixture::Fixture;
 use crate::process::signals;
 use crate::report::{JudgedRun, Outcome};

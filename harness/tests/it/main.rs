@@ -14,6 +14,7 @@ mod fleet;
 mod fuzz;
 mod hostile;
 mod image;
+mod imports;
 mod judging;
 mod kubectl;
 mod runner;

@@ -1,5 +1,27 @@
-//! Content negotiation: the media type and the representation of an object that a client accepts. Follows
+//! Content negotiation: the media type and the representation of a reply that a client accepts, and the refusals of
+//! other representations. Follows
 //! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go` of Kubernetes 1.36. PURE.
+//!
+//! - Replies of handlers: `resource`, `transient` and `stream`, by the `Accept` header and the path
+//! - Errors and discovery documents: `prefers_yaml`
+//! - Indentation of JSON: `wants_pretty`
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderValue, Method};
+
+use crate::json::Value;
+use crate::kinds::Kind;
+use crate::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath};
+use crate::status::Status;
+use crate::yaml;
+
+/// Media types that are decoded and encoded, in the order in which errors list them.
+pub(crate) const MEDIA_TYPES: [&str; 3] =
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// Further media types that routes of collections and watches produce.
+pub(crate) const STREAM_TYPES: [&str; 2] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
 /// A representation of objects other than their own kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +55,88 @@ pub struct Negotiated {
 impl Negotiated {
     /// JSON of the object's own kind.
     pub const JSON: Self = Self { media: MediaType::Json, transform: None };
+}
+
+/// Negotiates the reply to a request for a resource.
+///
+/// # Errors
+///
+/// 406, with another message if upstream's router refuses before it calls a handler.
+pub(crate) fn resource(request: &ApiRequest, path: &ResourcePath, kind: &Kind) -> Result<Negotiated, Status> {
+    resource_if(request, path, kind, |_| true)
+}
+
+/// Negotiates a reply that is not a stored object. It has no table form, so clients that accept only tables are
+/// refused before anything is done.
+pub(crate) fn transient(request: &ApiRequest, path: &ResourcePath, kind: &Kind) -> Result<Negotiated, Status> {
+    resource_if(request, path, kind, |negotiated| !matches!(negotiated.transform, Some((Transform::Table, _))))
+}
+
+/// Negotiates the events of a watch, which have no YAML form.
+pub(crate) fn stream(request: &ApiRequest, path: &ResourcePath, kind: &Kind) -> Result<Negotiated, Status> {
+    let negotiated = resource(request, path, kind)?;
+    if negotiated.media == MediaType::Yaml {
+        return Err(Status::not_acceptable(&STREAM_TYPES));
+    }
+    Ok(negotiated)
+}
+
+fn resource_if(
+    request: &ApiRequest,
+    path: &ResourcePath,
+    kind: &Kind,
+    fits: impl Fn(&Negotiated) -> bool,
+) -> Result<Negotiated, Status> {
+    let accepted = request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    if kind.is_routed() && !routed(accepted, &MEDIA_TYPES) {
+        let collection = request.method == Method::GET && path.name.is_empty();
+        let streams: &[&str] = if collection || path.watch { &STREAM_TYPES } else { &[] };
+        return Err(Status::not_routed(&[&MEDIA_TYPES, streams].concat()));
+    }
+    negotiate_if(accepted, fits).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
+}
+
+/// Returns the 406 for an object when a list of metadata was requested.
+pub(crate) fn not_a_list(kind: &Kind) -> Status {
+    wrong_shape("PartialObjectMetadataList", "not a list", kind, &kind.kind)
+}
+
+/// Returns the 406 for a list when the metadata of one object was requested.
+pub(crate) fn is_a_list(kind: &Kind) -> Status {
+    wrong_shape("PartialObjectMetadata", "a list", kind, &kind.list_kind)
+}
+
+fn wrong_shape(requested: &str, shape: &str, kind: &Kind, go_type: &str) -> Status {
+    let package = kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+    let why = format!("you requested {requested}, but the requested object is {shape} (*{package}.{go_type})");
+    Status::failure(406, "NotAcceptable", why)
+}
+
+/// Returns true if errors and discovery documents should be YAML. Replies with objects are negotiated by their
+/// handlers.
+pub(crate) fn prefers_yaml(request: &ApiRequest) -> bool {
+    is_api(request) && wants_yaml(request.header(ACCEPT))
+}
+
+/// Returns true if JSON should be indented: for `?pretty`, for the user agents of curl, Wget and browsers, and for
+/// errors sent to clients that do not accept plain objects.
+pub(crate) fn wants_pretty(request: &ApiRequest, reply: &Reply) -> bool {
+    if !is_api(request) || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
+        return false;
+    }
+    let refused = reply.status >= 400 && !takes_objects(request.header(ACCEPT));
+    let browser = || ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| request.user_agent().starts_with(name));
+    let requested = match Query::parse(&request.query).get("pretty").filter(|text| !text.is_empty()) {
+        Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        None => browser(),
+    };
+    refused || requested
+}
+
+fn is_api(request: &ApiRequest) -> bool {
+    ["/api", "/apis"]
+        .iter()
+        .any(|root| request.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
 /// One clause of an `Accept` header.
@@ -104,7 +208,7 @@ pub fn negotiate(accept: Option<&str>) -> Option<Negotiated> {
 }
 
 /// Like [`negotiate`], but only chooses among results for which `fits` returns true.
-pub(crate) fn negotiate_if(accept: Option<&str>, fits: impl Fn(&Negotiated) -> bool) -> Option<Negotiated> {
+fn negotiate_if(accept: Option<&str>, fits: impl Fn(&Negotiated) -> bool) -> Option<Negotiated> {
     let accept = accept.map(str::trim).filter(|text| !text.is_empty());
     let Some(accept) = accept else { return Some(Negotiated::JSON) };
     clauses(accept).iter().filter_map(choose).find(fits)
@@ -116,7 +220,7 @@ pub(crate) fn negotiate_document(accept: &str) -> Option<MediaType> {
 }
 
 /// Returns true if an `Accept` header accepts plain objects, such as an error Status.
-pub(crate) fn takes_objects(accept: &str) -> bool {
+fn takes_objects(accept: &str) -> bool {
     accept.trim().is_empty()
         || clauses(accept).iter().any(|clause| clause.param("as").is_empty() && choose(clause).is_some())
 }
@@ -150,6 +254,14 @@ fn transform(name: &str, group: &str, version: &str) -> Option<(Transform, &'sta
         _ => return None,
     };
     Some((kind, version))
+}
+
+/// Re-encodes a JSON reply as YAML.
+pub(crate) fn in_yaml(reply: &mut Reply) {
+    let ReplyBody::Full(bytes) = &reply.body else { return };
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
+    reply.body = ReplyBody::Full(yaml::to_string(&value).into());
+    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
 }
 
 #[cfg(test)]

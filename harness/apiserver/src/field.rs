@@ -6,7 +6,6 @@
 use std::fmt;
 
 use crate::json::Value;
-use crate::status::{Cause, go_quote};
 
 /// The type of a field error; on the wire it is the cause's `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -331,13 +330,6 @@ impl Error {
     }
 }
 
-impl Error {
-    /// Returns the error as a cause of a Status.
-    pub fn cause(&self) -> Cause {
-        Cause { reason: self.error_type.reason().to_owned(), message: self.body(), field: self.field.clone() }
-    }
-}
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.body())
@@ -490,6 +482,35 @@ impl<'a> IntoIterator for &'a ErrorList {
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter()
     }
+}
+
+/// Quotes a string like Go's `%q`, the format of names and values in upstream's messages.
+pub fn go_quote(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            c if c.is_ascii_control() => {
+                let _ = write!(out, "\\x{:02x}", u32::from(c));
+            }
+            c if c.is_control() || (c.is_whitespace() && c != ' ') => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }
 
 #[cfg(test)]
