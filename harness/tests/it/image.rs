@@ -146,13 +146,12 @@ fn the_image_works_as_in_a_pod_and_stops_in_order() {
         crate::skips::skip("image", "no Docker Engine answers");
         return;
     }
-    let (binary, libraries) = match std::env::var_os("PLUMBLINE_IMAGE_BINARY") {
-        Some(path) => (PathBuf::from(path), Vec::new()),
-        None => {
-            let program = crate::support::controllers();
-            let libraries = libraries(&program);
-            (program, libraries)
-        }
+    let (binary, libraries) = if let Some(path) = std::env::var_os("PLUMBLINE_IMAGE_BINARY") {
+        (PathBuf::from(path), Vec::new())
+    } else {
+        let program = crate::support::controllers();
+        let libraries = libraries(&program);
+        (program, libraries)
     };
     let name = format!("plumbline-controllers-test-{}", std::process::id());
     let made = Made { image: format!("{name}:latest"), container: name };

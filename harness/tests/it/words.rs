@@ -129,7 +129,7 @@ fn sources() -> Vec<Document> {
 
 /// The name of the type that a line defines.
 fn type_name(line: &str) -> Option<&str> {
-    let mut words = line.trim_start().split_whitespace().filter(|word| !word.starts_with("pub") && *word != "crate)");
+    let mut words = line.split_whitespace().filter(|word| !word.starts_with("pub") && *word != "crate)");
     let keyword = words.next()?;
     matches!(keyword, "struct" | "enum" | "trait" | "union" | "type").then_some(())?;
     words.next()?.split(|c: char| !c.is_alphanumeric()).next()
