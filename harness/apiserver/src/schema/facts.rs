@@ -7,7 +7,7 @@ use crate::json::{Key, Map, Value};
 
 /// An extension of a property or a definition.
 fn extension<'a>(schema: &'a Map, name: &str) -> Option<&'a Value> {
-    schema.get(&format!("x-kubernetes-{name}"))
+    schema.get(format!("x-kubernetes-{name}"))
 }
 
 fn word<'a>(schema: &'a Map, name: &str) -> Option<&'a str> {
