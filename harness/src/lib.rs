@@ -31,22 +31,23 @@
 //! `subject/in_process.rs` knows the controllers' crate; nothing but `time` reads a clock or sleeps; no order depends on a
 //! hash, a thread or a random number.
 
+#[cfg(feature = "loadtest")]
 pub mod bench;
 pub mod catalogue;
 pub mod cli;
 pub mod cluster;
 pub mod conformance;
+pub mod digest;
 pub mod exit;
 pub mod expect;
 pub mod fixture;
-pub(crate) mod interrupt;
 pub mod invariants;
 pub mod plan;
 pub mod process;
 pub mod report;
 pub mod runner;
+#[cfg(feature = "loadtest")]
 pub mod scale;
-pub(crate) mod scratch;
 pub mod snapshot;
 pub mod subject;
 pub mod time;

@@ -4,7 +4,7 @@
 //!
 //! | part | modules |
 //! |---|---|
-//! | requests and replies | [`request`], [`status`] |
+//! | requests and replies | [`request`], [`status`], [`field`] errors, [`negotiate`] |
 //! | state | [`store`], [`watch`] |
 //! | request handlers | [`verbs`], [`lifecycle`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
 //! | object representation | [`json`] |
@@ -22,10 +22,13 @@ pub mod counters;
 pub mod crd;
 pub mod discovery;
 mod encoding;
+mod etag;
 pub mod expiry;
 pub mod faults;
+pub mod field;
 pub mod gc;
 pub mod identity;
+pub mod ids;
 pub mod json;
 pub mod kinds;
 pub mod kubelet;
@@ -33,6 +36,7 @@ pub mod lifecycle;
 pub mod listener;
 mod loops;
 pub mod managedfields;
+pub mod negotiate;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
@@ -48,11 +52,12 @@ pub mod status;
 pub mod store;
 pub mod subresources;
 pub mod table;
+pub mod user;
 pub mod verbs;
 pub mod watch;
 pub mod workloads;
+mod yaml;
 
-pub use kinds::field;
 pub use request::{ApiRequest, Reply, ReplyBody};
 pub use server::{ApiServer, ApiServerConfig};
 pub use status::Status;

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http::HeaderName;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 
-use super::discovery::hash_of;
+use super::etag::hash_of;
 use super::kinds::{Kind, Registry};
 use super::request::{ApiRequest, Reply};
 use crate::json::{Map, Value, json};

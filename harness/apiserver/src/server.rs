@@ -4,15 +4,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::counters::Counters;
-use super::crd;
 use super::faults::Faults;
 use super::identity::{Claims, Tokens, User};
-use super::kinds::{Kind, Lookup, Plugin, Registry, SelectableField};
-use super::lifecycle::{self, Ids};
+use super::ids::Ids;
+use super::kinds::{Kind, Lookup, Plugin, Registry, SelectableField, custom};
+use super::lifecycle;
 use super::recent::Recent;
-use super::request::{ApiRequest, Reply};
+use super::request::ApiRequest;
 use super::store::{Draft, Fields, HistoryLimits, Range, ResourceId, Store, Stored, key};
-use super::verbs;
 use crate::clock::Clock;
 use crate::json::{Value, json};
 use crate::record::{Origin, Transcript};
@@ -194,11 +193,6 @@ impl ApiServer {
         self.shared.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Handles a request.
-    pub async fn handle(&self, request: ApiRequest) -> Reply {
-        verbs::handle(self, request).await
-    }
-
     /// Returns the object under `namespace` (empty for cluster-scoped resources) and `name`.
     pub fn get(&self, resource: &ResourceId, namespace: &str, name: &str) -> Option<Arc<Stored>> {
         self.shared.store.get(resource, &key(namespace, name))
@@ -246,10 +240,9 @@ impl ApiServer {
             self.seed_namespace(namespace);
         }
         kind.strategy.default(&mut object);
-        let is_definition = kind.group == crd::GROUP && kind.plural == crd::RESOURCE;
+        let is_definition = kind.group == custom::GROUP && kind.plural == custom::RESOURCE;
         if is_definition {
-            let others = Lookup::list(self, crd::GROUP, crd::RESOURCE, "");
-            object = crd::completed(object, &others, self.clock().now());
+            object = self.complete_definition(object);
         }
         let now = lifecycle::rfc3339(self.clock().now());
         let uid = self.ids().uid();
@@ -266,7 +259,7 @@ impl ApiServer {
         };
         written.map_err(|error| format!("{kind_name} changed while it was seeded: {error:?}"))?;
         if is_definition {
-            crd::register(self);
+            self.register_definitions();
         }
         Ok(())
     }

@@ -2,11 +2,11 @@
 //!
 //! See `ValidateLimitRange` and `ValidateResourceQuota` in `pkg/apis/core/validation/validation.go`.
 
-use super::field::{BadValue, ErrorList, Path};
 use super::quantity::Quantity;
 use super::quota::{Amounts, amounts};
 use super::selector::array;
 use super::{meta, names};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");

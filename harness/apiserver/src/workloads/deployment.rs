@@ -3,7 +3,7 @@
 
 use super::{Desk, count, wanted};
 use crate::json::{Map, Value, json};
-use crate::lifecycle::rfc3339;
+use crate::kinds::time::rfc3339;
 use crate::loops::{MERGE_PATCH, is_deleted};
 
 const HASH_LABEL: &str = "pod-template-hash";
