@@ -36,6 +36,7 @@ pub mod managedfields;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
+mod quantity;
 mod recent;
 pub mod record;
 pub mod request;

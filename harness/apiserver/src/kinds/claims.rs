@@ -4,10 +4,10 @@
 
 use super::field::{ErrorList, Path};
 use super::meta::given;
-use super::quantity::Quantity;
 use super::selector::{self, array};
 use super::{meta, names, pod};
 use crate::json::Value;
+use crate::quantity::Quantity;
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 

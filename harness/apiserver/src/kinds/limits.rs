@@ -2,11 +2,11 @@
 //!
 //! See `plugin/pkg/admission/limitranger/admission.go`.
 
-use super::quantity::Quantity;
 use super::quota::{Amounts, amounts, of_pod};
 use super::selector::array;
 use super::{Context, meta};
 use crate::json::{Map, Value};
+use crate::quantity::Quantity;
 use crate::status::{GroupResource, Status};
 
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];

@@ -39,7 +39,6 @@ mod networking;
 pub mod node;
 pub mod pdb;
 pub mod pod;
-pub mod quantity;
 pub mod quota;
 mod registry;
 pub mod selector;
