@@ -28,6 +28,7 @@ use super::schema::Schema;
 use super::table::Printer;
 use super::table::custom::CustomColumns;
 use crate::json::{Value, json};
+use crate::metadata;
 
 pub use definition::Definition;
 pub use serve::{USER_AGENT, completed, is_ending, register, settle};
@@ -152,7 +153,7 @@ fn kind(definition: &Value, version: &Value, several: bool) -> Kind {
 }
 
 fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
-    let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let name = metadata::name(definition).to_owned();
     let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
     let preserve = definition["spec"]["preserveUnknownFields"] == json!(true)
         || schema["x-kubernetes-preserve-unknown-fields"] == json!(true);
@@ -171,7 +172,7 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
     let status = subresources.get("status").is_some_and(Value::is_object);
     let deprecation = (version["deprecated"] == json!(true)).then(|| deprecation(&definition["spec"], version));
     let rules = cel::Rules::of(&schema, &name);
-    let ending = definition.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
+    let ending = metadata::is_deleted(definition);
     CustomKind { definition: name, schema, types, printer, scale, status, deprecation, ending, rules }
 }
 

@@ -33,6 +33,7 @@ pub mod lifecycle;
 pub mod listener;
 mod loops;
 pub mod managedfields;
+mod metadata;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
