@@ -42,7 +42,7 @@ impl Cluster for Embedded {
         let server = ApiServer::new(Role::enforced(self.role.as_ref(), ApiServerConfig::new(clock.clone())));
         let planted = server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects));
         async {
-            planted?;
+            planted.map_err(|error| error.to_string())?;
             Ok(Box::new(EmbeddedStage { server }) as Box<dyn Stage>)
         }
         .boxed_local()
@@ -96,7 +96,7 @@ impl Stage for EmbeddedStage {
 
 /// Seeds `objects` on `server` and returns all objects that the server then has.
 pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<Value>, String> {
-    server.seed(objects)?;
+    server.seed(objects).map_err(|error| error.to_string())?;
     let resources = server.store().resources();
     let stored = resources.iter().flat_map(|resource| server.list(resource, None));
     Ok(stored.map(|object| object.value().into()).collect())

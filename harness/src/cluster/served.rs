@@ -46,7 +46,8 @@ impl Cluster for Served {
     fn stage<'a>(&'a self, _: &'a Fixture, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
         async {
             let server = ApiServer::new(Role::enforced(self.role.as_ref(), ApiServerConfig::new(clock.clone())));
-            server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects))?;
+            let objects = self.role.as_ref().map_or_else(Vec::new, Role::objects);
+            server.seed(objects).map_err(|error| error.to_string())?;
             let listening =
                 listen(server.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
             let folder = crate::scratch::folder().map_err(|no_room| no_room.to_string())?;
