@@ -18,6 +18,8 @@
 //! # }
 //! ```
 //!
+//! The folder `examples` has complete programs: `in_process`, `fault_injection`, `simulated_cluster` and `serve`.
+//!
 //! Features, both on by default: `client` adds `ApiServer::client`, `controllers` adds the modules `gc`, `kubelet`,
 //! `workloads` and `expiry`. Without them the crate does not depend on kube.
 //!
@@ -87,3 +89,8 @@ pub use seed::SeedError;
 pub use server::{ApiServer, ApiServerConfig};
 pub use status::Status;
 pub use store::{ResourceId, Stored};
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;
