@@ -1,9 +1,9 @@
-# One plain cargo line per recipe; nothing here is needed that cargo alone does not give.
+# One plain cargo line per recipe: everything here works without just.
 
-# what stands behind a recipe's name reaches the program word by word, quoted as it was
+# arguments reach the program one by one, quoted as they were
 set positional-arguments
 
-# format, lint and every test: what .ci/run does
+# format, lint and every test, as .ci/run does
 check:
     cargo fmt --all --check && cargo clippy --workspace --all-targets --locked -- -D warnings && cargo test --workspace --locked
 
@@ -15,7 +15,7 @@ test *ARGS:
 suite *ARGS:
     cargo run --release -- run "$@"
 
-# every fixture on a k3s of its own, in a container; exit code 96 says why where there is no Docker or no image
+# every fixture on k3s in a container; exit code 96 with the reason if there is no Docker or no image
 test-e2e *ARGS:
     cargo build --release -p plumbline-controllers && cargo run --release -- run --cluster k3s --command 'target/release/plumbline-controllers --leader-elect=false --secure-port=0 --kube-api-qps=0' "$@"
 
@@ -23,11 +23,11 @@ test-e2e *ARGS:
 conform *ARGS:
     cargo run --release -- conform "$@"
 
-# look at changed transcripts one by one and accept or reject them (needs cargo-insta)
+# review changed transcripts one by one (needs cargo-insta)
 review:
     cargo insta review
 
-# accept every changed transcript after you have read the diff of snapshots/
+# accept all changed transcripts; read the diff of snapshots/ afterwards
 accept:
     INSTA_UPDATE=always cargo test -p plumbline --test snapshots
 
@@ -35,17 +35,17 @@ accept:
 lint:
     cargo run --release -- lint
 
-# a fake API server for kubectl and friends
+# an API server for kubectl and other clients
 serve *ARGS:
     cargo run --release -- serve "$@"
 
-# speed and size of the API server beside their targets
+# speed and size of the API server, with their targets
 bench *ARGS:
-    cargo run --release -- bench server "$@"
+    cargo run --profile dist -- bench server "$@"
 
-# speed and size of our controllers, or of --command's, in a large cluster; beside --vs's
+# speed and size of our controllers, or of --command's, in a large cluster; --vs compares two
 scale *ARGS:
-    cargo build --release -p plumbline-controllers && cargo run --release -- scale "$@"
+    cargo build --profile dist -p plumbline-controllers && cargo run --profile dist -- scale "$@"
 
 # every fixture a thousand times, shuffled, with 1 to 8 jobs, until one differs from its first run (more than an hour)
 repeat *ARGS:
@@ -59,10 +59,14 @@ docs:
 catalogue *ARGS:
     cargo run --release -- catalogue "$@"
 
-# break the controllers in every small way and look whether the fixtures notice (report in target/mutants/mutants.md; goes on where it was broken off)
+# mutate the controllers and check that the fixtures notice (report in target/mutants/mutants.md; resumes after an interruption)
 mutants *ARGS:
-    cargo run --manifest-path mutants/Cargo.toml -- mutants "$@"
+    cargo run --manifest-path harness/mutants/Cargo.toml -- mutants "$@"
 
-# bring upstream's own bugs back one at a time and look whether the fixtures notice (report in target/mutants/bugs.md)
+# reintroduce upstream's own bugs one at a time and check that the fixtures notice (report in target/mutants/bugs.md)
 bugs *ARGS:
-    cargo run --manifest-path mutants/Cargo.toml -- bugs "$@"
+    cargo run --manifest-path harness/mutants/Cargo.toml -- bugs "$@"
+
+# regenerate the tables of Kubernetes' types: just codegen --kubernetes PATH
+codegen *ARGS:
+    cargo run -p xtask -- codegen "$@"

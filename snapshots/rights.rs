@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plumbline::cluster::{Embedded, Role};
+use plumbline::cluster::{EmbeddedCluster, Role};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, RunOptions, TestBed};
@@ -86,7 +86,7 @@ pub(crate) fn compare(needed: &BTreeMap<Right, String>) -> Vec<String> {
 /// The embedded server, which refuses the subject every right that the role in `file` does not grant.
 pub(crate) fn confined(file: &Path) -> TestBed {
     let role = Role::read(file).expect("a role");
-    TestBed { cluster: Arc::new(Embedded { role: Some(role) }), ..TestBed::embedded() }
+    TestBed { cluster: Arc::new(EmbeddedCluster { role: Some(role) }), ..TestBed::embedded() }
 }
 
 /// Without `pods/status` no orphan is marked, and none is deleted (kubernetes/kubernetes#113580).

@@ -1,8 +1,8 @@
-//! The one place that knows all four controllers: builds what they stand on, starts those that are enabled once all
-//! caches are synced, and stops them in order.
+//! The application: builds the controllers and the runtime they share, starts the enabled ones once all caches are
+//! synced, and stops them in order. The only module that knows all four controllers.
 //!
-//! Concurrency is structured: every task belongs to the future that [`run`] returns. Dropping it, at any moment, stops
-//! all of them at once, as a crash would; cancelling `stop` lets them finish what they are doing.
+//! Concurrency is structured: every task belongs to the future that [`run`] returns. Dropping it at any moment stops
+//! all tasks at once, as a crash would; cancelling `stop` lets them finish their current work.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,31 +11,31 @@ use futures::future::join_all;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::api::int_or_percent::Rounding;
+use crate::context::{ControllerContext, ControllerFuture};
+use crate::runtime::client::Encoding;
 use crate::runtime::client::{ClientFactory, Limits, names};
 use crate::runtime::clock::Clock;
-use crate::runtime::env::{Env, Run};
+use crate::runtime::diagnostics::Diagnostics;
 use crate::runtime::informer::InformerStatus;
-use crate::runtime::leader::{Election, Elector, Lost};
+use crate::runtime::leader::{Election, LeaderElector, LeaseLost};
 use crate::runtime::leadership::Leadership;
-use crate::runtime::listwatch::Encoding;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::observer::Observer;
 use crate::runtime::workers::panic_text;
-use crate::views::int_or_percent::Rounding;
 use crate::{disruption, podgc, taint_eviction, ttl};
 
-/// How long controllers may take to finish what they are doing when they are stopped.
+/// How long controllers may take to finish their current work on shutdown.
 pub const STOP_GRACE: Duration = Duration::from_secs(20);
-/// How long waiting events may take to be written when everything else has stopped.
+/// How long queued events may take to be written after everything else has stopped.
 pub const EVENT_GRACE: Duration = Duration::from_secs(5);
-/// `source.component` of the events about the lease.
+/// `source.component` of the events on the lease.
 pub const COMPONENT: &str = "plumbline-controllers";
-/// How often to log which caches are not synced yet.
+/// Interval of the log line that lists caches that are not synced yet.
 pub const SYNC_LOG_PERIOD: Duration = Duration::from_secs(10);
 
-/// The controllers, by upstream's names.
+/// Names of the controllers, as upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Controller {
+pub enum ControllerName {
     /// `disruption-controller`
     Disruption,
     /// `pod-garbage-collector-controller`
@@ -46,12 +46,12 @@ pub enum Controller {
     Ttl,
 }
 
-impl Controller {
-    /// All of them, in the order in which they start.
+impl ControllerName {
+    /// All controllers, in start order.
     pub const ALL: [Self; 4] = [Self::Disruption, Self::PodGarbageCollector, Self::TaintEviction, Self::Ttl];
 
     /// Upstream's canonical name.
-    pub const fn name(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Disruption => "disruption-controller",
             Self::PodGarbageCollector => "pod-garbage-collector-controller",
@@ -60,7 +60,7 @@ impl Controller {
         }
     }
 
-    /// Upstream's old name, where it has one.
+    /// Upstream's former name, if any.
     pub const fn alias(self) -> Option<&'static str> {
         match self {
             Self::Disruption => Some("disruption"),
@@ -70,51 +70,51 @@ impl Controller {
         }
     }
 
-    /// The controller with this name or alias.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|controller| controller.name() == name || controller.alias() == Some(name))
+    /// Returns the controller with this name or alias.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|controller| controller.as_str() == name || controller.alias() == Some(name))
     }
 
-    fn start(self, env: &Env, config: &Config) -> Run {
+    fn start(self, context: &ControllerContext, config: &Config) -> ControllerFuture {
         match self {
             Self::Disruption => {
                 let options = disruption::controller::Options {
                     concurrent_syncs: config.concurrent_disruption_syncs,
                     max_unavailable_rounding: config.max_unavailable_rounding,
                 };
-                disruption::controller::start(env, options)
+                disruption::controller::start(context, options)
             }
-            Self::PodGarbageCollector => podgc::controller::start(env, config.terminated_pod_gc_threshold),
-            Self::TaintEviction => taint_eviction::controller::start(env),
-            Self::Ttl => ttl::controller::start(env),
+            Self::PodGarbageCollector => podgc::controller::start(context, config.terminated_pod_gc_threshold),
+            Self::TaintEviction => taint_eviction::controller::start(context),
+            Self::Ttl => ttl::controller::start(context),
         }
     }
 }
 
-/// What to run and how.
+/// Configuration of the application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The controllers to run.
-    pub controllers: BTreeSet<Controller>,
-    /// Terminated pods that may stay in the cluster; 0 means any number.
+    pub controllers: BTreeSet<ControllerName>,
+    /// Number of terminated pods that may remain in the cluster; 0 means unlimited.
     pub terminated_pod_gc_threshold: usize,
-    /// Budgets synced at the same time.
+    /// Number of budgets synced concurrently.
     pub concurrent_disruption_syncs: usize,
-    /// Which way a percentage in `maxUnavailable` is rounded.
+    /// Rounding of a percentage in `maxUnavailable`.
     pub max_unavailable_rounding: Rounding,
     /// Limits of each controller's client.
     pub limits: Limits,
-    /// How lists and watches come over the wire, where the server has the choice.
+    /// Preferred encoding of lists and watches.
     pub encoding: Encoding,
-    /// How to elect the one replica that works; `None`: this is the only one.
+    /// Leader election; `None` if this is the only replica.
     pub election: Option<Election>,
 }
 
-/// All controllers, with kube-controller-manager's defaults but without leader election, which needs an identity.
+/// All controllers with kube-controller-manager's defaults, but without leader election, which needs an identity.
 impl Default for Config {
     fn default() -> Self {
         Self {
-            controllers: Controller::ALL.into(),
+            controllers: ControllerName::ALL.into(),
             terminated_pod_gc_threshold: 12_500,
             concurrent_disruption_syncs: 5,
             max_unavailable_rounding: Rounding::Up,
@@ -125,40 +125,40 @@ impl Default for Config {
     }
 }
 
-/// Why [`run`] ended without being asked to.
+/// Errors that end [`run`] before `stop` is cancelled.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
-    /// Another replica may be leading by now. Everything was dropped at once, as in a crash.
+    /// The lease was lost, so another replica may be leading. Everything was dropped at once, as in a crash.
     #[error("leader election lost: {0}")]
-    LostLease(#[from] Lost),
-    /// A bug: a part ended that never should.
-    #[error("{part} ended by itself")]
+    LostLease(#[from] LeaseLost),
+    /// A bug: a task ended that never should.
+    #[error("{part} ended unexpectedly")]
     Ended {
-        /// Which part.
+        /// The task.
         part: String,
     },
-    /// A bug: a part panicked outside of a sync.
+    /// A bug: a task panicked outside of a sync.
     #[error("{part} panicked: {message}")]
     Panicked {
-        /// Which part.
+        /// The task.
         part: String,
-        /// The message of the panic.
+        /// The panic message.
         message: String,
     },
 }
 
-/// The controllers of one [`Config`], ready to run.
+/// The controllers of a [`Config`], ready to run.
 pub struct App {
-    env: Env,
-    controllers: Vec<(Controller, Run)>,
-    elector: Option<Elector>,
-    observer: Observer,
+    context: ControllerContext,
+    controllers: Vec<(ControllerName, ControllerFuture)>,
+    elector: Option<LeaderElector>,
+    diagnostics: Diagnostics,
 }
 
 /// Runs the controllers of `config` until `stop` is cancelled.
 ///
 /// # Errors
-/// [`AppError`] when a part of the program ends that never should.
+/// [`AppError`] if a task ends that never should.
 pub async fn run(
     config: Config,
     clients: ClientFactory,
@@ -169,8 +169,8 @@ pub async fn run(
 }
 
 impl App {
-    /// Builds the controllers and what they stand on. Nothing is sent yet; clients are made, so this needs a tokio
-    /// runtime.
+    /// Builds the controllers and the shared runtime. Sends no request yet, but creates clients and therefore needs a
+    /// tokio runtime.
     pub fn new(
         config: &Config,
         clients: ClientFactory,
@@ -179,155 +179,162 @@ impl App {
         stop: CancellationToken,
     ) -> Self {
         let leadership = if config.election.is_some() { Leadership::candidate() } else { Leadership::always() };
-        let env = Env::new(clock, metrics, clients, config.limits, leadership, stop).listing_in(config.encoding);
-        let controllers = config.controllers.iter().map(|controller| (*controller, controller.start(&env, config)));
+        let context = ControllerContext::new(clock, metrics, clients, config.limits, leadership, stop)
+            .with_encoding(config.encoding);
+        let controllers = config.controllers.iter().map(|controller| (*controller, controller.start(&context, config)));
         let controllers = controllers.collect();
         let lease_duration = config.election.as_ref().map(|election| election.timing.lease_duration);
-        let observer = Observer::new(
-            env.clock.clone(),
-            env.metrics.clone(),
-            env.leadership().clone(),
+        let diagnostics = Diagnostics::new(
+            context.clock.clone(),
+            context.metrics.clone(),
+            context.leadership().clone(),
             lease_duration,
-            env.informers(),
-            (env.queues(), env.kept()),
+            context.informers(),
+            (context.queues(), context.pending_gauges()),
         );
         let elector = config.election.clone().map(|election| {
-            let recorder = env.recorder(names::LEADER_ELECTION, COMPONENT);
-            let (clock, metrics) = (env.clock.clone(), env.metrics.clone());
-            let plain = env.plain_client(names::LEADER_ELECTION);
-            Elector::new(election, plain, clock, env.leadership().clone(), metrics, recorder)
+            let recorder = context.recorder(names::LEADER_ELECTION, COMPONENT);
+            let (clock, metrics) = (context.clock.clone(), context.metrics.clone());
+            let plain = context.plain_client(names::LEADER_ELECTION);
+            LeaderElector::new(election, plain, clock, context.leadership().clone(), metrics, recorder)
         });
-        Self { env, controllers, elector, observer }
+        Self { context, controllers, elector, diagnostics }
     }
 
-    /// What it looks like from outside, now and while it runs.
-    pub fn observer(&self) -> Observer {
-        self.observer.clone()
+    /// Returns a handle to health checks, metrics and caches, valid before and during [`Self::run`].
+    pub fn diagnostics(&self) -> Diagnostics {
+        self.diagnostics.clone()
     }
 
-    /// How the informers are doing, in the order in which they were first asked for.
+    /// Returns the status of all informers, in the order of their creation.
     pub fn informers(&self) -> Vec<InformerStatus> {
-        self.env.informers().iter().map(|informer| informer.status()).collect()
+        self.context.informers().iter().map(|informer| informer.status()).collect()
     }
 
-    /// Runs until the `stop` it was made with is cancelled.
+    /// Runs until the `stop` passed to [`Self::new`] is cancelled.
     ///
     /// # Errors
-    /// [`AppError`] when a part of the program ends that never should.
+    /// [`AppError`] if a task ends that never should.
     pub async fn run(self) -> Result<(), AppError> {
-        let Self { env, controllers, mut elector, observer } = self;
-        let mut informers = Parts::default();
-        for informer in env.informers() {
+        let Self { context, controllers, mut elector, diagnostics } = self;
+        let mut informers = NamedTasks::default();
+        for informer in context.informers() {
             let name = format!("informer of {}", informer.status().resource);
-            let (dresser, plain) = env.informer_client();
-            informers.spawn(name, informer.run(dresser, plain));
+            let (builder, plain) = context.informer_client();
+            informers.spawn(name, informer.run(builder, plain));
         }
-        let mut events = Parts::default();
-        for background in env.take_background() {
+        let mut events = NamedTasks::default();
+        for background in context.take_background() {
             events.spawn(background.name, background.run);
         }
-        // A replica whose caches do not sync never asks for the lease; one that waits for it stays ready to go on.
+        // A replica requests the lease only after its caches are synced; a standby keeps its caches up to date.
         tokio::select! {
             biased;
-            () = env.stop.cancelled() => {
-                observer.stopping();
+            () = context.stop.cancelled() => {
+                diagnostics.set_stopping();
                 release(&mut elector).await;
                 return Ok(());
             }
             error = informers.unexpected_end() => return Err(error),
-            () = async { synced(&env).await; acquire(&mut elector).await } => {}
+            () = async { synced(&context).await; acquire(&mut elector).await } => {}
         }
-        let mut running = Parts::default();
-        observer.running();
+        let mut running = NamedTasks::default();
+        diagnostics.set_running();
         for (controller, run) in controllers {
-            env.metrics.running(controller.name(), true);
-            tracing::info!(controller = controller.name(), "started");
-            running.spawn(controller.name().to_owned(), run);
+            context.metrics.running(controller.as_str(), true);
+            tracing::info!(controller = controller.as_str(), "started");
+            running.spawn(controller.as_str().to_owned(), run);
         }
         tokio::select! {
             biased;
-            () = env.stop.cancelled() => {}
-            lost = keep(&mut elector) => return Err(lost.into()),
+            () = context.stop.cancelled() => {}
+            lost = renew_until_lost(&mut elector) => return Err(lost.into()),
             error = informers.unexpected_end() => return Err(error),
             error = running.unexpected_end() => return Err(error),
         }
-        observer.stopping();
+        diagnostics.set_stopping();
         let stopping = async {
-            let ended = stop_controllers(&env.clock, &mut running).await;
+            let ended = stop_controllers(&context.clock, &mut running).await;
             drop(informers);
             ended
         };
         let ended = tokio::select! {
             biased;
-            lost = keep(&mut elector) => return Err(lost.into()),
+            lost = renew_until_lost(&mut elector) => return Err(lost.into()),
             ended = stopping => ended,
         };
         drop(running);
-        finish(env, events, elector, ended).await
+        finish(context, events, elector, ended).await
     }
 }
 
-async fn acquire(elector: &mut Option<Elector>) {
+async fn acquire(elector: &mut Option<LeaderElector>) {
     if let Some(elector) = elector {
         elector.acquire().await;
     }
 }
 
-async fn release(elector: &mut Option<Elector>) {
+async fn release(elector: &mut Option<LeaderElector>) {
     if let Some(elector) = elector {
         elector.release().await;
     }
 }
 
-/// Ends when the lease is lost: never without an election.
-async fn keep(elector: &mut Option<Elector>) -> Lost {
+/// Completes when the lease is lost; never without an election.
+async fn renew_until_lost(elector: &mut Option<LeaderElector>) -> LeaseLost {
     match elector {
-        Some(elector) => elector.keep().await,
+        Some(elector) => elector.renew_until_lost().await,
         None => std::future::pending().await,
     }
 }
 
-/// Writes the events that wait, then gives the lease back, if nothing can be on its way to the server any more.
-async fn finish(env: Env, mut events: Parts, mut elector: Option<Elector>, ended: bool) -> Result<(), AppError> {
-    let clock = env.clock.clone();
-    let mut lease = elector.take().map(Elector::announce_end);
-    // Handlers hold recorders too: with the informers gone all recorders are, and what is queued is written, once.
-    drop(env);
+/// Writes the queued events, then releases the lease if no write can still be on its way to the server.
+async fn finish(
+    context: ControllerContext,
+    mut events: NamedTasks,
+    mut elector: Option<LeaderElector>,
+    ended: bool,
+) -> Result<(), AppError> {
+    let clock = context.clock.clone();
+    let mut lease = elector.take().map(LeaderElector::shut_down_events);
+    // Event handlers hold recorders too. Once the informers are dropped, no recorder is left and the queued events are
+    // each tried once.
+    drop(context);
     let written = tokio::select! {
         biased;
-        lost = keep(&mut lease) => return Err(lost.into()),
+        lost = renew_until_lost(&mut lease) => return Err(lost.into()),
         written = clock.timeout(EVENT_GRACE, events.all_ended()) => written.is_ok(),
     };
     if !written {
-        tracing::warn!(parts = ?events.names(), "events are left unwritten");
+        tracing::warn!(parts = ?events.names(), "some events were not written");
     }
     drop(events);
     if ended {
         release(&mut lease).await;
     } else {
-        tracing::warn!("a write may be on its way to the server: the lease is not released but runs out");
+        tracing::warn!("a write may still be in flight: the lease is not released and will expire");
     }
     tracing::info!("stopped");
     Ok(())
 }
 
-async fn synced(env: &Env) {
-    let informers = env.informers();
+async fn synced(context: &ControllerContext) {
+    let informers = context.informers();
     let all = join_all(informers.iter().map(|informer| informer.wait_synced()));
     tokio::pin!(all);
     loop {
         tokio::select! {
             biased;
             _ = &mut all => return,
-            () = env.clock.sleep(SYNC_LOG_PERIOD) => {}
+            () = context.clock.sleep(SYNC_LOG_PERIOD) => {}
         }
         let missing: Vec<_> = informers.iter().map(|i| i.status()).filter(|s| !s.synced).map(|s| s.resource).collect();
         tracing::warn!(?missing, "still waiting for caches, controllers are not started");
     }
 }
 
-/// Whether they all ended in time.
-async fn stop_controllers(clock: &Clock, running: &mut Parts) -> bool {
+/// Returns true if all controllers ended in time.
+async fn stop_controllers(clock: &Clock, running: &mut NamedTasks) -> bool {
     tracing::info!("stopping");
     let ended = clock.timeout(STOP_GRACE, running.all_ended()).await.is_ok();
     if !ended {
@@ -336,20 +343,20 @@ async fn stop_controllers(clock: &Clock, running: &mut Parts) -> bool {
     ended
 }
 
-/// Named tasks that end with this value.
+/// Named tasks that are aborted when this value is dropped.
 #[derive(Default)]
-struct Parts {
+struct NamedTasks {
     tasks: JoinSet<()>,
     names: Vec<(Id, String)>,
 }
 
-impl Parts {
-    fn spawn(&mut self, name: String, run: Run) {
+impl NamedTasks {
+    fn spawn(&mut self, name: String, run: ControllerFuture) {
         let handle = self.tasks.spawn(run);
         self.names.push((handle.id(), name));
     }
 
-    /// Waits for the first task to end, which none should.
+    /// Waits for the first task to end, which is an error.
     async fn unexpected_end(&mut self) -> AppError {
         match self.tasks.join_next_with_id().await {
             None => std::future::pending().await,
@@ -362,7 +369,7 @@ impl Parts {
         while let Some(ended) = self.tasks.join_next_with_id().await {
             match ended {
                 Ok((id, ())) => drop(self.forget(id)),
-                Err(error) => tracing::error!(error = %self.failed(error), "while stopping"),
+                Err(error) => tracing::error!(error = %self.failed(error), "a task failed during shutdown"),
             }
         }
     }

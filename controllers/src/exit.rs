@@ -1,22 +1,22 @@
-//! Exit codes of the binary, a documented interface.
+//! Exit codes of the binary: a documented interface.
 
 use std::process::ExitCode;
 
-/// How the process ended.
+/// The result of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// 0: stopped in order, on SIGTERM or SIGINT.
+    /// 0: stopped in order on SIGTERM or SIGINT.
     Stopped = 0,
-    /// 1: a bug: a part of the program ended that never should.
+    /// 1: a bug: a task ended that never should.
     Bug = 1,
-    /// 2: wrong flags (clap's own code too).
+    /// 2: invalid flags (clap's own code too).
     Usage = 2,
     /// 3: the kubeconfig cannot be read or used.
     Kubeconfig = 3,
-    /// 4: the lease was lost, another replica may be leading. Start again: it will stand by.
+    /// 4: the lease was lost; another replica may be leading. After a restart this replica stands by.
     LostLease = 4,
-    /// 5: the port for health and metrics cannot be opened.
+    /// 5: the health and metrics port cannot be opened.
     Port = 5,
 }
 

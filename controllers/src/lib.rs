@@ -1,15 +1,14 @@
 #![doc = include_str!("../README.md")]
 
-pub mod actions;
+pub mod api;
 pub mod app;
-pub mod apply;
 pub mod args;
 pub mod connect;
+pub mod context;
 pub mod disruption;
-pub mod error;
 pub mod exit;
 pub mod podgc;
 pub mod runtime;
 pub mod taint_eviction;
 pub mod ttl;
-pub mod views;
+pub mod write;

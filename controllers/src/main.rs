@@ -15,7 +15,7 @@ use plumbline_controllers::runtime::serve::{ServeOptions, Server};
 use plumbline_controllers::runtime::shutdown;
 use tokio_util::sync::CancellationToken;
 
-/// Gives memory back to the system after the initial lists, where glibc's allocator keeps what its threads freed.
+/// Returns memory to the system after the initial lists; glibc's allocator keeps memory that threads freed.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -49,12 +49,12 @@ async fn run(args: &Args) -> Exit {
     let app = App::new(&config, clients, clock.clone(), metrics, stop.clone());
     let server = match port {
         None => None,
-        Some(options) => match Server::bind(options, app.observer(), clock).await {
+        Some(options) => match Server::bind(options, app.diagnostics(), clock).await {
             Ok(server) => Some(server),
             Err(error) => return failed(&error, Exit::Port),
         },
     };
-    // The port answers until the very end, also while the controllers stop.
+    // The port stays open until the end, also while the controllers stop.
     let ended = tokio::select! {
         biased;
         ended = until_stopped(app, &stop) => ended,
@@ -80,8 +80,8 @@ async fn until_stopped(app: App, stop: &CancellationToken) -> Result<(), AppErro
         ended = &mut app => ended,
         signal = shutdown::on_signal(stop) => {
             match signal {
-                Ok(signal) => tracing::info!(signal, "asked to stop"),
-                Err(error) => tracing::error!(%error, "unable to listen for signals, running without"),
+                Ok(signal) => tracing::info!(signal, "received a signal, stopping"),
+                Err(error) => tracing::error!(%error, "unable to install signal handlers, continuing without"),
             }
             app.await
         }
@@ -92,7 +92,7 @@ async fn answer(server: Option<Server>) {
     match server {
         Some(server) => {
             if let Ok(address) = server.address() {
-                tracing::info!(%address, "answering on /healthz, /livez, /readyz, /metrics and /debug/caches");
+                tracing::info!(%address, "serving /healthz, /livez, /readyz, /metrics and /debug/caches");
             }
             server.run().await;
         }
@@ -100,11 +100,11 @@ async fn answer(server: Option<Server>) {
     }
 }
 
-/// Before logging is set up. `--help` and `--version` come this way too.
+/// Reports an error before logging is set up, and prints `--help` and `--version`.
 fn unusable(error: &LayerError) -> ExitCode {
     match error {
         LayerError::Flags(error) => {
-            // Clap knows what goes where; if it cannot be written there is nobody to tell.
+            // clap chooses stdout or stderr; a failed write cannot be reported anywhere.
             let _ = error.print();
             if error.use_stderr() { Exit::Usage.into() } else { Exit::Stopped.into() }
         }

@@ -1,16 +1,16 @@
-//! The program as a whole: what is started for which controllers, in which order, and that it can be stopped at any time.
+//! The application as a whole: which controllers start, in which order, and that it can be stopped at any time.
 
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use plumbline_controllers::app::{self, App, AppError, Config, Controller};
+use plumbline_controllers::app::{self, App, AppError, Config, ControllerName};
 use plumbline_controllers::runtime::leader::{Election, Timing};
 use plumbline_controllers::runtime::metrics::Metrics;
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{clock, empty, failure, list, pass, serve};
+use support::{clock, empty, failure, list, must_end, pass, serve};
 use tokio_util::sync::CancellationToken;
 
 const ALL: &[&str] = &[
@@ -23,7 +23,7 @@ const ALL: &[&str] = &[
     "apps/statefulsets",
 ];
 
-fn config(controllers: &[Controller]) -> Config {
+fn config(controllers: &[ControllerName]) -> Config {
     Config { controllers: controllers.iter().copied().collect(), ..Config::default() }
 }
 
@@ -32,13 +32,13 @@ fn node(name: &str) -> Value {
 }
 
 #[rstest]
-#[case::ttl(&[Controller::Ttl], &["nodes"])]
-#[case::podgc(&[Controller::PodGarbageCollector], &["pods", "nodes"])]
-#[case::taint_eviction(&[Controller::TaintEviction], &["pods", "nodes"])]
-#[case::all(&Controller::ALL, ALL)]
+#[case::ttl(&[ControllerName::Ttl], &["nodes"])]
+#[case::podgc(&[ControllerName::PodGarbageCollector], &["pods", "nodes"])]
+#[case::taint_eviction(&[ControllerName::TaintEviction], &["pods", "nodes"])]
+#[case::all(&ControllerName::ALL, ALL)]
 #[tokio::test(start_paused = true)]
-async fn only_the_informers_somebody_needs_exist_and_each_once(
-    #[case] controllers: &[Controller],
+async fn only_required_informers_exist_and_each_once(
+    #[case] controllers: &[ControllerName],
     #[case] resources: &[&str],
 ) {
     let (clients, log) = serve(|_| empty());
@@ -52,7 +52,7 @@ async fn only_the_informers_somebody_needs_exist_and_each_once(
     let app = tokio::spawn(app.run());
     pass(Duration::from_secs(1)).await;
     stop.cancel();
-    assert!(app.await.unwrap().is_ok());
+    assert!(must_end(app).await.unwrap().is_ok());
     let lists = log.lock().unwrap().iter().filter(|line| !line.ends_with("(watch)")).count();
     assert_eq!(lists, resources.len(), "one list each: {:?}", log.lock().unwrap());
 }
@@ -65,7 +65,7 @@ async fn controllers_wait_until_all_caches_are_synced() {
         _ => empty(),
     });
     let run = app::run(
-        config(&[Controller::Ttl, Controller::PodGarbageCollector]),
+        config(&[ControllerName::Ttl, ControllerName::PodGarbageCollector]),
         clients,
         clock(),
         CancellationToken::new(),
@@ -86,7 +86,7 @@ async fn dropping_the_future_stops_every_task_at_once() {
     let app = tokio::spawn(app::run(Config::default(), clients, clock(), CancellationToken::new()));
     pass(Duration::from_secs(5)).await;
     app.abort();
-    let _ = app.await;
+    let _ = must_end(app).await;
     let sent = log.lock().unwrap().len();
     assert!(sent > 10, "it was busy retrying");
     pass(Duration::from_hours(1)).await;
@@ -120,13 +120,13 @@ async fn a_stop_before_the_caches_are_synced_is_orderly() {
     let app = tokio::spawn(app::run(Config::default(), clients, clock(), stop.clone()));
     pass(Duration::from_secs(30)).await;
     stop.cancel();
-    assert!(matches!(app.await.unwrap(), Ok::<(), AppError>(())));
+    assert!(matches!(must_end(app).await.unwrap(), Ok::<(), AppError>(())));
 }
 
 fn elected(identity: &str) -> Config {
     let (name, namespace) = ("l".to_owned(), "kube-system".to_owned());
     let election = Election { name, namespace, identity: identity.into(), timing: Timing::default() };
-    Config { election: Some(election), ..config(&[Controller::Ttl]) }
+    Config { election: Some(election), ..config(&[ControllerName::Ttl]) }
 }
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
@@ -137,7 +137,7 @@ fn lease(holder: &str) -> Value {
 }
 
 fn writes(log: &support::Log) -> Vec<String> {
-    let log = log.lock().expect("nobody panicked while holding it");
+    let log = log.lock().expect("no panic while locked");
     log.iter().filter(|line| !line.starts_with("GET") && !line.contains("/events")).cloned().collect()
 }
 
@@ -153,18 +153,21 @@ async fn a_standby_reads_and_waits_and_writes_nothing() {
     pass(Duration::from_secs(14)).await;
     assert!(log.lock().unwrap().iter().any(|line| line == "GET /api/v1/nodes (watch)"), "its caches are warm");
     stop.cancel();
-    assert!(app.await.unwrap().is_ok());
+    assert!(must_end(app).await.unwrap().is_ok());
     assert_eq!(writes(&log), Vec::<String>::new());
 }
 
-/// It sees the objects of the cluster come and go, for weeks, and takes nothing from its queues.
+/// A standby observes changes of the cluster for weeks and takes nothing from its queues.
 #[rstest]
 #[case::standby("somebody", 0)]
 #[case::leader("me", 1)]
 #[tokio::test(start_paused = true)]
 async fn a_standby_gathers_no_work_and_records_no_events(#[case] holder: &'static str, #[case] working: usize) {
     let generation = AtomicUsize::new(0);
-    let meta = |name: &str, uid: usize| json!({ "name": name, "namespace": "ns", "uid": uid.to_string(), "resourceVersion": "3" });
+    let meta = |name: &str, uid: usize| {
+        json!({ "name": name, "namespace": "ns", "uid": uid.to_string(),
+        "resourceVersion": "3" })
+    };
     let budget = move |name| json!({ "metadata": meta(name, 0), "spec": { "minAvailable": 1, "selector": {} } });
     let (clients, log) = serve(move |line| match line {
         "GET /api/v1/nodes" => list(&[node("n1")]),
@@ -173,13 +176,12 @@ async fn a_standby_gathers_no_work_and_records_no_events(#[case] holder: &'stati
             let uid = generation.fetch_add(1, Ordering::Relaxed);
             let announced =
                 json!({ "type": "DisruptionTarget", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
-            list(&[
-                json!({ "metadata": meta("p", uid), "spec": { "nodeName": "n1" }, "status": { "conditions": [announced] } }),
-            ])
+            list(&[json!({ "metadata": meta("p", uid), "spec": { "nodeName": "n1" },
+                    "status": { "conditions": [announced] } })])
         }
         "GET /api/v1/pods (watch)" => failure(410, "Expired"),
         line if line.contains("/leases/l") => {
-            // Whoever holds it renews it.
+            // The holder renews the lease.
             let mut lease = lease(holder);
             lease["spec"]["leaseTransitions"] = generation.fetch_add(1, Ordering::Relaxed).into();
             (200, lease)
@@ -188,19 +190,19 @@ async fn a_standby_gathers_no_work_and_records_no_events(#[case] holder: &'stati
         _ => failure(403, "Forbidden"),
     });
     let stop = CancellationToken::new();
-    let config = Config { controllers: Controller::ALL.into(), ..elected("me") };
+    let config = Config { controllers: ControllerName::ALL.into(), ..elected("me") };
     let app = App::new(&config, clients, clock(), Metrics::new(), stop.clone());
-    let observer = app.observer();
+    let diagnostics = app.diagnostics();
     let app = tokio::spawn(app.run());
     pass(Duration::from_secs(90)).await;
     assert!(log.lock().unwrap().iter().filter(|line| *line == "GET /api/v1/pods").count() > 3, "pods went");
-    let metrics = observer.metrics();
+    let metrics = diagnostics.metrics();
     let counts = ["workqueue_adds_total{", "workqueue_retries_total{"];
     let counted = |line: &&str| counts.iter().any(|name| line.starts_with(name)) && !line.ends_with(" 0");
     assert_eq!(metrics.lines().filter(counted).count().min(1), working, "{metrics}");
     stop.cancel();
-    // The writer of events goes on until it has tried to write what was recorded.
-    let _ = app.await;
+    // The writer of events completes after one attempt for each queued event.
+    let _ = must_end(app).await;
     let events =
         log.lock().unwrap().iter().filter(|line| line.starts_with("POST /api/v1/namespaces/ns/events")).count();
     assert_eq!(events.min(1), working);
@@ -217,7 +219,7 @@ async fn the_leader_works_and_releases_the_lease_as_the_last_thing_it_does() {
     let app = tokio::spawn(app::run(elected("me"), clients, clock(), stop.clone()));
     pass(Duration::from_secs(3)).await;
     stop.cancel();
-    assert!(app.await.unwrap().is_ok());
+    assert!(must_end(app).await.unwrap().is_ok());
     let renewal = format!("PUT {LEASE}/l");
     assert_eq!(writes(&log), [&renewal, "PATCH /api/v1/nodes/n1", &renewal, &renewal]);
     assert_eq!(log.lock().unwrap().last(), Some(&renewal));
@@ -235,7 +237,7 @@ async fn a_lost_lease_ends_everything_at_once() {
         _ => empty(),
     });
     let app = tokio::spawn(app::run(elected("me"), clients, clock(), CancellationToken::new()));
-    let error = app.await.unwrap().unwrap_err();
+    let error = must_end(app).await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "leader election lost: the lease is held by other");
     let sent = log.lock().unwrap().len();
     assert!(writes(&log).len() > 5, "it was busy");

@@ -70,7 +70,8 @@ fn the_pod_may_do_nothing_that_it_does_not_need() {
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
     let container = &pod["containers"][0]["securityContext"];
-    let expected = json!({ "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] } });
+    let expected = json!({ "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+        "capabilities": { "drop": ["ALL"] } });
     assert_eq!(*container, expected);
     for forbidden in ["hostNetwork", "hostPID", "hostIPC", "volumes"] {
         assert_eq!(pod[forbidden], Value::Null, "{forbidden}");
@@ -107,7 +108,7 @@ fn the_runbook_names_every_flag() {
     let runbook = file("RUNBOOK.md");
     for argument in Args::command().get_arguments() {
         let name = argument.get_long().unwrap();
-        // Of a group of flags the first is written out, the others from where they differ.
+        // In a group of flags, the first is written in full, the others from where they differ.
         let named = runbook.contains(&format!("`--{name}`"))
             || ["leader-elect-lease-duration", "leader-elect-resource-lock"].iter().any(|first| {
                 let common = first.rsplit_once('-').unwrap().0.rsplit_once('-').unwrap().0;
@@ -120,7 +121,7 @@ fn the_runbook_names_every_flag() {
     }
 }
 
-/// Every metric there is, each with a sample: families without one are not shown.
+/// Returns every metric with a sample: families without one are not shown.
 fn all_metrics() -> String {
     let clients: ClientFactory = Arc::new(|_| {
         let service = tower::service_fn(|_: Request<Body>| async {
@@ -143,7 +144,7 @@ fn all_metrics() -> String {
     requests.sent("PUT", 1);
     requests.received("GET", 1);
     let app = App::new(&Config::default(), clients, Clock::wall(), metrics, CancellationToken::new());
-    prometheus(&app.observer().metrics())
+    prometheus(&app.diagnostics().metrics())
 }
 
 #[tokio::test]
@@ -153,7 +154,7 @@ async fn the_runbook_names_every_metric() {
     let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     assert!(names.len() > 30, "{names:?}");
     for name in names.iter().filter(|name| !name.starts_with("process_")) {
-        // Of metrics in one row the first is written out, the others from where they differ.
+        // In a row of metrics, the first is written in full, the others from where they differ.
         let ending = |(at, _): (usize, char)| runbook.contains(&format!("_{}`", &name[at + 1..]));
         let named =
             runbook.contains(&format!("`{name}`")) || name.char_indices().filter(|(_, c)| *c == '_').any(ending);

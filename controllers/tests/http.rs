@@ -1,6 +1,6 @@
-//! Broken transports over real sockets: nothing panics, everything is tried again, what the server asks for is heeded.
+//! Broken transports over real sockets: nothing panics, everything is retried, and the server's delays are respected.
 //!
-//! Only transport is tested here; the servers keep no state. Times are real, so limits are set short.
+//! Only transport is tested here; the servers have no state. Times are real, so limits are short.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #![expect(clippy::disallowed_methods, reason = "real sockets need real time")]
 
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kube::{Client, Config};
-use plumbline_controllers::actions::Action;
-use plumbline_controllers::apply::{Reader, Writer};
-use plumbline_controllers::error::ApiError;
-use plumbline_controllers::runtime::cache::ObjectKey;
-use plumbline_controllers::runtime::client::{Dresser, Limits, names};
+use plumbline_controllers::api::node::NodeView;
+use plumbline_controllers::api::object_key::ObjectKey;
+use plumbline_controllers::runtime::client::{ClientBuilder, Limits, names};
 use plumbline_controllers::runtime::clock::Clock;
+use plumbline_controllers::runtime::error::ApiError;
 use plumbline_controllers::runtime::informer::Informer;
 use plumbline_controllers::runtime::metrics::Metrics;
-use plumbline_controllers::views::node::NodeView;
+use plumbline_controllers::write::actions::Action;
+use plumbline_controllers::write::{Reader, Writer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -26,23 +26,29 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const TIME_LIMIT: Duration = Duration::from_millis(300);
 
+/// Awaits `future` and panics if that takes more than ten seconds.
+async fn must_end<F: Future>(future: F) -> F::Output {
+    let limit = Duration::from_secs(10);
+    Clock::wall().timeout(limit, future).await.expect("the test waits for something that never happens")
+}
+
 fn plain(url: &str) -> Client {
     let mut config = Config::new(url.parse().unwrap());
     config.default_retry = false;
     Client::try_from(config).unwrap()
 }
 
-fn dresser() -> Dresser {
+fn builder() -> ClientBuilder {
     let limits = Limits { request_timeout: TIME_LIMIT, ..Limits::default() };
-    Dresser::new(names::TTL, Clock::wall(), limits)
+    ClientBuilder::new(names::TTL, Clock::wall(), limits)
 }
 
 fn writer(url: &str) -> Writer {
-    Writer::new(dresser().dress(plain(url)))
+    Writer::new(builder().build(plain(url)))
 }
 
 fn reader(url: &str) -> Reader {
-    Reader::new(dresser().dress(plain(url)), Clock::wall())
+    Reader::new(builder().build(plain(url)), Clock::wall())
 }
 
 fn patch_ttl() -> Action {
@@ -60,8 +66,8 @@ fn failure(code: u16, reason: &str) -> ResponseTemplate {
     ResponseTemplate::new(code).set_body_json(status)
 }
 
-/// A server on a raw socket: each connection gets the next of these answers, then is closed (`None`: at once, with a
-/// reset). The last one repeats.
+/// Starts a server on a raw socket: each connection gets the next of these responses, then is closed (`None`: at once,
+/// with a reset). The last one repeats.
 async fn raw(answers: Vec<Option<String>>) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -209,7 +215,7 @@ async fn a_read_over_a_broken_connection_is_repeated_after_a_second() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_a_transport_error() {
+async fn a_refused_connection_is_a_transport_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -227,8 +233,8 @@ async fn the_informer_survives_a_torn_list_a_reset_and_a_dropped_watch() {
     let informer = Arc::new(Informer::<NodeView>::new(Clock::wall(), &Metrics::new()));
     let mut running = tokio::task::JoinSet::new();
     let run = Arc::clone(&informer);
-    running.spawn(async move { run.run(&dresser(), plain(&url)).await });
-    informer.wait_synced().await;
+    running.spawn(async move { run.run(&builder(), plain(&url)).await });
+    must_end(informer.wait_synced()).await;
     let lister = informer.lister();
     let start = Instant::now();
     while &*lister.get(&ObjectKey::cluster("n1")).unwrap().metadata.resource_version != "6" {
@@ -277,7 +283,7 @@ async fn the_informer_lists_in_pages_and_starts_over_when_the_list_has_expired()
     let informer = Arc::new(Informer::<NodeView>::new(Clock::wall(), &Metrics::new()));
     let mut running = tokio::task::JoinSet::new();
     let (run, url) = (Arc::clone(&informer), server.uri());
-    running.spawn(async move { run.run(&dresser(), plain(&url)).await });
-    informer.wait_synced().await;
+    running.spawn(async move { run.run(&builder(), plain(&url)).await });
+    must_end(informer.wait_synced()).await;
     assert_eq!(informer.lister().len(), 1);
 }

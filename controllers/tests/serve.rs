@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt as _;
-use plumbline_controllers::app::{App, Config, Controller};
+use plumbline_controllers::app::{App, Config, ControllerName};
 use plumbline_controllers::runtime::clock::Clock;
+use plumbline_controllers::runtime::diagnostics::Diagnostics;
 use plumbline_controllers::runtime::metrics::Metrics;
-use plumbline_controllers::runtime::observer::Observer;
-use plumbline_controllers::runtime::serve::tls::Source;
+use plumbline_controllers::runtime::serve::tls::CertificateSource;
 use plumbline_controllers::runtime::serve::{ServeError, ServeOptions, Server, respond};
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
-use support::{clock, empty, failure, list, pass, serve};
+use support::{clock, empty, failure, list, must_end, pass, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-async fn get(observer: &Observer, path: &str) -> (u16, String) {
+async fn get(diagnostics: &Diagnostics, path: &str) -> (u16, String) {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let answer = respond(observer, &Method::GET, path, query, &HeaderMap::new());
+    let answer = respond(diagnostics, &Method::GET, path, query, &HeaderMap::new());
     let status = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.to_vec()).unwrap())
@@ -37,7 +37,7 @@ fn node() -> Value {
 }
 
 fn ttl() -> Config {
-    Config { controllers: [Controller::Ttl].into(), ..Config::default() }
+    Config { controllers: [ControllerName::Ttl].into(), ..Config::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,19 +45,20 @@ async fn a_program_on_its_way_from_start_to_end() {
     let (clients, _) = serve(|line| if line == "GET /api/v1/nodes" { list(&[node()]) } else { empty() });
     let stop = CancellationToken::new();
     let app = App::new(&ttl(), clients, clock(), Metrics::new(), stop.clone());
-    let observer = app.observer();
-    assert_eq!(get(&observer, "/healthz").await, (200, "ok".into()));
-    let unready = "[+]ping ok\n[-]informer-sync failed: reason withheld\n[+]leaderElection ok\n[+]shutdown ok\nreadyz check failed\n";
-    assert_eq!(get(&observer, "/readyz").await, (500, unready.into()));
+    let diagnostics = app.diagnostics();
+    assert_eq!(get(&diagnostics, "/healthz").await, (200, "ok".into()));
+    let unready = "[+]ping ok\n[-]informer-sync failed: reason withheld\n[+]leaderElection ok\n[+]shutdown \
+        ok\nreadyz check failed\n";
+    assert_eq!(get(&diagnostics, "/readyz").await, (500, unready.into()));
     let why = "internal server error: caches not synced: nodes\n";
-    assert_eq!(get(&observer, "/readyz/informer-sync").await, (500, why.into()));
+    assert_eq!(get(&diagnostics, "/readyz/informer-sync").await, (500, why.into()));
     let app = tokio::spawn(app.run());
     pass(Duration::from_secs(1)).await;
     let ready = "[+]ping ok\n[+]informer-sync ok\n[+]leaderElection ok\n[+]shutdown ok\nreadyz check passed\n";
-    assert_eq!(get(&observer, "/readyz?verbose").await, (200, ready.into()));
+    assert_eq!(get(&diagnostics, "/readyz?verbose").await, (200, ready.into()));
     let live = "[+]ping ok\n[+]leaderElection ok\n[+]queues ok\nlivez check passed\n";
-    assert_eq!(get(&observer, "/livez?verbose=true").await, (200, live.into()));
-    let (_, caches) = get(&observer, "/debug/caches").await;
+    assert_eq!(get(&diagnostics, "/livez?verbose=true").await, (200, live.into()));
+    let (_, caches) = get(&diagnostics, "/debug/caches").await;
     let caches: Value = serde_json::from_str(&caches).unwrap();
     assert_eq!((&caches["phase"], &caches["leader"]), (&json!("running"), &json!(true)));
     assert_eq!(caches["informers"][0]["resource"], "nodes");
@@ -65,8 +66,8 @@ async fn a_program_on_its_way_from_start_to_end() {
     assert_eq!(caches["informers"][0]["lastContact"], "2026-01-01T00:00:00Z");
     assert_eq!(caches["queues"][0]["name"], "ttlcontroller");
     stop.cancel();
-    app.await.unwrap().unwrap();
-    assert_eq!(get(&observer, "/readyz/shutdown").await, (500, "internal server error: stopping\n".into()));
+    must_end(app).await.unwrap().unwrap();
+    assert_eq!(get(&diagnostics, "/readyz/shutdown").await, (500, "internal server error: stopping\n".into()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,11 +82,11 @@ async fn metrics_have_upstreams_names() {
     metrics.force_delete("default", "orphaned");
     metrics.taint_eviction(Duration::from_millis(700));
     let app = App::new(&ttl(), clients, clock(), metrics, CancellationToken::new());
-    let observer = app.observer();
+    let diagnostics = app.diagnostics();
     let app = tokio::spawn(app.run());
-    // The first try and one repetition, 5 ms later.
+    // The first attempt and one retry 5 ms later.
     pass(Duration::from_millis(8)).await;
-    let (_, text) = get(&observer, "/metrics").await;
+    let (_, text) = get(&diagnostics, "/metrics").await;
     for line in [
         "# TYPE pod_gc_collector_force_delete_pods_total counter",
         "pod_gc_collector_force_delete_pods_total{namespace=\"default\",reason=\"orphaned\"} 1",
@@ -111,7 +112,7 @@ async fn metrics_have_upstreams_names() {
     assert!(!text.contains("# EOF"));
     let mut headers = HeaderMap::new();
     headers.insert("accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5".parse().unwrap());
-    let answer = respond(&observer, &Method::GET, "/metrics", "", &headers);
+    let answer = respond(&diagnostics, &Method::GET, "/metrics", "", &headers);
     assert!(answer.headers()["content-type"].to_str().unwrap().starts_with("application/openmetrics-text"));
     app.abort();
 }
@@ -119,27 +120,27 @@ async fn metrics_have_upstreams_names() {
 #[tokio::test(start_paused = true)]
 async fn only_reading_what_exists() {
     let (clients, _) = serve(|_| empty());
-    let observer = App::new(&ttl(), clients, clock(), Metrics::new(), CancellationToken::new()).observer();
-    assert_eq!(get(&observer, "/x").await.0, 404);
-    assert_eq!(get(&observer, "/healthz/x").await.0, 404);
-    let answer = respond(&observer, &Method::POST, "/healthz", "", &HeaderMap::new());
+    let diagnostics = App::new(&ttl(), clients, clock(), Metrics::new(), CancellationToken::new()).diagnostics();
+    assert_eq!(get(&diagnostics, "/x").await.0, 404);
+    assert_eq!(get(&diagnostics, "/healthz/x").await.0, 404);
+    let answer = respond(&diagnostics, &Method::POST, "/healthz", "", &HeaderMap::new());
     assert_eq!((answer.status().as_u16(), &answer.headers()["allow"]), (405, &"GET, HEAD".parse().unwrap()));
 }
 
-fn observer() -> Observer {
+fn diagnostics() -> Diagnostics {
     let (clients, _) = serve(|_| empty());
-    App::new(&ttl(), clients, Clock::wall(), Metrics::new(), CancellationToken::new()).observer()
+    App::new(&ttl(), clients, Clock::wall(), Metrics::new(), CancellationToken::new()).diagnostics()
 }
 
-async fn start(certificate: Source, tls13_only: bool, clock: Clock) -> SocketAddr {
+async fn start(certificate: CertificateSource, tls13_only: bool, clock: Clock) -> SocketAddr {
     let options = ServeOptions { address: "127.0.0.1:0".parse().unwrap(), certificate, tls13_only };
-    let server = Server::bind(options, observer(), clock).await.unwrap();
+    let server = Server::bind(options, diagnostics(), clock).await.unwrap();
     let address = server.address().unwrap();
     tokio::spawn(server.run());
     address
 }
 
-/// The leaf that the server shows, and its answer to `GET path`.
+/// Returns the certificate that the server presents, and its response to `GET path`.
 async fn https(
     address: SocketAddr,
     path: &str,
@@ -160,7 +161,7 @@ async fn https(
 
 #[tokio::test]
 async fn a_certificate_is_made_where_none_is_given() {
-    let names = Source::SelfSigned { names: vec!["localhost".into()] };
+    let names = CertificateSource::SelfSigned { names: vec!["localhost".into()] };
     let address = start(names.clone(), false, Clock::wall()).await;
     let (_, answer) = https(address, "/livez", &rustls::version::TLS12).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok"), "{answer}");
@@ -173,16 +174,16 @@ async fn a_certificate_is_made_where_none_is_given() {
 async fn what_cannot_be_served_is_said_at_the_start() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = |certificate| ServeOptions { address: taken.local_addr().unwrap(), certificate, tls13_only: false };
-    let names = Source::SelfSigned { names: vec!["localhost".into()] };
-    let error = Server::bind(options(names), observer(), Clock::wall()).await.err().unwrap();
+    let names = CertificateSource::SelfSigned { names: vec!["localhost".into()] };
+    let error = Server::bind(options(names), diagnostics(), Clock::wall()).await.err().unwrap();
     assert!(matches!(error, ServeError::Bind { .. }), "{error}");
     assert!(error.to_string().ends_with("choose another --secure-port, or 0 for none"), "{error}");
-    let files = Source::Files { cert: "/nowhere/tls.crt".into(), key: "/nowhere/tls.key".into() };
-    let error = Server::bind(options(files), observer(), Clock::wall()).await.err().unwrap();
+    let files = CertificateSource::Files { cert: "/nowhere/tls.crt".into(), key: "/nowhere/tls.key".into() };
+    let error = Server::bind(options(files), diagnostics(), Clock::wall()).await.err().unwrap();
     assert!(error.to_string().starts_with("unable to read /nowhere/tls.crt: "), "{error}");
 }
 
-/// Trusts everything: the test looks at the certificate itself.
+/// Accepts any certificate: the test inspects it itself.
 #[derive(Debug)]
 struct Anything;
 

@@ -2,23 +2,23 @@
 
 use std::process::ExitCode;
 
-use plumbline::cluster::provision::afterwards;
-use plumbline::process;
+use plumbline::cluster::provision;
+use plumbline::process::{self, crash_cleanup};
 
-/// The API server takes objects apart on one thread and drops them on another, which glibc's allocator answers with locks.
+/// Objects are often freed on another thread than the one that allocated them, which is slow in glibc's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Not clap's business: the arguments of these verbs are another program's.
+    // Hidden verbs bypass clap: their arguments belong to another program.
     let mut arguments = std::env::args_os().skip(1);
     let verb = arguments.next();
     if verb.as_ref().is_some_and(|verb| verb == process::VERB) {
         let code = process::guard(&arguments.collect::<Vec<_>>());
         return u8::try_from(code).unwrap_or(u8::MAX).into();
     }
-    if verb.is_some_and(|verb| verb == afterwards::VERB) {
-        return afterwards::main(&arguments.collect::<Vec<_>>()).into();
+    if verb.is_some_and(|verb| verb == crash_cleanup::VERB) {
+        return crash_cleanup::main(&arguments.collect::<Vec<_>>(), provision::remove_containers).into();
     }
     plumbline::cli::main().into()
 }

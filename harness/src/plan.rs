@@ -3,12 +3,19 @@
 //! Every selected fixture is in the plan, either to be run or as a [`Skip`] with its reason.
 //!
 //! ```
-//! use plumbline::fixture::{Capability, Controller};
-//! use plumbline::plan::Capabilities;
+//! use std::path::Path;
+//! use plumbline::fixture::{Capability, parse};
+//! use plumbline::plan::{Capabilities, Filter, Plan};
+//!
+//! let text = "promise: The server forgets old versions.\nrule: D-001\nlevel: core\nfeature: api.watch\n\
+//!             steps: [{ compact: now }, { expect: { absent: pods/a } }]";
+//! let (fixtures, _) = parse::read(Path::new("compaction.yaml"), "api", text);
 //!
 //! let mut offered = Capabilities::everything();
-//! offered.capabilities.remove(&Capability::VirtualTime);
-//! assert!(offered.controllers.contains(&Controller::PodGc));
+//! offered.capabilities.remove(&Capability::Compaction);
+//! let plan = Plan::new(&fixtures, &offered, &Filter::default());
+//! assert_eq!(plan.runs().count(), 0);
+//! assert_eq!(plan.entries[0].skip.as_ref().unwrap().to_string(), "the cluster does not support: compaction");
 //! ```
 
 use std::collections::BTreeSet;

@@ -1,26 +1,29 @@
-//! Durations as Go's `time.ParseDuration` reads and prints them: `15s`, `1m30s`, `1.5h`, `300ms`. PURE.
+//! Durations in the format of Go's `time.ParseDuration`: `15s`, `1m30s`, `1.5h`, `300ms`. PURE.
+//!
+//! jiff's friendly format is another one: it accepts days and spelled-out units and prints `1m 30s`. The flags are
+//! kube-controller-manager's, so they keep Go's format.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A duration in a flag or a configuration file. Negative ones are refused: no flag of ours has a use for them.
+/// A duration in a flag or configuration file. Negative durations are rejected: no flag uses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoDuration(pub Duration);
 
-/// Not a duration.
+/// Errors of parsing a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// Nothing that Go would read.
+    /// Not a Go duration.
     #[error("{0:?} is not a duration such as 15s, 1m30s or 500ms")]
     Syntax(String),
-    /// `15` instead of `15s`.
+    /// A number without unit: `15` instead of `15s`.
     #[error("missing unit in duration {0:?}: write {0}s for seconds")]
     NoUnit(String),
     /// Below zero.
     #[error("{0:?} is negative")]
     Negative(String),
-    /// More than fits, 292 years in Go.
+    /// More than Go can represent, 292 years.
     #[error("{0:?} is too long")]
     TooLong(String),
 }
@@ -74,13 +77,13 @@ impl FromStr for GoDuration {
     }
 }
 
-/// `value · factor` for a decimal number, what is beyond a nanosecond cut off. At most the largest `u64`, roughly.
+/// Returns `value · factor` for a decimal number, truncated to nanoseconds; saturates far above the accepted maximum.
 fn scaled(value: &str, factor: u128) -> Option<u128> {
     let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
         return None;
     }
-    // Far more digits than can matter would overflow the arithmetic, not the result.
+    // A number with too many digits saturates here and is rejected as too long later.
     let whole: u128 = if whole.is_empty() { 0 } else { whole.parse::<u64>().map_or(u64::MAX.into(), u128::from) };
     let mut part = 0;
     let mut scale = factor;
@@ -94,7 +97,7 @@ fn scaled(value: &str, factor: u128) -> Option<u128> {
     Some(whole.saturating_mul(factor).saturating_add(part))
 }
 
-/// As Go prints it: `15s`, `1m30s`, `1h0m0s`, `1.5s`, `300ms`.
+/// Formats as Go does: `15s`, `1m30s`, `1h0m0s`, `1.5s`, `300ms`.
 impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.as_nanos();

@@ -1,7 +1,7 @@
-//! One command line out of flags, environment and configuration file: what is nearer to the call wins.
+//! Merges flags, environment variables and the configuration file: flags win over variables, variables over the file.
 //!
-//! A setting of the file or the environment becomes the flag of the same name, in front of the flags that were given, so
-//! that all three are read and checked by the same rules. Wrong values are reported with the place they come from.
+//! A setting of the file or the environment becomes the flag of the same name and is placed before the flags of the
+//! command line, so that all three are parsed and validated by the same rules. Errors name the origin of the value.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use serde_json::Value;
 
 use super::Args;
 
-/// Prefix of the variables: `--kube-api-qps` is `PLUMBLINE_KUBE_API_QPS`.
+/// Prefix of the environment variables: `--kube-api-qps` is `PLUMBLINE_KUBE_API_QPS`.
 pub const ENV_PREFIX: &str = "PLUMBLINE_";
 
-/// Flags that only make sense on the command line.
+/// Flags that can only be set on the command line.
 const COMMAND_LINE_ONLY: [&str; 4] = ["config", "completions", "help", "version"];
 
-/// Why there are no settings.
+/// Errors of reading the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum LayerError {
-    /// Clap's own, also for `--help`.
+    /// clap's error; also used for `--help` and `--version`.
     #[error(transparent)]
     Flags(#[from] clap::Error),
     /// The file of `--config` cannot be read.
@@ -29,28 +29,28 @@ pub enum LayerError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// It is not what it should be.
+    /// The file is not a valid configuration.
     #[error("configuration file {}: {why}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with the name of the setting.
+        /// The problem, with the name of the setting.
         why: String,
     },
-    /// A value that its flag refuses.
+    /// A value is invalid for its flag.
     #[error("{origin}: {why}")]
     Value {
-        /// Variable, or file and setting.
+        /// The variable, or file and setting.
         origin: String,
-        /// What clap says.
+        /// clap's message.
         why: String,
     },
 }
 
-/// A setting from below the command line.
+/// A setting of the environment or the configuration file.
 struct Setting {
     name: String,
     values: Vec<String>,
@@ -98,7 +98,7 @@ fn on_command_line(command: &Command, given: &ArgMatches, name: &str) -> bool {
     id.is_some_and(|id| given.value_source(id) == Some(ValueSource::CommandLine))
 }
 
-/// `--leader_elect` is `--leader-elect`, as upstream has it.
+/// Replaces underscores in flag names by dashes, as upstream does: `--leader_elect` is `--leader-elect`.
 fn with_dashes(argument: OsString) -> OsString {
     let Some((name, value)) = argument.to_str().and_then(|text| text.strip_prefix("--")).map(|flag| {
         let end = flag.find('=').unwrap_or(flag.len());
@@ -129,12 +129,12 @@ fn from_file(path: &Path, text: &str, names: &[String]) -> Result<Vec<Setting>, 
     let entries = match value {
         Value::Object(entries) => entries,
         Value::Null => return Ok(Vec::new()),
-        _ => return Err(wrong("expected settings such as `kube-api-qps: 50`, one a line".to_owned())),
+        _ => return Err(wrong("expected settings such as `kube-api-qps: 50`, one per line".to_owned())),
     };
     let mut settings = Vec::new();
     for (name, value) in entries {
         if !names.contains(&name) || COMMAND_LINE_ONLY.contains(&name.as_str()) {
-            return Err(wrong(format!("unknown setting {name:?}; settings have the names of the flags, see --help")));
+            return Err(wrong(format!("unknown setting {name:?}; settings are named like the flags, see --help")));
         }
         let values = match value {
             Value::Array(values) => values.iter().map(scalar).collect::<Option<Vec<String>>>(),
@@ -151,7 +151,7 @@ fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
-        Value::Bool(switch) => Some(switch.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
@@ -161,7 +161,7 @@ impl Setting {
         self.values.iter().map(|value| format!("--{}={value}", self.name)).collect()
     }
 
-    /// Whether its flag takes it.
+    /// Checks that the flag accepts the values.
     fn check(&self, command: &Command) -> Result<(), LayerError> {
         let line = [command.get_name().to_owned()].into_iter().chain(self.flags());
         let Err(error) = command.clone().try_get_matches_from(line) else { return Ok(()) };
@@ -217,14 +217,15 @@ mod tests {
     #[case::no_file(&["--config=/x.yaml"], &[], "", "unable to read configuration file /x.yaml: entity not found")]
     #[case::unknown(
         &["--config=/c.yaml"], &[], "kube-api-qpz: 1",
-        "configuration file /c.yaml: unknown setting \"kube-api-qpz\"; settings have the names of the flags, see --help"
+        "configuration file /c.yaml: unknown setting \"kube-api-qpz\"; settings are named like the flags, see --help"
     )]
     #[case::not_in_a_file(
         &["--config=/c.yaml"], &[], "config: /d.yaml",
-        "configuration file /c.yaml: unknown setting \"config\"; settings have the names of the flags, see --help"
+        "configuration file /c.yaml: unknown setting \"config\"; settings are named like the flags, see --help"
     )]
     #[case::no_mapping(
-        &["--config=/c.yaml"], &[], "- a", "configuration file /c.yaml: expected settings such as `kube-api-qps: 50`, one a line"
+        &["--config=/c.yaml"], &[], "- a", "configuration file /c.yaml: expected settings such as `kube-api-qps: \
+            50`, one per line"
     )]
     #[case::nested(
         &["--config=/c.yaml"], &[], "kube-api-qps: {a: 1}",
@@ -232,7 +233,8 @@ mod tests {
     )]
     #[case::value_of_file(
         &["--config=/c.yaml"], &[], "secure-port: 99999",
-        "configuration file /c.yaml, secure-port: invalid value '99999' for '--secure-port <PORT>': 99999 is not in 0..=65535"
+        "configuration file /c.yaml, secure-port: invalid value '99999' for '--secure-port <PORT>': 99999 is not in \
+            0..=65535"
     )]
     #[case::value_of_environment(
         &[], &[("PLUMBLINE_LEADER_ELECT_RETRY_PERIOD", "2")], "",

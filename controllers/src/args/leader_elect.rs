@@ -1,37 +1,37 @@
-//! The flags of leader election.
+//! Flags of leader election.
 
 use clap::ArgAction;
 
 use super::duration::GoDuration;
-use super::{ArgsError, switch};
+use super::{ArgsError, parse_bool};
 use crate::runtime::leader::{Election, Timing};
 
-/// `--leader-elect` and what belongs to it.
+/// `--leader-elect` and related flags.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct LeaderElectArgs {
-    /// Let one of several replicas work, the others stand by
+    /// Elect a leader among several replicas; the others stand by
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true, num_args = 0..=1,
-        require_equals = true, default_missing_value = "true", value_parser = switch)]
+        require_equals = true, default_missing_value = "true", value_parser = parse_bool)]
     pub leader_elect: bool,
 
-    /// How long standbys wait after a renewal they saw before they take over
+    /// How long standbys wait after the last renewal they observed before they take over
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     pub leader_elect_lease_duration: GoDuration,
 
-    /// How long after its last renewal the leader goes on; less than the lease's duration
+    /// How long the leader may go on after its last renewal; must be less than the lease duration
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub leader_elect_renew_deadline: GoDuration,
 
-    /// How often the leader renews and a standby looks
+    /// Interval between renewals of the leader, and between checks of a standby
     #[arg(long, value_name = "DURATION", default_value = "2s")]
     pub leader_elect_retry_period: GoDuration,
 
-    /// Kind of object that is the lock
+    /// Kind of the lock object
     #[arg(long, value_name = "KIND", default_value = "leases", value_parser = ["leases"])]
     pub leader_elect_resource_lock: String,
 
-    /// Name of the Lease. Not kube-controller-manager's: it goes on working beside this program
+    /// Name of the Lease. Differs from kube-controller-manager's, which continues to run next to this program
     #[arg(long, value_name = "NAME", default_value = "plumbline-controllers", value_parser = dns_name)]
     pub leader_elect_resource_name: String,
 
@@ -41,10 +41,10 @@ pub struct LeaderElectArgs {
 }
 
 impl LeaderElectArgs {
-    /// The election in which this replica takes part as `identity`; `None` when it is switched off.
+    /// Returns the election settings of the replica `identity`; `None` if leader election is disabled.
     ///
     /// # Errors
-    /// [`ArgsError::LeaderElect`] for times that could not keep two replicas apart.
+    /// [`ArgsError::LeaderElect`] for timings that would allow two leaders.
     pub fn election(&self, identity: &str) -> Result<Option<Election>, ArgsError> {
         if !self.leader_elect {
             return Ok(None);
@@ -64,7 +64,7 @@ impl LeaderElectArgs {
     }
 }
 
-/// A name that a namespace or a lease can have, roughly: the server knows the rest.
+/// Accepts names that are valid for a namespace or lease, approximately; the server validates the rest.
 fn dns_name(text: &str) -> Result<String, String> {
     let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);

@@ -1,4 +1,4 @@
-//! Settings, named as kube-controller-manager's flags; [`layers`] says where they come from.
+//! Command-line flags, named as kube-controller-manager's; [`layers`] merges them with other sources.
 
 pub mod duration;
 pub mod layers;
@@ -12,25 +12,25 @@ use clap::{ArgAction, Parser, ValueEnum};
 
 use self::leader_elect::LeaderElectArgs;
 use self::serve::ServeArgs;
-use crate::app::{Config, Controller};
+use crate::api::int_or_percent::Rounding;
+use crate::app::{Config, ControllerName};
+use crate::runtime::client::Encoding;
 use crate::runtime::client::Limits;
 use crate::runtime::leader::TimingError;
-use crate::runtime::listwatch::Encoding;
-use crate::views::int_or_percent::Rounding;
 
 /// Kubernetes' disruption, pod garbage collector, taint-eviction and ttl controllers.
 #[derive(Debug, Parser)]
 #[command(name = "plumbline-controllers", version, about, after_help = AFTER_HELP, args_override_self = true)]
 pub struct Args {
-    /// Settings as YAML: the names of these flags without the dashes, e.g. `kube-api-qps: 50`
+    /// Configuration file in YAML: flag names without the dashes, e.g. `kube-api-qps: 50`
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Write completions for this shell to standard output and end
+    /// Write shell completions to standard output and exit
     #[arg(long, value_name = "SHELL", value_enum)]
     pub completions: Option<clap_complete::Shell>,
 
-    /// Path of the kubeconfig. Without it: $KUBECONFIG, ~/.kube/config, or the pod's service account
+    /// Path of the kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE", help_heading = API_SERVER)]
     pub kubeconfig: Option<PathBuf>,
 
@@ -38,35 +38,35 @@ pub struct Args {
     #[arg(long, value_name = "URL", help_heading = API_SERVER)]
     pub master: Option<http::Uri>,
 
-    /// Controllers to enable: `*` for all, `foo` for the one named foo, `-foo` to leave it out
+    /// Controllers to enable: `*` for all, `foo` for the one named foo, `-foo` to disable it
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "*", allow_hyphen_values = true,
         action = ArgAction::Append, help_heading = CONTROLLERS)]
     pub controllers: Vec<String>,
 
-    /// Terminated pods that may exist before the garbage collector deletes some; 0 or less: any number
+    /// Number of terminated pods that may exist before the garbage collector deletes some; 0 or less: unlimited
     #[arg(long, value_name = "PODS", default_value_t = 12_500, allow_negative_numbers = true,
         help_heading = CONTROLLERS)]
     pub terminated_pod_gc_threshold: i32,
 
-    /// Pod disruption budgets synced at the same time
+    /// Number of pod disruption budgets synced concurrently
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..),
         help_heading = CONTROLLERS)]
     pub concurrent_disruption_syncs: u16,
 
-    /// Which way a percentage in maxUnavailable is rounded: up as Kubernetes, or down
+    /// Rounding of a percentage in maxUnavailable: up as Kubernetes does, or down
     #[arg(long, value_name = "WAY", value_enum, default_value_t = RoundingArg::Up, help_heading = CONTROLLERS)]
     pub max_unavailable_rounding: RoundingArg,
 
-    /// Requests per second of each controller in the long run; 0 or less: unlimited
+    /// Sustained request rate of each controller per second; 0 or less: unlimited
     #[arg(long, value_name = "QPS", default_value_t = 20.0, allow_negative_numbers = true, help_heading = API_SERVER)]
     pub kube_api_qps: f64,
 
-    /// Requests that each controller may send at once
+    /// Maximum burst of requests of each controller
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..),
         help_heading = API_SERVER)]
     pub kube_api_burst: u32,
 
-    /// Encoding of lists and watches, where the server has it; writes and single reads are JSON
+    /// Encoding of lists and watches if the server supports it; writes and single reads use JSON
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = ContentType::Protobuf, help_heading = API_SERVER)]
     pub kube_api_content_type: ContentType,
 
@@ -78,11 +78,11 @@ pub struct Args {
     #[command(flatten)]
     pub serve: ServeArgs,
 
-    /// Log verbosity as klog's: 0 to 3 normal, 4 and 5 debug, from 6 trace. The variable `RUST_LOG` overrides it
+    /// Log verbosity as in klog: 0 to 3 info, 4 and 5 debug, 6 and above trace. The variable `RUST_LOG` overrides it
     #[arg(short, long = "v", value_name = "LEVEL", default_value_t = 0, help_heading = LOGS)]
     pub verbosity: u8,
 
-    /// Form of log lines
+    /// Format of log lines
     #[arg(long, alias = "log-format", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text,
         help_heading = LOGS)]
     pub logging_format: LogFormat,
@@ -97,19 +97,19 @@ Controllers (short name in parentheses): disruption-controller (disruption), pod
 taint-eviction-controller, ttl-controller (ttl)
 
 Every setting can also be set by the variable PLUMBLINE_<NAME> (PLUMBLINE_KUBE_API_QPS=50) or in the file of \
---config; a flag counts before a variable, a variable before the file. Booleans are written --flag=false. A flag given \
-twice: the last one counts, but --controllers adds up.
+--config; flags win over variables, variables over the file. Booleans are written --flag=false. If a flag is given \
+twice, the last one wins, except for --controllers, whose values are combined.
 
-Exit codes: 0 stopped by SIGTERM or SIGINT, 1 a bug, 2 wrong flags, 3 no usable kubeconfig, 4 the lease was \
-lost, 5 no port for health and metrics";
+Exit codes: 0 stopped by SIGTERM or SIGINT, 1 a bug, 2 invalid flags, 3 no usable kubeconfig, 4 the lease was \
+lost, 5 the health and metrics port cannot be opened";
 
-/// [`Encoding`] as a flag, named as the media type.
+/// [`Encoding`] as a flag, named by the media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ContentType {
-    /// Lists in pages.
+    /// Lists in pages of JSON.
     #[value(name = "application/json")]
     Json,
-    /// Lists and watches streamed in protobuf; from a server without it JSON.
+    /// Lists and watches streamed as protobuf; falls back to JSON if the server does not support it.
     #[value(name = "application/vnd.kubernetes.protobuf")]
     Protobuf,
 }
@@ -117,43 +117,44 @@ pub enum ContentType {
 /// [`Rounding`] as a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RoundingArg {
-    /// As Kubernetes.
+    /// Up, as Kubernetes does.
     Up,
-    /// As the design document.
+    /// Down, as the design document requires.
     Down,
 }
 
-/// Form of log lines.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Human-readable text.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Flags that clap accepts and that still make no sense.
+/// Errors of flags that clap accepts but that are invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
-    /// As upstream words it.
-    #[error("--controllers: {0:?} is not in the list of known controllers ({known})", known = known())]
+    /// Unknown controller, in upstream's words.
+    #[error("--controllers: {0:?} is not in the list of known controllers ({known})", known = known_controllers())]
     UnknownController(String),
-    /// Nothing to do.
-    #[error("--controllers: {0:?} enables no controller; name at least one of {known}, or '*'", known = known())]
+    /// No controller is enabled.
+    #[error("--controllers: {0:?} enables no controller; name at least one of {known}, or '*'",
+        known = known_controllers())]
     NothingEnabled(String),
-    /// Not a number.
+    /// The rate is not a finite number.
     #[error("--kube-api-qps: {0} is not a finite number")]
     Qps(String),
-    /// Two replicas could work at once.
+    /// The timings would allow two leaders.
     #[error("--leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: {0}")]
     LeaderElect(TimingError),
-    /// A certificate needs its key.
-    #[error("{0} needs {1} beside it")]
+    /// Certificate and key must be given together.
+    #[error("{0} requires {1}")]
     TlsPair(&'static str, &'static str),
 }
 
-/// A boolean as Go's flags read it.
-fn switch(text: &str) -> Result<bool, String> {
+/// Parses a boolean as Go's flags do.
+fn parse_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
@@ -161,15 +162,15 @@ fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-fn known() -> String {
-    Controller::ALL.map(Controller::name).join(", ")
+fn known_controllers() -> String {
+    ControllerName::ALL.map(ControllerName::as_str).join(", ")
 }
 
 impl Args {
-    /// What to run, without leader election: see [`LeaderElectArgs::election`].
+    /// Returns the application's configuration without leader election, see [`LeaderElectArgs::election`].
     ///
     /// # Errors
-    /// [`ArgsError`] for an unknown controller, for none enabled and for rates that are no numbers.
+    /// [`ArgsError`] for an unknown controller, if none is enabled, and for a rate that is not a finite number.
     pub fn config(&self) -> Result<Config, ArgsError> {
         if !self.kube_api_qps.is_finite() {
             return Err(ArgsError::Qps(self.kube_api_qps.to_string()));
@@ -192,7 +193,7 @@ impl Args {
         })
     }
 
-    /// The level of our log lines.
+    /// Returns the log level of this crate.
     pub fn log_level(&self) -> &'static str {
         match self.verbosity {
             0..=3 => "info",
@@ -202,17 +203,19 @@ impl Args {
     }
 }
 
-/// Upstream's rule: the first word about a controller counts; without one, `*` anywhere enables it.
-fn enabled(names: &[String]) -> Result<BTreeSet<Controller>, ArgsError> {
+/// Applies upstream's rule: the first entry for a controller wins; without an entry, `*` anywhere enables it.
+fn enabled(names: &[String]) -> Result<BTreeSet<ControllerName>, ArgsError> {
     let mut words = Vec::new();
     for name in names.iter().filter(|name| *name != "*") {
         let (bare, enable) = name.strip_prefix('-').map_or((name.as_str(), true), |bare| (bare, false));
-        let controller = Controller::named(bare).ok_or_else(|| ArgsError::UnknownController(bare.to_owned()))?;
+        let controller =
+            ControllerName::from_name(bare).ok_or_else(|| ArgsError::UnknownController(bare.to_owned()))?;
         words.push((controller, enable));
     }
     let star = names.iter().any(|name| name == "*");
-    let word = |controller: &Controller| words.iter().find(|(named, _)| named == controller).map(|(_, enable)| *enable);
-    let enabled: BTreeSet<_> = Controller::ALL.into_iter().filter(|c| word(c).unwrap_or(star)).collect();
+    let word =
+        |controller: &ControllerName| words.iter().find(|(named, _)| named == controller).map(|(_, enable)| *enable);
+    let enabled: BTreeSet<_> = ControllerName::ALL.into_iter().filter(|c| word(c).unwrap_or(star)).collect();
     if enabled.is_empty() { Err(ArgsError::NothingEnabled(names.join(","))) } else { Ok(enabled) }
 }
 
@@ -225,7 +228,7 @@ mod tests {
     use super::*;
     use crate::runtime::leader::{Election, Timing};
     use crate::runtime::serve::ServeOptions;
-    use crate::runtime::serve::tls::Source;
+    use crate::runtime::serve::tls::CertificateSource;
 
     const fn secs(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -255,7 +258,7 @@ mod tests {
     #[case::star_changes_no_word("-podgc,*,podgc,-ttl,-disruption", "taint-eviction-controller")]
     fn controllers_are_chosen(#[case] flag: &str, #[case] expected: &str) {
         let config = parse(&[&format!("--controllers={flag}")]).unwrap();
-        assert_eq!(config.controllers.iter().map(|c| c.name()).collect::<Vec<_>>().join(" "), expected);
+        assert_eq!(config.controllers.iter().map(|c| c.as_str()).collect::<Vec<_>>().join(" "), expected);
     }
 
     #[rstest]
@@ -297,22 +300,23 @@ mod tests {
     #[rstest]
     #[case::none(&["--secure-port=0"], Ok(None))]
     #[case::certificate_alone(
-        &["--tls-cert-file=/a"], Err("--tls-cert-file needs --tls-private-key-file beside it".to_owned())
+        &["--tls-cert-file=/a"], Err("--tls-cert-file requires --tls-private-key-file".to_owned())
     )]
     #[case::key_alone(
-        &["--tls-private-key-file=/a"], Err("--tls-private-key-file needs --tls-cert-file beside it".to_owned())
+        &["--tls-private-key-file=/a"], Err("--tls-private-key-file requires --tls-cert-file".to_owned())
     )]
     #[case::files(
         &["--tls-cert-file=/a", "--tls-private-key-file=/b", "--bind-address=::1", "--tls-min-version=VersionTLS13"],
         Ok(Some(ServeOptions {
             address: "[::1]:10257".parse().unwrap(),
-            certificate: Source::Files { cert: "/a".into(), key: "/b".into() },
+            certificate: CertificateSource::Files { cert: "/a".into(), key: "/b".into() },
             tls13_only: true,
         }))
     )]
     #[case::default(&[], Ok(Some(ServeOptions {
         address: "0.0.0.0:10257".parse().unwrap(),
-        certificate: Source::SelfSigned { names: ["localhost", "127.0.0.1", "::1", "h"].map(str::to_owned).into() },
+        certificate: CertificateSource::SelfSigned { names: ["localhost", "127.0.0.1", "::1",
+            "h"].map(str::to_owned).into() },
         tls13_only: false,
     })))]
     fn ports(#[case] flags: &[&str], #[case] expected: Result<Option<ServeOptions>, String>) {

@@ -1,8 +1,8 @@
-//! Clients as kube makes them, over connections that notice when the server is gone without a word.
+//! kube clients whose connections detect a dead server.
 //!
-//! A watch only listens: where the server's host lost power, or its address moved to another one, nothing is ever sent
-//! that could be answered with a reset, and the caches would stand still until the watch should have ended anyway
-//! (295 s). client-go pings over HTTP/2; kube speaks HTTP/1.1, so TCP asks.
+//! A watch only receives. If the server's host loses power or its address moves, no packet is ever answered with a
+//! reset, and the caches would be stale until the watch times out (295 s). client-go sends HTTP/2 pings; kube uses
+//! HTTP/1.1, so TCP keepalive is used here.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use kube::client::{ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 
-/// How long a connection may be silent before the other end is asked whether it is still there. With
-/// [`KEEPALIVE_INTERVAL`] and [`KEEPALIVE_PROBES`] a dead one is given up after 45 s, as client-go's (30 s until the
-/// ping, 15 s for its answer: `apimachinery/pkg/util/net/http.go`).
+/// Idle time before the first keepalive probe. With [`KEEPALIVE_INTERVAL`] and [`KEEPALIVE_PROBES`] a dead connection
+/// is closed after 45 s, as client-go does (30 s until the ping, 15 s for its reply:
+/// `apimachinery/pkg/util/net/http.go`).
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-/// Between two of these questions.
+/// Interval between keepalive probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-/// How many of them may stay without an answer.
+/// Number of unanswered probes after which the connection is closed.
 const KEEPALIVE_PROBES: u32 = 3;
-/// How long what was sent may stay without TCP's acknowledgement: no questions are asked meanwhile.
+/// How long sent data may remain unacknowledged: no keepalive probes are sent during that time.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
-/// A client for the server of `config`: kube's own (`TryFrom<Config> for ClientBuilder`) but for its connector, and
-/// without retries, which are ours (`runtime::client`).
+/// Creates a client for the server of `config`: as kube does (`TryFrom<Config> for ClientBuilder`), but with this
+/// module's connector and without kube's retries; `runtime::client` retries.
 pub(super) fn client(config: &Config) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
-        // Kube knows which proxies it can use, and what to say of the others.
+        // kube supports some proxies and reports the others.
         return Client::try_from(config.clone());
     }
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp())?);
@@ -46,7 +46,7 @@ pub(super) fn client(config: &Config) -> Result<Client, kube::Error> {
 
 fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
-    // The layer around it speaks TLS where the address says https.
+    // The TLS layer around it handles https URLs.
     tcp.enforce_http(false);
     tcp.set_keepalive(Some(KEEPALIVE_IDLE));
     tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));

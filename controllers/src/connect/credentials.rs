@@ -1,4 +1,4 @@
-//! A client whose token or certificate may be written anew: kubeconfigs and pods name files that are rotated.
+//! Clients whose token or certificate files are rotated, as in kubeconfigs and pods.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,11 +9,11 @@ use kube::config::AuthInfo;
 use kube::{Client, Config};
 
 use super::{ConnectError, client};
-use crate::error::chain;
 use crate::runtime::clock::Clock;
-use crate::runtime::files::Files;
+use crate::runtime::error::chain;
+use crate::runtime::files::WatchedFiles;
 
-/// A client for the server of `config`, which proves who it is with what its files hold at the time.
+/// Creates a client for the server of `config` that authenticates with the current content of its credential files.
 pub(super) fn client(config: &Config, clock: &Clock) -> Result<Client, ConnectError> {
     let files = files(&config.auth_info);
     let config = config.clone();
@@ -25,20 +25,20 @@ pub(super) fn client(config: &Config, clock: &Clock) -> Result<Client, ConnectEr
     if files.is_empty() {
         return make();
     }
-    let files = Files::read(files, clock).map_err(|error| ConnectError::Client(error.to_string()))?;
-    renewed(files, clock.clone(), make)
+    let files = WatchedFiles::read(files, clock).map_err(|error| ConnectError::Client(error.to_string()))?;
+    reloading_client(files, clock.clone(), make)
 }
 
-/// The files that count: a certificate in the kubeconfig itself goes before its file, a file of a token before the token
-/// (client-go's `rest.Config`).
+/// Returns the files that are in use. Certificate data in the kubeconfig takes precedence over a certificate file, a
+/// token file over a token (client-go's `rest.Config`).
 fn files(auth: &AuthInfo) -> Vec<PathBuf> {
     let certificate = auth.client_certificate.as_ref().filter(|_| auth.client_certificate_data.is_none());
     let key = auth.client_key.as_ref().filter(|_| auth.client_key_data.is_none());
     certificate.into_iter().chain(key).chain(&auth.token_file).map(PathBuf::from).collect()
 }
 
-/// Puts the token that the file holds now in the file's place, without the white space around it, as client-go does
-/// (`transport/token_source.go`); kube would send a line's end with it, which no header may have.
+/// Replaces the token file by its current content without surrounding white space, as client-go does
+/// (`transport/token_source.go`). kube would send a trailing newline, which is invalid in a header.
 fn read_token(auth: &mut AuthInfo) -> Result<(), ConnectError> {
     let Some(path) = auth.token_file.take() else { return Ok(()) };
     let read = std::fs::read_to_string(&path);
@@ -50,11 +50,12 @@ fn read_token(auth: &mut AuthInfo) -> Result<(), ConnectError> {
     Ok(())
 }
 
-/// A client that is made anew when `files` have changed. Not only its certificate: an API server looks at the one that
-/// its connection began with for every request, so that an old connection would stay without rights when that expires.
-/// client-go closes them all (`transport/cert_rotation.go`); here requests under way come to their end.
-fn renewed(
-    files: Files,
+/// Creates a client that is rebuilt when `files` change. A rebuilt client opens new connections: an API server checks
+/// the certificate of the connection for every request, so requests on old connections would be rejected once the old
+/// certificate expires. client-go closes all connections (`transport/cert_rotation.go`); here, requests in flight
+/// complete.
+fn reloading_client(
+    files: WatchedFiles,
     clock: Clock,
     make: impl Fn() -> Result<Client, ConnectError> + Send + Sync + 'static,
 ) -> Result<Client, ConnectError> {
@@ -64,13 +65,15 @@ fn renewed(
     let current = move || {
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, client) = &mut *state;
-        if files.have_changed(&clock) {
+        if files.reload_if_changed(&clock) {
             match make() {
                 Ok(made) => {
                     *client = made;
-                    tracing::info!("the changed token or client certificate is used");
+                    tracing::info!("using the changed token or client certificate");
                 }
-                Err(error) => tracing::warn!(%error, "the changed token or client certificate is not used"),
+                Err(error) => {
+                    tracing::warn!(%error, "unable to use the changed token or client certificate, keeping the old one");
+                }
             }
         }
         client.clone()
@@ -93,11 +96,12 @@ mod tests {
 
     use super::*;
     use crate::runtime::files::RELOAD_PERIOD;
-    use crate::runtime::testing::{Answer, serve};
+    use crate::runtime::testing::{MockResponse, serve};
 
     #[rstest]
     #[case::both_in_files(json!({ "client-certificate": "c", "client-key": "k" }), &["c", "k"])]
-    #[case::data_goes_first(json!({ "client-certificate": "c", "client-certificate-data": "", "client-key": "k" }), &["k"])]
+    #[case::data_goes_first(json!({ "client-certificate": "c", "client-certificate-data": "", "client-key": "k" }),
+        &["k"])]
     #[case::of_a_pod(json!({ "tokenFile": "t" }), &["t"])]
     #[case::the_tokens_file_goes_first(json!({ "token": "t", "tokenFile": "f" }), &["f"])]
     #[case::none(json!({ "token": "t" }), &[])]
@@ -108,12 +112,12 @@ mod tests {
         );
     }
 
-    /// What the server is shown by `client`.
-    async fn told(client: &Client) -> String {
+    /// Returns the token that the server received from `client`.
+    async fn sent_token(client: &Client) -> String {
         client.request_text(Request::get("/").body(Vec::new()).unwrap()).await.unwrap()
     }
 
-    /// A server that answers with the token that it is shown.
+    /// Starts a server that responds with the token it received.
     async fn echo() -> MockServer {
         let server = MockServer::start().await;
         let shown = |request: &wiremock::Request| {
@@ -123,7 +127,7 @@ mod tests {
         server
     }
 
-    /// Only while nothing waits for the server: paused time would run away meanwhile.
+    /// Use it only while nothing waits for the server: paused time would advance on its own.
     async fn pass(time: Duration) {
         tokio::time::pause();
         tokio::time::advance(time).await;
@@ -145,18 +149,18 @@ mod tests {
         assert!(error.contains("is empty"), "{error}");
         std::fs::write(&file, "one\n").unwrap();
         let client = client(&config, &clock).unwrap();
-        assert_eq!(told(&client).await, "Bearer one");
+        assert_eq!(sent_token(&client).await, "Bearer one");
         for (content, expected) in [("two", "Bearer two"), ("", "Bearer two"), ("three\n", "Bearer three")] {
             std::fs::write(&file, content).unwrap();
             pass(RELOAD_PERIOD).await;
-            assert_eq!(told(&client).await, expected, "{content:?}");
+            assert_eq!(sent_token(&client).await, expected, "{content:?}");
         }
         std::fs::remove_file(&file).unwrap();
         pass(RELOAD_PERIOD).await;
         assert_eq!(
-            told(&client).await,
+            sent_token(&client).await,
             "Bearer three",
-            "client-go keeps what it read last (kubernetes/kubernetes#68164)"
+            "client-go keeps the last token it read (kubernetes/kubernetes#68164)"
         );
     }
 
@@ -169,19 +173,19 @@ mod tests {
         let (made, world) = (AtomicUsize::new(0), clock.clone());
         let make = move || {
             let number = made.fetch_add(1, Ordering::Relaxed);
-            let (client, _) = serve(&world, move |_| Answer::Json(200, json!(number)));
+            let (client, _) = serve(&world, move |_| MockResponse::Json(200, json!(number)));
             if number == 1 { Err(ConnectError::Client("bad".to_owned())) } else { Ok(client) }
         };
-        let files = Files::read(vec![file.clone()], &clock).unwrap();
-        let client = renewed(files, clock.clone(), make).unwrap();
+        let files = WatchedFiles::read(vec![file.clone()], &clock).unwrap();
+        let client = reloading_client(files, clock.clone(), make).unwrap();
         let served_by = async || client.request::<usize>(Request::get("/").body(Vec::new()).unwrap()).await.unwrap();
         clock.sleep(RELOAD_PERIOD).await;
         assert_eq!(served_by().await, 0, "nothing changed");
         std::fs::write(&file, "2").unwrap();
         clock.sleep(RELOAD_PERIOD).await;
-        assert_eq!(served_by().await, 0, "a bad one is not used");
+        assert_eq!(served_by().await, 0, "an invalid one is not used");
         std::fs::write(&file, "3").unwrap();
-        assert_eq!(served_by().await, 0, "not looked at yet");
+        assert_eq!(served_by().await, 0, "not checked yet");
         clock.sleep(RELOAD_PERIOD).await;
         assert_eq!(served_by().await, 2);
     }

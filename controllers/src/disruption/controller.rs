@@ -1,44 +1,43 @@
-//! SHELL: the queues, and one sync: gather, decide, act.
+//! SHELL: the syncs of budgets and stale pods: gather, decide, act.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures::future::join3;
-use jiff::Timestamp;
 
 use super::decide::{PdbDecision, decide, fail_safe};
-use super::expected::{Expected, expected, needs_scales};
+use super::expected::{ExpectedCounts, expected_counts, needs_scales};
 use super::handlers;
-use super::scale::{OwnerError, OwnerScales, Owners};
+use super::queues::{Queues, delay, pod_reference};
+use super::scale::{OwnerError, OwnerScaleFinder, OwnerScales};
 use super::stale::{Staleness, reset_condition, staleness};
-use crate::actions::Action;
-use crate::apply::Writer;
-use crate::error::ApiError;
-use crate::runtime::cache::{Lister, ObjectKey};
+use crate::api::View as _;
+use crate::api::condition::{types, update_pod_condition};
+use crate::api::int_or_percent::{Rounding, ScaleError};
+use crate::api::object_key::ObjectKey;
+use crate::api::pdb::{PdbStatus, PdbView};
+use crate::api::pod::PodView;
+use crate::api::selector::SelectorError;
+use crate::context::{ControllerContext, ControllerFuture};
+use crate::runtime::cache::Lister;
 use crate::runtime::client::names;
 use crate::runtime::clock::Clock;
-use crate::runtime::env::{Env, Run};
+use crate::runtime::error::ApiError;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::queue::WorkQueue;
 use crate::runtime::recorder::{EventType, ObjectReference, Recorder};
 use crate::runtime::workers::{self, Outcome};
-use crate::views::View as _;
-use crate::views::condition::{types, update_pod_condition};
-use crate::views::int_or_percent::{Rounding, ScaleError};
-use crate::views::pdb::{PdbStatus, PdbView};
-use crate::views::pod::PodView;
-use crate::views::selector::SelectorError;
+use crate::write::Writer;
+use crate::write::actions::Action;
 
-/// The component that its events name.
+/// `source.component` of the events.
 const COMPONENT: &str = "controllermanager";
 
-/// What may be chosen about the controller.
+/// Options of the controller.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Options {
-    /// Budgets synced at once; one budget is never synced twice at once.
+    /// Number of budgets synced concurrently; a budget is never synced twice at once.
     pub concurrent_syncs: usize,
-    /// Which way a percentage in `maxUnavailable` goes.
+    /// Rounding of a percentage in `maxUnavailable`.
     pub max_unavailable_rounding: Rounding,
 }
 
@@ -48,39 +47,34 @@ impl Default for Options {
     }
 }
 
-/// Takes what the controller needs and returns its work.
-pub fn start(env: &Env, options: Options) -> Run {
-    let queues = Queues {
-        budgets: env.queue("disruption"),
-        rechecks: env.queue("disruption_recheck"),
-        stale_pods: env.queue("stale_pod_disruption"),
-        news: Arc::default(),
-    };
-    let recorder = env.recorder(names::DISRUPTION, COMPONENT);
-    let add_handlers = handlers::adder(env, &queues, &recorder);
-    let controller = Controller {
-        pdbs: env.informer().lister(),
-        pods: env.informer().lister(),
-        owners: Owners::new(env, env.reader(names::DISRUPTION)),
-        writer: env.writer(names::DISRUPTION),
-        made_safe: Mutex::default(),
-        clock: env.clock.clone(),
-        metrics: env.metrics.clone(),
+/// Creates the controller; returns its work.
+pub fn start(context: &ControllerContext, options: Options) -> ControllerFuture {
+    let queues = Queues::new(context);
+    let recorder = context.recorder(names::DISRUPTION, COMPONENT);
+    let register = handlers::register_handlers(context, &queues, &recorder);
+    let controller = DisruptionController {
+        pdbs: context.informer().lister(),
+        pods: context.informer().lister(),
+        owners: OwnerScaleFinder::new(context, context.reader(names::DISRUPTION)),
+        writer: context.writer(names::DISRUPTION),
+        fail_safe_versions: Mutex::default(),
+        clock: context.clock.clone(),
+        metrics: context.metrics.clone(),
         recorder,
         queues,
         options,
     };
-    let stop = env.stop.clone();
+    let stop = context.stop.clone();
     Box::pin(async move {
-        add_handlers();
-        // What they recorded comes before what the workers do.
+        register();
+        // Events that the handlers recorded are processed before the workers start.
         tokio::task::yield_now().await;
         let Queues { budgets, rechecks, stale_pods, .. } = &controller.queues;
         let controller = &controller;
         join3(
             workers::run("disruption", budgets, controller.options.concurrent_syncs, &stop, |key| controller.sync(key)),
             workers::run("disruption_recheck", rechecks, 1, &stop, |key| async move {
-                controller.queues.note_news(&key);
+                controller.queues.mark_changed(&key);
                 controller.queues.budgets.add_rate_limited(key);
                 Outcome::Forget
             }),
@@ -90,42 +84,13 @@ pub fn start(env: &Env, options: Options) -> Run {
     })
 }
 
-/// The controller's three queues.
-#[derive(Clone)]
-pub(super) struct Queues {
-    /// Budgets to sync.
-    pub(super) budgets: WorkQueue<ObjectKey>,
-    /// Budgets with claims, for when the first of them runs out.
-    pub(super) rechecks: WorkQueue<ObjectKey>,
-    /// Pods that announce a disruption, for when it becomes stale.
-    pub(super) stale_pods: WorkQueue<ObjectKey>,
-    /// Budgets that something happened to since their last sync. Others in `budgets` are retries.
-    news: Arc<Mutex<BTreeSet<ObjectKey>>>,
-}
-
-impl Queues {
-    /// Queues a budget that something happened to.
-    pub(super) fn budget_changed(&self, key: ObjectKey) {
-        self.note_news(&key);
-        self.budgets.add(key);
-    }
-
-    fn note_news(&self, key: &ObjectKey) {
-        lock(&self.news).insert(key.clone());
-    }
-
-    fn take_news(&self, key: &ObjectKey) -> bool {
-        lock(&self.news).remove(key)
-    }
-}
-
-struct Controller {
+struct DisruptionController {
     pdbs: Lister<PdbView>,
     pods: Lister<PodView>,
-    owners: Owners,
+    owners: OwnerScaleFinder,
     writer: Writer,
-    /// Of failing budgets: the version that the fail-safe status was written over.
-    made_safe: Mutex<BTreeMap<ObjectKey, String>>,
+    /// Versions of failing budgets on top of which the fail-safe status was written.
+    fail_safe_versions: Mutex<BTreeMap<ObjectKey, String>>,
     clock: Clock,
     metrics: Metrics,
     recorder: Recorder,
@@ -133,7 +98,7 @@ struct Controller {
     options: Options,
 }
 
-/// Why a sync failed. `Display` goes into conditions and events.
+/// Errors of a sync. `Display` goes into conditions and events.
 #[derive(Debug, thiserror::Error)]
 enum SyncError {
     #[error("{0}")]
@@ -146,29 +111,30 @@ enum SyncError {
     Write(#[from] ApiError),
 }
 
-impl Controller {
+impl DisruptionController {
     async fn sync(&self, key: ObjectKey) -> Outcome {
-        let is_news = self.queues.take_news(&key);
+        let is_changed = self.queues.take_changed(&key);
         let Some(pdb) = self.pdbs.get(&key) else {
-            lock(&self.made_safe).remove(&key);
+            lock(&self.fail_safe_versions).remove(&key);
             return Outcome::Forget;
         };
-        if !is_news && lock(&self.made_safe).get(&key).is_some_and(|over| over == pdb.resource_version()) {
-            // The cache has not even seen our own last write: nothing to go by yet.
+        if !is_changed && lock(&self.fail_safe_versions).get(&key).is_some_and(|over| over == pdb.resource_version()) {
+            // The cache does not contain our own last write yet, so there is nothing new to decide.
             return Outcome::Retry;
         }
-        match self.try_sync(&pdb, is_news).await {
+        match self.try_sync(&pdb, is_changed).await {
             Ok(()) => {
-                lock(&self.made_safe).remove(&key);
+                lock(&self.fail_safe_versions).remove(&key);
                 Outcome::Forget
             }
-            // Somebody wrote meanwhile: the retry sees it. What was computed is only outdated, not wrong.
+            // The budget was written concurrently and the retry sees the new version. The computed status is outdated,
+            // not wrong.
             Err(SyncError::Write(ApiError::Conflict(_))) => {
-                self.queues.note_news(&key);
+                self.queues.mark_changed(&key);
                 Outcome::Retry
             }
             Err(error) => {
-                tracing::error!(budget = %key, %error, "failed to sync budget, no disruption is allowed until it works");
+                tracing::error!(budget = %key, %error, "failed to sync budget, no disruption is allowed until it succeeds");
                 self.metrics.fail_safe("disruption");
                 self.fail_safe(&pdb, &error.to_string()).await;
                 Outcome::Retry
@@ -176,12 +142,12 @@ impl Controller {
         }
     }
 
-    /// Makes sure that a budget that cannot be computed allows nothing (BR-25-06).
+    /// Ensures that a budget whose status cannot be computed allows no disruption (BR-25-06).
     async fn fail_safe(&self, pdb: &PdbView, error: &str) {
         let Some(status) = fail_safe(pdb, error, self.clock.now()) else { return };
         match self.write(pdb, status, "fail safe").await {
             Ok(()) => {
-                lock(&self.made_safe).insert(pdb.key(), pdb.resource_version().to_owned());
+                lock(&self.fail_safe_versions).insert(pdb.key(), pdb.resource_version().to_owned());
             }
             Err(error) => {
                 tracing::error!(budget = %pdb.key(), %error, "unable to write the fail-safe status, trying again");
@@ -189,33 +155,33 @@ impl Controller {
         }
     }
 
-    /// One sync. A failure is reported as an event when the sync is `is_news`, not at every retry.
-    async fn try_sync(&self, pdb: &PdbView, is_news: bool) -> Result<(), SyncError> {
+    /// Syncs a budget. A failure is reported as an event if the budget `is_changed`, not at every retry.
+    async fn try_sync(&self, pdb: &PdbView, is_changed: bool) -> Result<(), SyncError> {
         let failed = |reason, what, error: SyncError| {
-            if is_news {
-                self.recorder.event(about_pdb(pdb), EventType::Warning, reason, format!("{what}: {error}"));
+            if is_changed {
+                self.recorder.event(pdb_reference(pdb), EventType::Warning, reason, format!("{what}: {error}"));
             }
             error
         };
         let pods = self.selected(pdb).map_err(|error| failed("NoPods", "Failed to get pods", error))?;
         if pods.is_empty() {
-            self.recorder.event(about_pdb(pdb), EventType::Normal, "NoPods", "No matching pods found");
+            self.recorder.event(pdb_reference(pdb), EventType::Normal, "NoPods", "No matching pods found");
         }
-        let (expected, unmanaged) = self.expected(pdb, &pods).await.map_err(|error| {
+        let (expected, unmanaged) = self.expected_counts(pdb, &pods).await.map_err(|error| {
             failed("CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods", error)
         })?;
         if !unmanaged.is_empty() {
             tracing::debug!(budget = %pdb.key(), pods = ?unmanaged, "budget selects pods without an owner");
-            self.recorder.event(about_pdb(pdb), EventType::Warning, "UnmanagedPods", unmanaged_text(pdb));
+            self.recorder.event(pdb_reference(pdb), EventType::Warning, "UnmanagedPods", unmanaged_text(pdb));
         }
         let now = self.clock.now();
         let PdbDecision { status, recheck_at, not_deleted } = decide(pdb, &pods, expected, now);
         for pod in not_deleted {
-            tracing::info!(budget = %pdb.key(), pod = %pod.key(), "pod was granted an eviction and is still there");
+            tracing::info!(budget = %pdb.key(), pod = %pod.key(), "eviction was granted but the pod still exists");
             let namespace = pdb.namespace();
-            // The namespace twice is upstream's slip, and what people match on.
+            // Upstream prints the namespace twice by mistake; users match on this text.
             let text = format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
-            self.recorder.event(about_pod(&pod), EventType::Warning, "NotDeleted", text);
+            self.recorder.event(pod_reference(&pod), EventType::Warning, "NotDeleted", text);
         }
         if let Some(status) = status {
             self.write(pdb, status, "the budget's pods or spec changed").await?;
@@ -231,12 +197,16 @@ impl Controller {
         Ok(self.pods.select(pdb.namespace(), selector))
     }
 
-    async fn expected(&self, pdb: &PdbView, pods: &[Arc<PodView>]) -> Result<(Expected, Vec<String>), SyncError> {
+    async fn expected_counts(
+        &self,
+        pdb: &PdbView,
+        pods: &[Arc<PodView>],
+    ) -> Result<(ExpectedCounts, Vec<String>), SyncError> {
         let scales = if needs_scales(&pdb.spec) { self.owners.scales(pods).await? } else { OwnerScales::default() };
         let rounding = self.options.max_unavailable_rounding;
-        let expected = expected(&pdb.spec, pods.len(), scales.replicas.into_values(), rounding)?;
+        let expected = expected_counts(&pdb.spec, pods.len(), scales.replicas.into_values(), rounding)?;
         if expected.saturated {
-            tracing::warn!(budget = %pdb.key(), "scales of the owners add up to more than 32 bits hold, counting the most");
+            tracing::warn!(budget = %pdb.key(), "the sum of the owners' scales exceeds 32 bits, using the maximum");
         }
         Ok((expected, scales.unmanaged))
     }
@@ -246,13 +216,13 @@ impl Controller {
         self.writer.apply(&Action::UpdatePdbStatus { pdb }, why).await
     }
 
-    /// Sets a `DisruptionTarget` condition to False that has outlived its disruption (BR-25-05).
+    /// Sets a stale `DisruptionTarget` condition to False (BR-25-05).
     async fn sync_stale_pod(&self, key: ObjectKey) -> Outcome {
         let Some(pod) = self.pods.get(&key) else { return Outcome::Forget };
         let now = self.clock.now();
         match staleness(&pod, now) {
-            Staleness::Fine => return Outcome::Forget,
-            Staleness::Until(at) => {
+            Staleness::Never => return Outcome::Forget,
+            Staleness::At(at) => {
                 self.queues.stale_pods.add_after(key, delay(now, at));
                 return Outcome::Forget;
             }
@@ -281,16 +251,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From `now` to `at`; nothing when it has passed.
-pub(super) fn delay(now: Timestamp, at: Timestamp) -> Duration {
-    Duration::try_from(at.duration_since(now)).unwrap_or_default()
-}
-
-pub(super) fn about_pod(pod: &PodView) -> ObjectReference {
-    ObjectReference::to(pod)
-}
-
-fn about_pdb(pdb: &PdbView) -> ObjectReference {
+fn pdb_reference(pdb: &PdbView) -> ObjectReference {
     ObjectReference::to(pdb)
 }
 

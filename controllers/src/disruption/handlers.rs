@@ -1,44 +1,49 @@
-//! SHELL: changes of objects to keys of budgets and pods.
+//! SHELL: maps events of objects to keys of budgets and pods.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::budgets::Budgets;
-use super::controller::{Queues, about_pod, delay};
+use super::budget_index::BudgetIndex;
+use super::queues::{Queues, delay, pod_reference};
 use super::stale::{Staleness, staleness};
-use crate::runtime::cache::{self, Change, Lister};
+use crate::api::cache_object;
+use crate::api::go;
+use crate::api::pdb::PdbView;
+use crate::api::pod::PodView;
+use crate::api::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
+use crate::api::{BY_CONTROLLER, View};
+use crate::context::ControllerContext;
+use crate::runtime::cache::{Change, Lister};
 use crate::runtime::clock::Clock;
-use crate::runtime::env::Env;
 use crate::runtime::informer::Informer;
 use crate::runtime::recorder::{EventType, Recorder};
-use crate::views::go;
-use crate::views::pdb::PdbView;
-use crate::views::pod::PodView;
-use crate::views::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
-use crate::views::{BY_CONTROLLER, View};
 
-/// What adds all handlers of the controller, once its work begins.
-pub(super) fn adder(env: &Env, queues: &Queues, recorder: &Recorder) -> impl FnOnce() + Send + use<> {
-    let (budgets, pods) = (env.informer::<PdbView>(), env.informer::<PodView>());
-    let replica_sets = env.informer::<ReplicaSetView>();
-    let controllers = env.informer::<ReplicationControllerView>();
-    let stateful_sets = env.informer::<StatefulSetView>();
-    let deployments = env.informer::<DeploymentView>();
+/// Returns a closure that registers the event handlers; call it when the controller starts.
+pub(super) fn register_handlers(
+    context: &ControllerContext,
+    queues: &Queues,
+    recorder: &Recorder,
+) -> impl FnOnce() + Send + use<> {
+    let (budgets, pods) = (context.informer::<PdbView>(), context.informer::<PodView>());
+    let replica_sets = context.informer::<ReplicaSetView>();
+    let controllers = context.informer::<ReplicationControllerView>();
+    let stateful_sets = context.informer::<StatefulSetView>();
+    let deployments = context.informer::<DeploymentView>();
     let handlers = Handlers {
         budgets: RwLock::default(),
         pods: pods.lister(),
         replica_sets: replica_sets.lister(),
         queues: queues.clone(),
         recorder: recorder.clone(),
-        clock: env.clock.clone(),
+        clock: context.clock.clone(),
     };
     let handlers = Arc::new(handlers);
     move || {
-        // Budgets first: each pod then finds its own.
-        budgets.on_change({
+        // Budgets first, so that each pod finds its own.
+        budgets.add_event_handler({
             let handlers = Arc::clone(&handlers);
             move |change| handlers.budget_changed(change)
         });
-        pods.on_change({
+        pods.add_event_handler({
             let handlers = Arc::clone(&handlers);
             move |change| handlers.pod_changed(change)
         });
@@ -54,7 +59,7 @@ pub(super) fn adder(env: &Env, queues: &Queues, recorder: &Recorder) -> impl FnO
 }
 
 struct Handlers {
-    budgets: RwLock<Budgets>,
+    budgets: RwLock<BudgetIndex>,
     pods: Lister<PodView>,
     replica_sets: Lister<ReplicaSetView>,
     queues: Queues,
@@ -86,14 +91,14 @@ impl Handlers {
         }
         let now = self.clock.now();
         match staleness(pod, now) {
-            Staleness::Fine => {}
-            Staleness::Until(at) => self.queues.stale_pods.add_after(pod.key(), delay(now, at)),
+            Staleness::Never => {}
+            Staleness::At(at) => self.queues.stale_pods.add_after(pod.key(), delay(now, at)),
             Staleness::Stale => self.queues.stale_pods.add(pod.key()),
         }
     }
 
-    /// Queues every budget of `pod`, and warns when there are several: the eviction API then refuses to
-    /// evict it at all (D-110).
+    /// Queues every budget of `pod`. Records a warning if there are several: the eviction API then refuses to evict the
+    /// pod (D-110).
     fn enqueue_budgets(&self, pod: &PodView) {
         let budgets = self.budgets_of(pod);
         if let [first, _, ..] = budgets.as_slice() {
@@ -103,27 +108,28 @@ impl Handlers {
                 go::quote(pod.name()),
                 go::quote(first.name()),
             );
-            self.recorder.event(about_pod(pod), EventType::Warning, "MultiplePodDisruptionBudgets", text);
+            self.recorder.event(pod_reference(pod), EventType::Warning, "MultiplePodDisruptionBudgets", text);
         }
         for pdb in budgets {
             self.queues.budget_changed(pdb.key());
         }
     }
 
-    /// The budgets that select `pod`, by name.
+    /// Returns the budgets that select `pod`, by name.
     fn budgets_of(&self, pod: &PodView) -> Vec<Arc<PdbView>> {
-        self.budgets.read().unwrap_or_else(PoisonError::into_inner).of(pod.namespace(), pod.labels())
+        self.budgets.read().unwrap_or_else(PoisonError::into_inner).matching(pod.namespace(), pod.labels())
     }
 
-    /// Calls `changed` with the UID of every owner that comes, or whose `spec.replicas` or own owner changes (D-108): each of
-    /// them changes what its pods' budgets expect. Not of one that goes: its pods go with it, and each says so.
+    /// Calls `changed` with the UID of an owner when it is added or its `spec.replicas` or controller changes (D-108):
+    /// each of these changes the counts of its pods' budgets. Deletions are ignored: the owner's pods are deleted too
+    /// and trigger their own events.
     fn watch_scale<V>(self: &Arc<Self>, owners: &Informer<V>, changed: fn(&Self, &str))
     where
-        V: cache::CacheObject + Workload,
+        V: cache_object::CacheObject + Workload,
     {
         let handlers = Arc::clone(self);
-        // What is there at the start is counted by every budget's first sync.
-        owners.on_later_change(move |change| match change {
+        // The first sync of every budget reads the owners that exist at the start.
+        owners.add_event_handler_without_replay(move |change| match change {
             Change::Updated { old, new }
                 if old.replicas() == new.replicas() && old.controller_ref() == new.controller_ref() => {}
             Change::Added(owner) | Change::Updated { new: owner, .. } => changed(&handlers, View::uid(&**owner)),
@@ -131,11 +137,11 @@ impl Handlers {
         });
     }
 
-    /// Queues the budgets of all pods that this owner manages.
+    /// Queues the budgets of all pods that the owner `uid` manages.
     fn pods_changed_owner(&self, uid: &str) {
         let pods = self.pods.by_index(BY_CONTROLLER, uid);
-        // Pods of one owner mostly have the same labels, and so the same budgets.
-        for pods in pods.chunk_by(|a, b| a.labels().is(b.labels()) && a.namespace() == b.namespace()) {
+        // Pods of one owner usually have the same labels and therefore the same budgets.
+        for pods in pods.chunk_by(|a, b| a.labels().ptr_eq(b.labels()) && a.namespace() == b.namespace()) {
             let Some(pod) = pods.first() else { continue };
             self.budgets_of(pod).iter().for_each(|pdb| self.queues.budget_changed(pdb.key()));
         }

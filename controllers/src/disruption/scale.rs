@@ -1,41 +1,43 @@
-//! SHELL: how many pods the owners of a budget's pods want.
+//! SHELL: finds the owners of pods and their desired replicas.
 //!
-//! Owners of the built-in kinds come from the caches; any other kind is asked for its scale, found
-//! through discovery. The order is `ReplicationController`, `Deployment` through its `ReplicaSet`,
-//! `ReplicaSet`, `StatefulSet`, scale subresource: an owner that a cache does not have, or has under
-//! another UID, is asked for live (D-106, D-107).
+//! Owners of built-in kinds come from the caches; for any other kind the scale subresource is read, whose resource is
+//! found through discovery. The order is `ReplicationController`, `Deployment` through its `ReplicaSet`, `ReplicaSet`,
+//! `StatefulSet`, scale subresource. An owner that is not in the cache, or there under another UID, is read from the
+//! server (D-106, D-107).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 
-use crate::apply::Reader;
-use crate::error::ApiError;
-use crate::runtime::cache::{CacheObject, Lister, ObjectKey};
-use crate::runtime::env::Env;
-use crate::runtime::intern::Text;
-use crate::views::View;
-use crate::views::go;
-use crate::views::meta::Owner;
-use crate::views::pod::PodView;
-use crate::views::scale::ScaleView;
-use crate::views::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
+use crate::api::View;
+use crate::api::cache_object::CacheObject;
+use crate::api::go;
+use crate::api::intern::InternedStr;
+use crate::api::object_key::ObjectKey;
+use crate::api::owner::Owner;
+use crate::api::pod::PodView;
+use crate::api::scale::ScaleView;
+use crate::api::workload::{DeploymentView, ReplicaSetView, ReplicationControllerView, StatefulSetView, Workload};
+use crate::context::ControllerContext;
+use crate::runtime::cache::Lister;
+use crate::runtime::error::ApiError;
+use crate::write::Reader;
 
-/// Groups and versions of the scales that `Scale` may be served as; the first is today's.
+/// Groups and versions that serve the kind `Scale`; the first is the current one.
 const SCALE_VERSIONS: [(&str, &str); 4] =
     [("autoscaling", "v1"), ("extensions", "v1beta1"), ("apps", "v1beta1"), ("apps", "v1beta2")];
 
-/// The owners of some pods.
+/// The owners of a set of pods.
 #[derive(Debug, Default)]
 pub(super) struct OwnerScales {
-    /// Wanted replicas by the owner's UID: every owner counts once (D-105).
-    pub(super) replicas: BTreeMap<Text, i32>,
-    /// Names of pods that no controller manages.
+    /// Desired replicas by the owner's UID: every owner counts once (D-105).
+    pub(super) replicas: BTreeMap<InternedStr, i32>,
+    /// Names of pods without controller.
     pub(super) unmanaged: Vec<String>,
 }
 
-/// Why the scales are unknown. `Display` is the text Kubernetes gives, which conditions and events quote.
+/// Errors of finding scales. `Display` is Kubernetes' text, which conditions and events quote.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OwnerError {
     #[error("unexpected GroupVersion string: {0}")]
@@ -53,7 +55,7 @@ pub(super) enum OwnerError {
 }
 
 /// Finds owners and their scales.
-pub(super) struct Owners {
+pub(super) struct OwnerScaleFinder {
     controllers: Lister<ReplicationControllerView>,
     replica_sets: Lister<ReplicaSetView>,
     deployments: Lister<DeploymentView>,
@@ -61,23 +63,23 @@ pub(super) struct Owners {
     reader: Reader,
 }
 
-type Found = Option<(Text, i32)>;
+type UidAndReplicas = Option<(InternedStr, i32)>;
 
-impl Owners {
-    pub(super) fn new(env: &Env, reader: Reader) -> Self {
+impl OwnerScaleFinder {
+    pub(super) fn new(context: &ControllerContext, reader: Reader) -> Self {
         Self {
-            controllers: env.informer().lister(),
-            replica_sets: env.informer().lister(),
-            deployments: env.informer().lister(),
-            stateful_sets: env.informer().lister(),
+            controllers: context.informer().lister(),
+            replica_sets: context.informer().lister(),
+            deployments: context.informer().lister(),
+            stateful_sets: context.informer().lister(),
             reader,
         }
     }
 
-    /// The scales of all owners of `pods`.
+    /// Returns the scales of all owners of `pods`.
     ///
     /// # Errors
-    /// One owner that cannot be found fails the whole lot (D-118): a smaller number would be unsafe.
+    /// [`OwnerError`] if any owner cannot be found (D-118): a smaller sum would be unsafe.
     pub(super) async fn scales(&self, pods: &[Arc<PodView>]) -> Result<OwnerScales, OwnerError> {
         let mut scales = OwnerScales::default();
         for pod in pods {
@@ -88,22 +90,22 @@ impl Owners {
             if scales.replicas.contains_key(&owner.uid) {
                 continue;
             }
-            let found = self.find(owner, pod.namespace()).await?;
+            let found = self.find_scale(owner, pod.namespace()).await?;
             let (uid, replicas) = found.ok_or_else(|| OwnerError::NotFound(pod.name().to_owned()))?;
             scales.replicas.insert(uid, replicas);
         }
         Ok(scales)
     }
 
-    async fn find(&self, owner: &Owner, namespace: &str) -> Result<Found, OwnerError> {
+    async fn find_scale(&self, owner: &Owner, namespace: &str) -> Result<UidAndReplicas, OwnerError> {
         let group = group_of(&owner.api_version)?;
         let cached = match (owner.kind.as_str(), group) {
-            ("ReplicationController", "") => held(&self.controllers, namespace, owner).as_deref().map(scale_of),
-            ("ReplicaSet", "apps" | "extensions") => match held(&self.replica_sets, namespace, owner) {
+            ("ReplicationController", "") => cached_owner(&self.controllers, namespace, owner).as_deref().map(scale_of),
+            ("ReplicaSet", "apps" | "extensions") => match cached_owner(&self.replica_sets, namespace, owner) {
                 Some(set) => self.replica_set_scale(&set)?,
                 None => None,
             },
-            ("StatefulSet", "apps") => held(&self.stateful_sets, namespace, owner).as_deref().map(scale_of),
+            ("StatefulSet", "apps") => cached_owner(&self.stateful_sets, namespace, owner).as_deref().map(scale_of),
             _ => None,
         };
         match cached {
@@ -112,22 +114,22 @@ impl Owners {
         }
     }
 
-    /// The scale of the set's Deployment, or its own when it has none. A set whose Deployment is not in
-    /// the cache has neither (D-032, D-106).
-    fn replica_set_scale(&self, set: &ReplicaSetView) -> Result<Found, OwnerError> {
+    /// Returns the scale of the set's Deployment, or its own if it has none. Returns `None` if the set's Deployment is
+    /// not in the cache (D-032, D-106).
+    fn replica_set_scale(&self, set: &ReplicaSetView) -> Result<UidAndReplicas, OwnerError> {
         let Some(owner) = set.controller_ref() else { return Ok(Some(scale_of(set))) };
         let group = group_of(&owner.api_version)?;
         Ok(match (owner.kind.as_str(), group) {
             ("Deployment", "apps" | "extensions") => {
-                held(&self.deployments, set.namespace(), owner).as_deref().map(scale_of)
+                cached_owner(&self.deployments, set.namespace(), owner).as_deref().map(scale_of)
             }
             ("Deployment", _) => None,
             _ => Some(scale_of(set)),
         })
     }
 
-    /// Asks the server for the owner's scale, whatever its kind.
-    async fn scale_subresource(&self, owner: &Owner, namespace: &str) -> Result<Found, OwnerError> {
+    /// Reads the owner's scale subresource from the server, for any kind.
+    async fn scale_subresource(&self, owner: &Owner, namespace: &str) -> Result<UidAndReplicas, OwnerError> {
         let api_version = owner.api_version.as_str();
         let resources = match self.reader.resources(api_version).await {
             Ok(resources) => resources,
@@ -141,7 +143,7 @@ impl Owners {
         match self.reader.get_scale::<ScaleView>(api_version, plural, &key).await {
             Ok(scale) if scale.uid() == &*owner.uid => Ok(Some((owner.uid.clone(), scale.spec.replicas))),
             Ok(_) => Ok(None),
-            // Either the owner is not there or its kind has no scale: only the second is an error.
+            // Either the owner does not exist or its kind has no scale; only the latter is an error.
             Err(ApiError::NotFound(_)) if resources.resources.iter().any(|other| is_scale_of(other, plural)) => {
                 Ok(None)
             }
@@ -154,16 +156,16 @@ impl Owners {
     }
 }
 
-/// The owner as the cache has it, if it is the very object that `owner` means.
-fn held<V: CacheObject + View>(lister: &Lister<V>, namespace: &str, owner: &Owner) -> Option<Arc<V>> {
+/// Returns the owner from the cache if it has the UID of the owner reference.
+fn cached_owner<V: CacheObject + View>(lister: &Lister<V>, namespace: &str, owner: &Owner) -> Option<Arc<V>> {
     lister.get(&ObjectKey::new(namespace, owner.name.as_str())).filter(|held| View::uid(&**held) == &*owner.uid)
 }
 
-fn scale_of(workload: &impl Workload) -> (Text, i32) {
+fn scale_of(workload: &impl Workload) -> (InternedStr, i32) {
     (workload.uid().into(), workload.replicas())
 }
 
-/// The group of an `apiVersion`; the core group is `""`.
+/// Returns the group of an `apiVersion`; `""` for the core group.
 fn group_of(api_version: &str) -> Result<&str, OwnerError> {
     match api_version.split_once('/') {
         None => Ok(""),
@@ -172,7 +174,7 @@ fn group_of(api_version: &str) -> Result<&str, OwnerError> {
     }
 }
 
-/// What client-go demands of a name before it puts it into a path.
+/// Validates a name as client-go does before it becomes part of a path.
 fn path_segment(name: &str) -> Result<(), OwnerError> {
     let parts = ["/", "%"].into_iter().filter(|part| name.contains(part));
     let invalid = match name {
@@ -186,7 +188,7 @@ fn no_match(owner: &Owner) -> OwnerError {
     OwnerError::NoMatch { kind: owner.kind.to_string(), api_version: owner.api_version.to_string() }
 }
 
-/// Kinds are found under their own spelling and in lower case; subresources are not kinds.
+/// Returns true if `resource` has this kind, in its own spelling or in lower case, and is not a subresource.
 fn is_kind(resource: &APIResource, kind: &str) -> bool {
     !resource.name.contains('/') && (resource.kind == kind || resource.kind.to_lowercase() == kind)
 }

@@ -1,4 +1,4 @@
-//! SHELL: the periodic sweep; live GETs before what cannot be undone; patch, then delete.
+//! SHELL: the periodic sweep: live GETs before irreversible steps, patch, then delete.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,60 +12,61 @@ use tokio_util::sync::CancellationToken;
 use super::decide::{self, Reason};
 use super::quarantine::Quarantine;
 use super::{DELETE_PARALLELISM, GC_CHECK_PERIOD};
-use crate::actions::{Action, status_patch};
-use crate::apply::{Reader, Writer};
-use crate::error::ApiError;
-use crate::runtime::cache::{Lister, ObjectKey};
+use crate::api::View as _;
+use crate::api::condition::update_pod_condition;
+use crate::api::intern::InternedStr;
+use crate::api::node::NodeView;
+use crate::api::object_key::ObjectKey;
+use crate::api::pod::{PodView, phases};
+use crate::context::{ControllerContext, ControllerFuture};
+use crate::runtime::cache::Lister;
 use crate::runtime::client::names;
 use crate::runtime::clock::Clock;
-use crate::runtime::env::{Env, Run};
-use crate::runtime::intern::Text;
+use crate::runtime::error::ApiError;
 use crate::runtime::metrics::Metrics;
-use crate::views::View as _;
-use crate::views::condition::update_pod_condition;
-use crate::views::node::NodeView;
-use crate::views::pod::{PodView, phases};
+use crate::write::actions::{Action, status_patch};
+use crate::write::{Reader, Writer};
 
-/// Registers the controller's caches and returns its work.
+/// Creates the controller; returns its work.
 ///
-/// `terminated_threshold` is how many finished pods may stay in the whole cluster; 0 is no limit.
-pub fn start(env: &Env, terminated_threshold: usize) -> Run {
-    let controller = Controller {
-        pods: env.informer::<PodView>().lister(),
-        nodes: env.informer::<NodeView>().lister(),
-        reader: env.reader(names::PODGC),
-        writer: env.writer(names::PODGC),
-        clock: env.clock.clone(),
-        metrics: env.metrics.clone(),
+/// `terminated_threshold` is the number of finished pods that may remain in the whole cluster; 0 means unlimited.
+pub fn start(context: &ControllerContext, terminated_threshold: usize) -> ControllerFuture {
+    let controller = PodGcController {
+        pods: context.informer::<PodView>().lister(),
+        nodes: context.informer::<NodeView>().lister(),
+        reader: context.reader(names::PODGC),
+        writer: context.writer(names::PODGC),
+        clock: context.clock.clone(),
+        metrics: context.metrics.clone(),
         quarantined: Arc::default(),
         terminated_threshold,
     };
     let quarantined = Arc::clone(&controller.quarantined);
-    env.keeps("podgc_nodes_in_quarantine", move || quarantined.load(Ordering::Relaxed));
-    let stop = env.stop.clone();
+    context.register_pending("podgc_nodes_in_quarantine", move || quarantined.load(Ordering::Relaxed));
+    let stop = context.stop.clone();
     Box::pin(async move { controller.run(&stop).await })
 }
 
-struct Controller {
+struct PodGcController {
     pods: Lister<PodView>,
     nodes: Lister<NodeView>,
     reader: Reader,
     writer: Writer,
     clock: Clock,
     metrics: Metrics,
-    /// Nodes in quarantine after the last cycle.
+    /// Number of nodes in quarantine after the last cycle.
     quarantined: Arc<AtomicUsize>,
     terminated_threshold: usize,
 }
 
-/// One cycle: the snapshot all passes read, and the pods dealt with so far.
+/// One cycle: the pods that all passes read, and the UIDs of pods handled so far.
 struct Cycle<'a> {
     stop: &'a CancellationToken,
     pods: Vec<Arc<PodView>>,
-    dealt_with: BTreeSet<String>,
+    handled: BTreeSet<String>,
 }
 
-impl Controller {
+impl PodGcController {
     async fn run(&self, stop: &CancellationToken) {
         let mut quarantine = Quarantine::default();
         while !stop.is_cancelled() {
@@ -80,7 +81,7 @@ impl Controller {
     }
 
     async fn sweep(&self, stop: &CancellationToken, quarantine: &mut Quarantine) {
-        let mut cycle = Cycle { stop, pods: self.pods.list(), dealt_with: BTreeSet::new() };
+        let mut cycle = Cycle { stop, pods: self.pods.list(), handled: BTreeSet::new() };
         let known: BTreeSet<String> = self.nodes.list().iter().map(|node| node.name().to_owned()).collect();
 
         let terminated = decide::terminated(&cycle.pods, self.terminated_threshold);
@@ -97,11 +98,11 @@ impl Controller {
         self.delete_all(&mut cycle, unscheduled, Reason::Unscheduled).await;
     }
 
-    /// The pods of out-of-service nodes, less those whose node the API server says is well: the cache may
-    /// be behind (G-057). A node that cannot be asked about counts as well until the next cycle.
+    /// Returns the pods of out-of-service nodes, without those whose node the API server reports as healthy: the cache
+    /// may be stale (G-057). A node that cannot be read counts as healthy until the next cycle.
     async fn confirmed_out_of_service(&self, pods: &[Arc<PodView>]) -> Vec<Arc<PodView>> {
         let mut pods = decide::out_of_service(pods, |name| self.nodes.get(&ObjectKey::cluster(name)));
-        let mut lost: BTreeMap<Text, bool> = BTreeMap::new();
+        let mut lost: BTreeMap<InternedStr, bool> = BTreeMap::new();
         for pod in &pods {
             if let Entry::Vacant(unasked) = lost.entry(pod.spec.node_name.clone()) {
                 let is_lost = self.is_lost(unasked.key()).await;
@@ -120,14 +121,14 @@ impl Controller {
                 false
             }
             Err(error) => {
-                tracing::warn!(node = name, %error, "unable to confirm that the node is out of service, its pods are kept");
+                tracing::warn!(node = name, %error, "unable to confirm that the node is out of service, keeping its pods");
                 false
             }
         }
     }
 
-    /// The nodes whose quarantine is over and that the API server says do not exist (BR-24-03). A node
-    /// that cannot be asked about waits once more (G-037).
+    /// Returns the nodes whose quarantine is over and that do not exist on the API server (BR-24-03). A node that
+    /// cannot be read waits once more (G-037).
     async fn confirmed_gone(
         &self,
         pods: &[Arc<PodView>],
@@ -142,22 +143,22 @@ impl Controller {
         let mut gone = BTreeSet::new();
         for name in quarantine.take(known) {
             match self.reader.get::<NodeView>(&ObjectKey::cluster(name.as_str())).await {
-                Ok(_) => tracing::debug!(node = name, "node exists, the cache does not know it yet"),
+                Ok(_) => tracing::debug!(node = name, "node exists but is not in the cache yet"),
                 Err(ApiError::NotFound(_)) => {
                     gone.insert(name);
                 }
                 Err(error) => {
-                    tracing::warn!(node = name, %error, "unable to ask whether the node exists, its pods are kept");
+                    tracing::warn!(node = name, %error, "unable to check whether the node exists, its pods are kept");
                 }
             }
         }
         gone
     }
 
-    /// Deletes `pods`, a bounded number at once, leaving out those that this cycle has dealt with (G-070).
-    /// A failure of one does not stop the others; the next cycle tries again (G-071).
+    /// Deletes `pods` with bounded parallelism, without those that this cycle has handled already (G-070). A failure
+    /// does not stop the others; the next cycle tries again (G-071).
     async fn delete_all(&self, cycle: &mut Cycle<'_>, mut pods: Vec<Arc<PodView>>, reason: Reason) {
-        pods.retain(|pod| cycle.dealt_with.insert(pod.uid().to_owned()));
+        pods.retain(|pod| cycle.handled.insert(pod.uid().to_owned()));
         if pods.is_empty() {
             return;
         }
@@ -189,7 +190,7 @@ impl Controller {
         self.writer.apply(&action, reason.as_str()).await
     }
 
-    /// The patch that marks `pod` Failed; an orphan gets the condition `DisruptionTarget` with it.
+    /// Returns the patch that sets the phase of `pod` to Failed; an orphan also gets the condition `DisruptionTarget`.
     fn failed_status(&self, pod: &PodView, reason: Reason) -> Option<Value> {
         let old = pod.status.to_status();
         let mut new = old.clone();

@@ -1,7 +1,7 @@
-//! Which pods go, and why. PURE.
+//! Selects the pods to delete. PURE.
 //!
-//! Every selection reads one snapshot, keeps its order (namespace, name) unless a pass sorts, and
-//! decides nothing about the others: a pod may be selected by several passes.
+//! Every selection reads the same snapshot and keeps its order (namespace, name) unless a pass sorts. The selections
+//! are independent: several passes may select the same pod.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -9,26 +9,26 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::views::View;
-use crate::views::condition::{PodCondition, types};
-use crate::views::node::NodeView;
-use crate::views::pod::{PodView, phases};
+use crate::api::View;
+use crate::api::condition::{PodCondition, types};
+use crate::api::node::NodeView;
+use crate::api::pod::{PodView, phases};
 
-/// The passes of a cycle, in their order; [`Reason::as_str`] is the metrics label.
+/// The passes of a cycle, in order; [`Reason::as_str`] is the metrics label.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Reason {
-    /// More finished pods than the threshold.
+    /// The number of finished pods exceeds the threshold.
     Terminated,
-    /// Terminating on a node that is down and marked so.
+    /// Terminating on a node that is down and has the out-of-service taint.
     OutOfService,
-    /// The node is gone.
+    /// The node does not exist.
     Orphaned,
-    /// Terminating without ever having had a node.
+    /// Terminating without ever having been bound to a node.
     Unscheduled,
 }
 
 impl Reason {
-    /// The value of the label `reason` of the metrics.
+    /// Returns the value of the metrics label `reason`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Terminated => "terminated",
@@ -39,10 +39,10 @@ impl Reason {
     }
 }
 
-/// The finished pods beyond `threshold`, evicted ones first, then the oldest, then by name (BR-24-01).
+/// Returns the finished pods in excess of `threshold`: evicted ones first, then the oldest, then by name (BR-24-01).
 ///
-/// A threshold of 0 switches the pass off (G-002). Only Pending, Running and Unknown are not finished:
-/// an empty phase is (G-009).
+/// A threshold of 0 disables the pass (G-002). Only Pending, Running and Unknown pods are not finished; an empty phase
+/// is finished (G-009).
 pub fn terminated(pods: &[Arc<PodView>], threshold: usize) -> Vec<Arc<PodView>> {
     if threshold == 0 {
         return Vec::new();
@@ -54,7 +54,7 @@ pub fn terminated(pods: &[Arc<PodView>], threshold: usize) -> Vec<Arc<PodView>> 
     finished
 }
 
-/// The terminating pods whose node, as `node` knows it, is not ready and out of service (BR-24-02).
+/// Returns the terminating pods whose node, looked up with `node`, is not ready and out of service (BR-24-02).
 pub fn out_of_service(pods: &[Arc<PodView>], node: impl Fn(&str) -> Option<Arc<NodeView>>) -> Vec<Arc<PodView>> {
     let lost = |pod: &PodView| node(&pod.spec.node_name).is_some_and(|node| is_lost(&node));
     let mut selected: Vec<_> = pods.iter().filter(|pod| pod.is_terminating() && lost(pod)).cloned().collect();
@@ -62,34 +62,34 @@ pub fn out_of_service(pods: &[Arc<PodView>], node: impl Fn(&str) -> Option<Arc<N
     selected
 }
 
-/// Whether nothing runs on `node` any more, as far as its object says.
+/// Returns true if the node is not ready and marked out of service.
 pub fn is_lost(node: &NodeView) -> bool {
     !node.is_ready() && node.is_out_of_service()
 }
 
-/// Names of nodes that have pods but are not `known`, in order of their first pod.
+/// Returns the names of nodes that have pods but are not `known`, ordered by their first pod.
 pub fn unknown_nodes<'a>(pods: &'a [Arc<PodView>], known: &BTreeSet<String>) -> Vec<&'a str> {
     let mut seen = BTreeSet::new();
     let names = pods.iter().map(|pod| pod.spec.node_name.as_str());
     names.filter(|name| !name.is_empty() && !known.contains(*name) && seen.insert(*name)).collect()
 }
 
-/// The pods bound to one of the nodes that are `gone`, whenever they were bound (G-036).
+/// Returns the pods bound to one of the `gone` nodes, no matter when they were bound (G-036).
 pub fn orphaned(pods: &[Arc<PodView>], gone: &BTreeSet<String>) -> Vec<Arc<PodView>> {
     pods.iter().filter(|pod| gone.contains(pod.spec.node_name.as_str())).cloned().collect()
 }
 
-/// The terminating pods that have no node.
+/// Returns the terminating pods that have no node.
 pub fn unscheduled(pods: &[Arc<PodView>]) -> Vec<Arc<PodView>> {
     pods.iter().filter(|pod| pod.is_terminating() && pod.spec.node_name.is_empty()).cloned().collect()
 }
 
-/// Whether the pod must be marked Failed before it is deleted (BR-24-05).
+/// Returns true if the pod must be marked Failed before it is deleted (BR-24-05).
 pub fn must_fail_first(pod: &PodView) -> bool {
     !pod.is_terminal()
 }
 
-/// The condition an orphan gets along with its phase; the other passes set none (BR-24-04, G-054).
+/// Returns the condition that an orphan gets with its phase; the other passes set none (BR-24-04, G-054).
 pub fn condition(pod: &PodView, reason: Reason) -> Option<PodCondition> {
     (reason == Reason::Orphaned).then(|| PodCondition {
         kind: types::DISRUPTION_TARGET.to_owned(),

@@ -1,18 +1,18 @@
-//! Unknown nodes wait here before anybody asks the API server about them. PURE.
+//! The quarantine of unknown nodes before they are read from the API server. PURE.
 //!
-//! The states of a node name and what moves it:
+//! The states of a node name:
 //!
 //! ```text
 //!            observe             release (40 s later)            take
-//!  unknown ──────────► waiting ─────────────────────► released ───────► asked once
-//!                         ▲                              │ observe: waits a second time beside it
+//!  unknown ──────────► waiting ─────────────────────► released ───────► read once
+//!                         ▲                              │ observe: waits a second time as well
 //!                         └──────────────────────────────┘
 //! ```
 //!
-//! As upstream's delaying queue has it: a waiting name keeps its first deadline however often it is
-//! seen (G-038), and nothing takes a name out early, not even the node's return (G-035). The cycle that
-//! takes a released name has seen it again before, so the name waits once more: if the live GET failed
-//! or a deletion did, it is asked again 40 s later (G-037).
+//! As in upstream's delaying queue, a waiting name keeps its first deadline no matter how often it is observed (G-038),
+//! and nothing removes a name early, not even the return of the node (G-035). The cycle that takes a released name has
+//! observed it again before, so the name waits once more: if the live GET or a deletion fails, the node is read again
+//! 40 s later (G-037).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,13 +22,13 @@ use super::QUARANTINE_TIME;
 /// Names in quarantine.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Quarantine {
-    /// Deadlines by name, on the monotonic clock: they are only waited for.
+    /// Deadlines by name, on the monotonic clock.
     waiting: BTreeMap<String, Duration>,
     released: Vec<String>,
 }
 
 impl Quarantine {
-    /// Puts an unknown node into quarantine at monotonic time `now`, unless it waits already.
+    /// Puts an unknown node into quarantine at monotonic time `now`, unless it is waiting already.
     pub fn observe(&mut self, name: &str, now: Duration) {
         if self.waiting.contains_key(name) {
             return;
@@ -37,7 +37,7 @@ impl Quarantine {
         self.waiting.insert(name.to_owned(), deadline);
     }
 
-    /// Releases the names whose time is over, oldest deadline first, names of one deadline in their order.
+    /// Releases the names whose deadline has passed, earliest deadline first, ties by name.
     pub fn release(&mut self, now: Duration) {
         let mut due: Vec<_> = self.waiting.extract_if(.., |_, deadline| *deadline <= now).collect();
         due.sort_by_key(|(_, deadline)| *deadline);
@@ -48,14 +48,14 @@ impl Quarantine {
         }
     }
 
-    /// Takes all released names and gives back those that are still not `known`, oldest deadline first.
+    /// Takes all released names and returns those that are still not `known`, earliest deadline first.
     pub fn take(&mut self, known: &BTreeSet<String>) -> Vec<String> {
         let mut released = std::mem::take(&mut self.released);
         released.retain(|name| !known.contains(name));
         released
     }
 
-    /// How many names wait.
+    /// Number of waiting names.
     pub fn count(&self) -> usize {
         self.waiting.len()
     }

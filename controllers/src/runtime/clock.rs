@@ -1,10 +1,9 @@
-//! The one source of time: wall time in production, tokio's (possibly paused) time in simulations.
+//! The only source of time: wall time in production, tokio's (possibly paused) time in simulations.
 //!
-//! Nothing else in the crate reads a clock or sleeps; `.clippy.toml` refuses it. Two kinds of time are offered:
-//! [`Clock::now`] for what is written down (conditions, events, deadlines derived from object timestamps) and
-//! [`Clock::monotonic`] for what is only waited for (queues, back-off, rate limits), which a step of the system clock
-//! cannot disturb.
-#![expect(clippy::disallowed_methods, reason = "this is the clock that everything else takes")]
+//! No other module reads a clock or sleeps; `.clippy.toml` forbids it. There are two kinds of time: [`Clock::now`] for
+//! times that are written to objects (conditions, events, deadlines derived from object timestamps) and
+//! [`Clock::monotonic`] for waiting (queues, back-off, rate limits), which steps of the system clock cannot affect.
+#![expect(clippy::disallowed_methods, reason = "this is the clock that all other modules use")]
 
 use std::future::Future;
 #[cfg(test)]
@@ -14,25 +13,25 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// A handle to the time the controllers live in. Cheap to clone.
+/// A handle to the clock of the controllers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    source: Source,
+    source: TimeSource,
     started: Instant,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum TimeSource {
     Wall,
     Simulated {
         epoch: Timestamp,
     },
-    /// Stands where it was put, whatever time passes: the hands of a clock that somebody turns.
+    /// A manual clock for tests; it moves only when set.
     #[cfg(test)]
-    SetByHand(Arc<Mutex<Timestamp>>),
+    Manual(Arc<Mutex<Timestamp>>),
 }
 
-/// The limit of a [`Clock::timeout`] passed before the future was ready.
+/// The error of a [`Clock::timeout`] whose limit passed before the future completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not finished after {}s", limit.as_secs_f64())]
 pub struct Elapsed {
@@ -41,40 +40,40 @@ pub struct Elapsed {
 }
 
 impl Clock {
-    /// The system's clock.
+    /// Creates a clock that reads the system's time.
     pub fn wall() -> Self {
-        Self { source: Source::Wall, started: Instant::now() }
+        Self { source: TimeSource::Wall, started: Instant::now() }
     }
 
-    /// A clock that reads `epoch` now and advances with tokio's time, paused or not.
+    /// Creates a clock that reads `epoch` now and advances with tokio's time, paused or not.
     ///
-    /// Clones share the origin; a second call with the same epoch after time has passed makes a clock that lags.
+    /// Clones share the origin. A second clock created later with the same epoch lags behind.
     pub fn simulated(epoch: Timestamp) -> Self {
-        Self { source: Source::Simulated { epoch }, started: Instant::now() }
+        Self { source: TimeSource::Simulated { epoch }, started: Instant::now() }
     }
 
-    /// A clock that reads what `wall` holds.
+    /// Creates a clock that reads the value of `wall`.
     #[cfg(test)]
-    pub(crate) fn set_by_hand(wall: Arc<Mutex<Timestamp>>) -> Self {
-        Self { source: Source::SetByHand(wall), started: Instant::now() }
+    pub(crate) fn manual(wall: Arc<Mutex<Timestamp>>) -> Self {
+        Self { source: TimeSource::Manual(wall), started: Instant::now() }
     }
 
-    /// The current time, in nanosecond precision as far as the source has it.
+    /// Returns the current time with the source's precision, up to nanoseconds.
     pub fn now(&self) -> Timestamp {
         match &self.source {
-            Source::Wall => Timestamp::now(),
-            Source::Simulated { epoch } => saturating_add(*epoch, self.monotonic()),
+            TimeSource::Wall => Timestamp::now(),
+            TimeSource::Simulated { epoch } => saturating_add(*epoch, self.monotonic()),
             #[cfg(test)]
-            Source::SetByHand(wall) => *wall.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
+            TimeSource::Manual(wall) => *wall.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
         }
     }
 
-    /// Time since this clock was made: never steps back, unaffected by changes of the system's clock.
+    /// Returns the time since this clock was created: never steps back, unaffected by changes of the system's clock.
     pub fn monotonic(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Waits for `duration` (tokio's timer resolution: rounded up to a millisecond).
+    /// Waits for `duration`, rounded up to tokio's timer resolution of a millisecond.
     pub async fn sleep(&self, duration: Duration) {
         if !duration.is_zero() {
             tokio::time::sleep(duration).await;
@@ -85,12 +84,12 @@ impl Clock {
     pub async fn sleep_until_monotonic(&self, deadline: Duration) {
         match self.started.checked_add(deadline) {
             Some(at) => tokio::time::sleep_until(at).await,
-            // Beyond all time there is.
+            // Beyond the representable time.
             None => std::future::pending().await,
         }
     }
 
-    /// The time left until `deadline`, `None` when it has been reached.
+    /// Returns the time left until `deadline`; `None` if it has passed.
     pub fn until(&self, deadline: Timestamp) -> Option<Duration> {
         let left = Duration::try_from(deadline.duration_since(self.now())).ok()?;
         (!left.is_zero()).then_some(left)
@@ -99,13 +98,13 @@ impl Clock {
     /// Runs `future` for at most `limit`.
     ///
     /// # Errors
-    /// [`Elapsed`] when the limit passed first; the future is dropped then.
+    /// [`Elapsed`] if the limit passes first; the future is dropped then.
     pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Result<F::Output, Elapsed> {
         tokio::time::timeout(limit, future).await.map_err(|_| Elapsed { limit })
     }
 }
 
-/// `at + by`, held at the last representable instant instead of overflowing.
+/// Returns `at + by`, clamped to the last representable instant.
 pub fn saturating_add(at: Timestamp, by: Duration) -> Timestamp {
     at.checked_add(by).unwrap_or(Timestamp::MAX)
 }

@@ -1,4 +1,4 @@
-//! Files that others write anew, such as certificates: read now and then, compared with what they held before.
+//! Files that are rotated, such as certificates: reread periodically and compared with their previous content.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,42 +6,42 @@ use std::time::Duration;
 
 use super::clock::Clock;
 
-/// How long files are believed before they are read again.
+/// Interval at which files are reread.
 pub const RELOAD_PERIOD: Duration = Duration::from_secs(10);
 
-/// A file cannot be read.
+/// The error of a file that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("unable to read {}: {source}", path.display())]
-pub struct Unreadable {
+pub struct FileReadError {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     source: io::Error,
 }
 
-/// Some files that belong together, and what they held when they were last read, good or bad.
+/// A set of files and their content at the last read, valid or not.
 #[derive(Debug, Default)]
-pub struct Files {
+pub struct WatchedFiles {
     paths: Vec<PathBuf>,
     content: Vec<Vec<u8>>,
-    /// When they were last read, on the monotonic clock.
+    /// Time of the last read, on the monotonic clock.
     read_at: Duration,
 }
 
-impl Files {
-    /// Reads them.
-    pub fn read(paths: Vec<PathBuf>, clock: &Clock) -> Result<Self, Unreadable> {
+impl WatchedFiles {
+    /// Reads the files.
+    pub fn read(paths: Vec<PathBuf>, clock: &Clock) -> Result<Self, FileReadError> {
         Ok(Self { content: read_all(&paths)?, paths, read_at: clock.monotonic() })
     }
 
-    /// What they hold, in their order.
+    /// Returns the contents in the order of the paths.
     pub fn content(&self) -> &[Vec<u8>] {
         &self.content
     }
 
-    /// Reads them again if it is time to, and says whether they hold something else than before. A file that cannot be
-    /// read changes nothing.
-    pub fn have_changed(&mut self, clock: &Clock) -> bool {
+    /// Rereads the files if [`RELOAD_PERIOD`] has passed; returns true if their content changed. Files that cannot be
+    /// read leave the content unchanged.
+    pub fn reload_if_changed(&mut self, clock: &Clock) -> bool {
         let now = clock.monotonic();
         if self.paths.is_empty() || now.saturating_sub(self.read_at) < RELOAD_PERIOD {
             return false;
@@ -54,14 +54,14 @@ impl Files {
             }
             Ok(_) => false,
             Err(error) => {
-                tracing::warn!(%error, "what was read before is used on");
+                tracing::warn!(%error, "using the previous content");
                 false
             }
         }
     }
 }
 
-fn read_all(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, Unreadable> {
-    let read = |path: &PathBuf| std::fs::read(path).map_err(|source| Unreadable { path: path.clone(), source });
+fn read_all(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, FileReadError> {
+    let read = |path: &PathBuf| std::fs::read(path).map_err(|source| FileReadError { path: path.clone(), source });
     paths.iter().map(read).collect()
 }

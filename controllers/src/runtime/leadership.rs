@@ -1,9 +1,9 @@
-//! Whether this process may write at this moment: the answer of leader election, asked at the door of every write.
+//! Tells whether this process may write now: the result of leader election, checked before every write is sent.
 //!
-//! A claim is measured from before its renewal was *sent*, and ends `renew-deadline` later; everybody else waits
-//! `lease-duration` from when they *saw* the renewal, which is later. What lies between the two is time for requests
-//! that are on their way. Two clocks have to agree that the claim holds: the monotonic one, which nobody can set back,
-//! and the wall clock, which goes on while a machine sleeps.
+//! A claim is measured from before its renewal was *sent* and ends `renew-deadline` later. Other replicas wait
+//! `lease-duration` from when they *observed* the renewal, which is later. The difference is time for requests in
+//! flight. Two clocks must agree that the claim holds: the monotonic one, which cannot be set back, and the wall clock,
+//! which continues while the machine is suspended.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use jiff::Timestamp;
 
 use super::clock::{Clock, saturating_add};
 
-/// The write was not sent: this replica does not hold the lease, or is no longer sure that it does.
+/// The error of a write that was not sent: this replica does not hold the lease, or cannot be sure that it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not sent: this replica does not hold the lease")]
 pub struct NotLeader;
 
-/// Whether this process may write, and how much longer. Cheap to clone; clones share the answer.
+/// The permission of this process to write, and its remaining time. Cheap to clone; clones share the state.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     claim: Arc<Mutex<Claim>>,
@@ -27,19 +27,19 @@ pub struct Leadership {
 enum Claim {
     /// There is no election.
     Always,
-    /// Somebody else leads, or nobody.
+    /// This process does not lead.
     None,
     /// This process leads.
     Until { renewed: Duration, monotonic: Duration, wall: Timestamp },
 }
 
 impl Leadership {
-    /// Of a process without leader election: it may always write.
+    /// Creates the leadership of a process without leader election: it may always write.
     pub fn always() -> Self {
         Self::with(Claim::Always)
     }
 
-    /// Of a candidate: it may not write before [`Self::renew`].
+    /// Creates the leadership of a candidate: it may not write before [`Self::renew`].
     pub fn candidate() -> Self {
         Self::with(Claim::None)
     }
@@ -48,35 +48,36 @@ impl Leadership {
         Self { claim: Arc::new(Mutex::new(claim)) }
     }
 
-    /// The lease was renewed by a request sent at `sent` (both clocks): the claim holds for `validity` from then on.
+    /// Extends the claim after a renewal: it holds for `validity` from the time `sent` (both clocks) at which the
+    /// request was sent.
     pub fn renew(&self, sent: (Duration, Timestamp), validity: Duration) {
         let (monotonic, wall) = (sent.0.saturating_add(validity), saturating_add(sent.1, validity));
         *self.lock() = Claim::Until { renewed: sent.0, monotonic, wall };
     }
 
-    /// The claim is over.
-    pub fn end(&self) {
+    /// Ends the claim.
+    pub fn revoke(&self) {
         *self.lock() = Claim::None;
     }
 
-    /// How much longer writes may be sent; `None` when they may not.
-    pub fn left(&self, clock: &Clock) -> Option<Duration> {
+    /// Returns how much longer writes may be sent; `None` if they may not.
+    pub fn remaining(&self, clock: &Clock) -> Option<Duration> {
         match *self.lock() {
             Claim::Always => Some(Duration::MAX),
             Claim::None => None,
             Claim::Until { monotonic, wall, .. } => {
-                let left = monotonic.saturating_sub(clock.monotonic()).min(clock.until(wall)?);
-                (!left.is_zero()).then_some(left)
+                let remaining = monotonic.saturating_sub(clock.monotonic()).min(clock.until(wall)?);
+                (!remaining.is_zero()).then_some(remaining)
             }
         }
     }
 
-    /// Whether this process leads, whether or not it still may write.
+    /// Returns true if this process leads, even if it may no longer write.
     pub fn is_leader(&self) -> bool {
         !matches!(*self.lock(), Claim::None)
     }
 
-    /// Since when the lease was not renewed although this process believes that it leads.
+    /// Returns how long the lease has not been renewed, if this process believes that it leads.
     pub fn unrenewed_for(&self, clock: &Clock) -> Option<Duration> {
         match *self.lock() {
             Claim::Until { renewed, .. } => Some(clock.monotonic().saturating_sub(renewed)),
@@ -101,17 +102,17 @@ mod tests {
     async fn a_claim_ends_by_itself() {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let leadership = Leadership::candidate();
-        assert_eq!(leadership.left(&clock), None);
+        assert_eq!(leadership.remaining(&clock), None);
         leadership.renew((clock.monotonic(), clock.now()), s(10));
         clock.sleep(s(9)).await;
-        assert_eq!(leadership.left(&clock), Some(s(1)));
+        assert_eq!(leadership.remaining(&clock), Some(s(1)));
         assert_eq!(leadership.unrenewed_for(&clock), Some(s(9)));
         clock.sleep(s(1)).await;
-        assert_eq!(leadership.left(&clock), None);
-        assert!(leadership.is_leader(), "it has not been told yet");
-        leadership.end();
+        assert_eq!(leadership.remaining(&clock), None);
+        assert!(leadership.is_leader(), "it has not noticed yet");
+        leadership.revoke();
         assert!(!leadership.is_leader());
-        assert_eq!(Leadership::always().left(&clock), Some(Duration::MAX));
+        assert_eq!(Leadership::always().remaining(&clock), Some(Duration::MAX));
     }
 
     #[tokio::test(start_paused = true)]
@@ -120,8 +121,8 @@ mod tests {
         let leadership = Leadership::candidate();
         let before_sleep = "2025-12-31T23:59:50Z".parse().unwrap();
         leadership.renew((clock.monotonic(), before_sleep), s(10));
-        assert_eq!(leadership.left(&clock), None, "the machine slept, the monotonic clock stood still");
+        assert_eq!(leadership.remaining(&clock), None, "the machine slept, the monotonic clock stood still");
         leadership.renew((clock.monotonic(), clock.now()), s(10));
-        assert_eq!(leadership.left(&clock), Some(s(10)));
+        assert_eq!(leadership.remaining(&clock), Some(s(10)));
     }
 }

@@ -1,4 +1,4 @@
-//! Signals to an orderly stop.
+//! Shutdown on signals.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 /// Cancels `stop` on SIGTERM or SIGINT and returns the signal's name.
 ///
 /// # Errors
-/// When the process cannot install signal handlers.
+/// If the signal handlers cannot be installed.
 pub async fn on_signal(stop: &CancellationToken) -> std::io::Result<&'static str> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -1,4 +1,4 @@
-//! An API server for the runtime's own tests: a closure that answers requests, in process, on simulated time.
+//! An API server for unit tests: a closure that responds to requests, in process, on simulated time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -17,10 +17,10 @@ use tower::BoxError;
 
 use super::clock::Clock;
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Seen {
-    /// When, on the clock the server was given.
+pub(crate) struct ReceivedRequest {
+    /// Time of arrival, on the server's clock.
     pub(crate) at: Duration,
     /// `METHOD path?query`
     pub(crate) line: String,
@@ -29,27 +29,42 @@ pub(crate) struct Seen {
     pub(crate) user_agent: String,
 }
 
-/// What the server does with a request.
-pub(crate) enum Answer {
-    /// A whole answer.
+/// The server's reaction to a request.
+pub(crate) enum MockResponse {
+    /// A complete response.
     Json(u16, Value),
-    /// An answer with `Retry-After`.
+    /// A response with `Retry-After`.
     RetryAfter(u16, u64),
-    /// Nothing, ever.
+    /// No response, ever.
     Hang,
-    /// The connection breaks before an answer.
+    /// The connection breaks before the response.
     Reset,
-    /// These lines of a watch, each after a pause; then the stream stays open (`true`) or ends.
+    /// Lines of a watch, each after a pause; then the stream stays open (`true`) or ends.
     Watch(Vec<(Duration, Value)>, bool),
-    /// Half an answer, then the connection breaks.
+    /// Half a response, then the connection breaks.
     Torn,
 }
 
-pub(crate) type Log = Arc<Mutex<Vec<Seen>>>;
+/// Longer than anything that a test waits for.
+const TIME_LIMIT: Duration = Duration::from_hours(24 * 30);
 
-/// A client of a server that answers with `answer`, and the log of what the server saw.
-pub(crate) fn serve(clock: &Clock, answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> (Client, Log) {
-    let log = Log::default();
+/// Awaits `future` and panics if it would never complete.
+///
+/// The limit is in virtual time. On a paused clock it passes as soon as no other timer is left, so that a test whose
+/// event never comes fails within milliseconds instead of hanging.
+pub(crate) async fn must_end<F: Future>(future: F) -> F::Output {
+    let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+    clock.timeout(TIME_LIMIT, future).await.expect("the test waits for something that never happens")
+}
+
+pub(crate) type RequestLog = Arc<Mutex<Vec<ReceivedRequest>>>;
+
+/// Returns a client of a server that responds with `answer`, and the log of received requests.
+pub(crate) fn serve(
+    clock: &Clock,
+    answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static,
+) -> (Client, RequestLog) {
+    let log = RequestLog::default();
     let (answer, clock, seen_log) = (Arc::new(answer), clock.clone(), Arc::clone(&log));
     let service = tower::service_fn(move |request: Request<Body>| {
         let (answer, clock, log) = (Arc::clone(&answer), clock.clone(), Arc::clone(&seen_log));
@@ -57,7 +72,7 @@ pub(crate) fn serve(clock: &Clock, answer: impl Fn(&Seen) -> Answer + Send + Syn
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await?;
             let user_agent = parts.headers.get("user-agent").map(|v| v.to_str().unwrap().to_owned());
-            let seen = Seen {
+            let seen = ReceivedRequest {
                 at: clock.monotonic(),
                 line: format!("{} {}", parts.method, parts.uri),
                 body: serde_json::from_slice(&body).unwrap_or(Value::Null),
@@ -70,46 +85,47 @@ pub(crate) fn serve(clock: &Clock, answer: impl Fn(&Seen) -> Answer + Send + Syn
     (Client::new(service, "default"), log)
 }
 
-/// Answers from a list, the last one for ever.
-pub(crate) fn script(answers: Vec<Answer>) -> impl Fn(&Seen) -> Answer + Send + Sync + 'static {
+/// Responds from a list; hangs when it is exhausted.
+pub(crate) fn script(answers: Vec<MockResponse>) -> impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static {
     let answers = Mutex::new(VecDeque::from(answers));
-    move |_| answers.lock().unwrap().pop_front().unwrap_or(Answer::Hang)
+    move |_| answers.lock().unwrap().pop_front().unwrap_or(MockResponse::Hang)
 }
 
 /// A `metav1.Status` failure.
-pub(crate) fn failure(code: u16, reason: &str) -> Answer {
-    Answer::Json(code, status(code, reason))
+pub(crate) fn failure(code: u16, reason: &str) -> MockResponse {
+    MockResponse::Json(code, status(code, reason))
 }
 
 pub(crate) fn status(code: u16, reason: &str) -> Value {
-    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason })
+    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": reason })
 }
 
-type Answered = Response<UnsyncBoxBody<Bytes, BoxError>>;
+type MockHttpResponse = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
 fn reset() -> BoxError {
     std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by peer").into()
 }
 
-async fn respond(answer: Answer, clock: Clock) -> Result<Answered, BoxError> {
+async fn respond(answer: MockResponse, clock: Clock) -> Result<MockHttpResponse, BoxError> {
     let whole = |code: u16, value: &Value| {
         let body = Full::new(Bytes::from(value.to_string())).map_err(|never| match never {}).boxed_unsync();
         Response::builder().status(code).body(body)
     };
     match answer {
-        Answer::Json(code, value) => Ok(whole(code, &value)?),
-        Answer::RetryAfter(code, seconds) => {
+        MockResponse::Json(code, value) => Ok(whole(code, &value)?),
+        MockResponse::RetryAfter(code, seconds) => {
             let mut response = whole(code, &status(code, "TooManyRequests"))?;
             response.headers_mut().insert("retry-after", seconds.into());
             Ok(response)
         }
-        Answer::Hang => std::future::pending().await,
-        Answer::Reset => Err(reset()),
-        Answer::Torn => {
+        MockResponse::Hang => std::future::pending().await,
+        MockResponse::Reset => Err(reset()),
+        MockResponse::Torn => {
             let parts = stream::iter([Ok(Frame::data(Bytes::from_static(b"{\"kind\": \"Lis"))), Err(reset())]);
             Ok(Response::new(StreamBody::new(parts).boxed_unsync()))
         }
-        Answer::Watch(lines, open) => {
+        MockResponse::Watch(lines, open) => {
             let lines = stream::iter(lines).then(move |(pause, line)| {
                 let clock = clock.clone();
                 async move {

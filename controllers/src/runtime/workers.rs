@@ -1,4 +1,4 @@
-//! Workers on a queue: the loop that every controller runs.
+//! Workers of a queue: the loop that every controller runs.
 
 use std::fmt;
 use std::future::Future;
@@ -12,23 +12,24 @@ use tracing::Instrument as _;
 
 use super::queue::WorkQueue;
 
-/// What becomes of a key after its sync.
+/// The result of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done: forget its failures.
+    /// Success: reset the failures of the key.
     Forget,
-    /// Failed: try again after the back-off it has earned.
+    /// Failure: retry after the key's back-off.
     Retry,
-    /// Failed, and the server said how long to wait: its word replaces the back-off.
+    /// Failure, and the server requested a delay, which replaces the back-off.
     RetryAfter(Duration),
-    /// The sync dealt with the key itself (added, delayed or forgot it).
+    /// The sync has handled the key itself (added, delayed or forgot it).
     Handled,
 }
 
-/// Runs `workers` workers that feed the keys of `queue` to `sync`, until `stop` is cancelled.
+/// Runs `workers` workers that pass the keys of `queue` to `sync`, until `stop` is cancelled.
 ///
 /// The workers run concurrently inside the returned future, never two on the same key; dropping the future drops them.
-/// On `stop` a sync in progress is finished first. A panic in a sync is logged and counts as a failure of its key only.
+/// After `stop`, a sync in progress is finished first. A panic in a sync is logged and counts as a failure of its key
+/// only.
 pub async fn run<K, F, S>(name: &str, queue: &WorkQueue<K>, workers: usize, stop: &CancellationToken, sync: S)
 where
     K: Ord + Clone + fmt::Debug,
@@ -66,7 +67,7 @@ where
     }
 }
 
-/// The message of a caught panic.
+/// Returns the message of a caught panic.
 pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?")
 }

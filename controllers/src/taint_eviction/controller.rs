@@ -15,47 +15,50 @@ use tokio_util::sync::CancellationToken;
 
 use super::decide::{decide, no_execute, shard};
 use super::evict::{EVICTION_WORKERS, Evictor};
-use super::schedule::{Known, PodRef};
+use super::schedule::{PodRef, TaintSource};
 use super::{NODE_UPDATE_CHANNEL_SIZE, POD_UPDATE_CHANNEL_SIZE, UPDATE_WORKER_SIZE};
-use crate::runtime::cache::{Change, Lister, ObjectKey};
-use crate::runtime::env::{Env, Run};
+use crate::api::View as _;
+use crate::api::node::NodeView;
+use crate::api::object_key::ObjectKey;
+use crate::api::pod::{BY_NODE, PodView};
+use crate::api::taint::{NO_EXECUTE, Taint};
+use crate::context::{ControllerContext, ControllerFuture};
+use crate::runtime::cache::{Change, Lister};
 use crate::runtime::queue::WorkQueue;
 use crate::runtime::workers;
-use crate::views::View as _;
-use crate::views::node::NodeView;
-use crate::views::pod::{BY_NODE, PodView};
-use crate::views::taint::{NO_EXECUTE, Taint};
 
-/// A pod to look at again, and the node it was on when that was noticed: the node decides the shard.
+/// A pod to evaluate, and the node it was bound to when the event arrived; the node determines the shard.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct PodUpdate {
     node: Arc<str>,
     pod: PodRef,
 }
 
-/// Takes what the controller needs and returns its work.
-pub fn start(env: &Env) -> Run {
-    let (nodes, pods) = (env.informer::<NodeView>(), env.informer::<PodView>());
-    let node_updates = env.queue::<Arc<str>>("noexec_taint_node");
-    let pod_updates = env.queue::<PodUpdate>("noexec_taint_pod");
-    let evictor = Arc::new(Evictor::new(env, pods.lister(), nodes.lister()));
+/// Creates the controller; returns its work.
+pub fn start(context: &ControllerContext) -> ControllerFuture {
+    let (nodes, pods) = (context.informer::<NodeView>(), context.informer::<PodView>());
+    let node_updates = context.queue::<Arc<str>>("noexec_taint_node");
+    let pod_updates = context.queue::<PodUpdate>("noexec_taint_pod");
+    let evictor = Arc::new(Evictor::new(context, pods.lister(), nodes.lister()));
     let timers = Arc::downgrade(&evictor);
-    env.keeps("taint_evictions_scheduled", move || timers.upgrade().map_or(0, |evictor| evictor.scheduled()));
-    let controller = Controller {
+    context.register_pending("taint_evictions_scheduled", move || {
+        timers.upgrade().map_or(0, |evictor| evictor.scheduled())
+    });
+    let controller = TaintEvictionController {
         nodes: nodes.lister(),
         pods: pods.lister(),
         node_updates,
         pod_updates,
         evictor,
-        stop: env.stop.clone(),
+        stop: context.stop.clone(),
     };
     Box::pin(async move {
-        // Pods first: the first look at each node finds all that this handler is not told of.
-        pods.on_later_change({
+        // Pods first: the first evaluation of each node includes all pods that exist at that time.
+        pods.add_event_handler_without_replay({
             let (updates, nodes) = (controller.pod_updates.clone(), nodes.lister());
             move |change| pod_changed(&updates, &nodes, change)
         });
-        nodes.on_change({
+        nodes.add_event_handler({
             let updates = controller.node_updates.clone();
             move |change| node_changed(&updates, change)
         });
@@ -63,19 +66,20 @@ pub fn start(env: &Env) -> Run {
     })
 }
 
-/// Queues a node whose `NoExecute` taints changed, that came or that went.
+/// Queues a node that was added, deleted, or whose `NoExecute` taints changed.
 fn node_changed(updates: &WorkQueue<Arc<str>>, change: &Change<NodeView>) {
     if let Change::Updated { old, new } = change
-        && (old.spec.taints.is(&new.spec.taints) || no_execute(&old.spec.taints) == no_execute(&new.spec.taints))
+        && (old.spec.taints.ptr_eq(&new.spec.taints) || no_execute(&old.spec.taints) == no_execute(&new.spec.taints))
     {
         return;
     }
     updates.add(Arc::clone(&change.object().metadata.name));
 }
 
-/// Queues a pod whose tolerations or node changed, that came or that went.
+/// Queues a pod that was added, deleted, or whose tolerations or node changed.
 ///
-/// Not one on a node without a `NoExecute` taint: when the node gets one, or comes, its own update looks at all its pods.
+/// A pod on a node without `NoExecute` taint is not queued: when the node is added or gets a taint, its own update
+/// evaluates all its pods.
 fn pod_changed(updates: &WorkQueue<PodUpdate>, nodes: &Lister<NodeView>, change: &Change<PodView>) {
     let pod = change.object();
     match change {
@@ -88,14 +92,14 @@ fn pod_changed(updates: &WorkQueue<PodUpdate>, nodes: &Lister<NodeView>, change:
         }
         Change::Deleted(_) => {}
     }
-    updates.add(PodUpdate { node: pod.spec.node_name.to_arc(), pod: reference(pod) });
+    updates.add(PodUpdate { node: pod.spec.node_name.to_arc(), pod: pod_ref(pod) });
 }
 
-fn reference(pod: &PodView) -> PodRef {
+fn pod_ref(pod: &PodView) -> PodRef {
     PodRef { uid: Arc::clone(&pod.metadata.uid), key: pod.key() }
 }
 
-struct Controller {
+struct TaintEvictionController {
     nodes: Lister<NodeView>,
     pods: Lister<PodView>,
     node_updates: WorkQueue<Arc<str>>,
@@ -104,15 +108,15 @@ struct Controller {
     stop: CancellationToken,
 }
 
-/// The worker of one shard: what it knows of its nodes, and where its work comes in.
+/// The worker of one shard: the taints of its nodes and its input channels.
 struct Shard {
-    /// `NoExecute` taints by node; nodes without any are left out.
+    /// `NoExecute` taints by node; nodes without such taints are absent.
     tainted: BTreeMap<Arc<str>, Vec<Taint>>,
     node_updates: mpsc::Receiver<Arc<str>>,
     pod_updates: mpsc::Receiver<PodUpdate>,
 }
 
-impl Controller {
+impl TaintEvictionController {
     async fn run(&self) {
         let mut shards = Vec::with_capacity(UPDATE_WORKER_SIZE);
         let (mut to_nodes, mut to_pods) = (Vec::new(), Vec::new());
@@ -134,7 +138,7 @@ impl Controller {
         join4(dispatch, work, self.evictor.fire_timers(&self.stop), evict).await;
     }
 
-    /// Node updates go first: a pod is judged by what is known of its node (BR-32-04).
+    /// Processes node updates first: a pod is evaluated with the current taints of its node (BR-32-04).
     async fn work(&self, mut shard: Shard) {
         loop {
             tokio::select! {
@@ -153,22 +157,22 @@ impl Controller {
     }
 
     fn node_updated(&self, tainted: &mut BTreeMap<Arc<str>, Vec<Taint>>, name: &Arc<str>) {
-        self.judge_node(tainted, name);
+        self.evaluate_node(tainted, name);
         self.node_updates.done(name);
     }
 
-    /// Takes in a node's taints and judges its pods by them. A node that went leaves its countdowns
-    /// running (N-088).
-    fn judge_node(&self, tainted: &mut BTreeMap<Arc<str>, Vec<Taint>>, name: &Arc<str>) {
+    /// Records the taints of a node and evaluates its pods. Deleting a node does not stop the countdowns of its pods
+    /// (N-088).
+    fn evaluate_node(&self, tainted: &mut BTreeMap<Arc<str>, Vec<Taint>>, name: &Arc<str>) {
         let Some(node) = self.nodes.get(&ObjectKey::cluster(Arc::clone(name))) else {
             tainted.remove(name);
             return;
         };
         let taints = no_execute(&node.spec.taints);
-        // On a node that had taints already, a pod may have come since.
-        let known = if tainted.contains_key(name) { Known::Before } else { Known::New };
+        // A pod may have been bound after the node was tainted.
+        let source = if tainted.contains_key(name) { TaintSource::AlreadyKnown } else { TaintSource::NodeUpdate };
         for pod in self.pods.by_index(BY_NODE, name) {
-            self.evictor.follow(&reference(&pod), (decide(&taints, &pod.spec.tolerations), known));
+            self.evictor.apply_plan(&pod_ref(&pod), (decide(&taints, &pod.spec.tolerations), source));
         }
         if taints.is_empty() {
             tainted.remove(name);
@@ -178,27 +182,27 @@ impl Controller {
     }
 
     fn pod_updated(&self, tainted: &BTreeMap<Arc<str>, Vec<Taint>>, update: &PodUpdate) {
-        self.judge_pod(tainted, update);
+        self.evaluate_pod(tainted, update);
         self.pod_updates.done(update);
     }
 
-    fn judge_pod(&self, tainted: &BTreeMap<Arc<str>, Vec<Taint>>, update: &PodUpdate) {
+    fn evaluate_pod(&self, tainted: &BTreeMap<Arc<str>, Vec<Taint>>, update: &PodUpdate) {
         let Some(pod) = self.pods.get(&update.pod.key).filter(|pod| pod.uid() == &*update.pod.uid) else {
-            // Gone, or another pod has its name: that one has an update of its own.
-            self.evictor.gone(&update.pod);
+            // Deleted, or replaced by another pod with the same name, which has its own update.
+            self.evictor.pod_deleted(&update.pod);
             return;
         };
         if pod.spec.node_name != *update.node {
-            // Bound meanwhile: the update of that is on its way to the shard of the node.
+            // The pod was bound in the meantime; that update goes to the shard of its node.
             return;
         }
-        // Nothing known of the node: it is untainted, or its first update will look at all its pods.
+        // The node has no taints, or its first update is still to come and will evaluate all its pods.
         let Some(taints) = tainted.get(&update.node) else { return };
-        self.evictor.follow(&update.pod, (decide(taints, &pod.spec.tolerations), Known::Before));
+        self.evictor.apply_plan(&update.pod, (decide(taints, &pod.spec.tolerations), TaintSource::AlreadyKnown));
     }
 }
 
-/// Hands every item of `queue` to its shard, until `stop`. The shard calls `done`.
+/// Passes every item of `queue` to its shard until `stop` is cancelled. The shard calls `done`.
 async fn dispatch<T: Ord + Clone>(
     queue: &WorkQueue<T>,
     stop: &CancellationToken,

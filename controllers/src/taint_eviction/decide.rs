@@ -1,25 +1,43 @@
-//! Whether and when taints drive a pod from its node. PURE.
+//! Decides whether and when taints evict a pod. PURE.
 
 use std::time::Duration;
 
-use crate::views::condition::{PodCondition, types};
-use crate::views::taint::{NO_EXECUTE, Taint, Toleration};
+use crate::api::condition::{PodCondition, types};
+use crate::api::taint::{NO_EXECUTE, Taint, Toleration};
 
-/// What the taints of its node mean for a pod.
+/// The consequence of a node's taints for a pod.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EvictionPlan {
-    /// It may stay.
+    /// The pod may stay.
     Keep,
-    /// It is tolerated for so long, which may be not at all.
+    /// All taints are tolerated, but only for this time, which may be zero.
     After(Duration),
-    /// It is not tolerated at all.
+    /// A taint is not tolerated.
     Now,
 }
 
-/// Decides what happens to a pod with `tolerations` because of the `NoExecute` taints of its node.
+/// Decides what the `NoExecute` taints of the node mean for a pod with `tolerations`.
 ///
-/// Per taint the first toleration that matches counts, in list order; of these the shortest time wins;
-/// a taint without one means now (BR-32-01, BR-32-02, BR-32-03, N-002, N-003).
+/// For each taint, the first matching toleration in list order applies; the shortest of their times wins; a taint
+/// without toleration means eviction now (BR-32-01, BR-32-02, BR-32-03, N-002, N-003).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use plumbline_controllers::api::taint::{Taint, Toleration};
+/// use plumbline_controllers::taint_eviction::decide::{EvictionPlan, decide};
+///
+/// let taint = Taint { key: "maintenance".into(), effect: "NoExecute".into(), ..Taint::default() };
+/// let for_a_minute = Toleration {
+///     key: "maintenance".into(),
+///     operator: "Exists".into(),
+///     toleration_seconds: Some(60),
+///     ..Toleration::default()
+/// };
+/// assert_eq!(decide(&[taint.clone()], &[]), EvictionPlan::Now);
+/// assert_eq!(decide(&[taint], &[for_a_minute]), EvictionPlan::After(Duration::from_secs(60)));
+/// assert_eq!(decide(&[], &[]), EvictionPlan::Keep);
+/// ```
 pub fn decide(taints: &[Taint], tolerations: &[Toleration]) -> EvictionPlan {
     let mut limits = Vec::new();
     for taint in taints.iter().filter(|taint| taint.effect == NO_EXECUTE) {
@@ -34,12 +52,12 @@ pub fn decide(taints: &[Taint], tolerations: &[Toleration]) -> EvictionPlan {
     }
 }
 
-/// The `NoExecute` taints among `taints`.
+/// Returns the `NoExecute` taints among `taints`.
 pub fn no_execute(taints: &[Taint]) -> Vec<Taint> {
     taints.iter().filter(|taint| taint.effect == NO_EXECUTE).cloned().collect()
 }
 
-/// The condition a pod gets before it is deleted.
+/// Returns the condition that a pod gets before it is deleted.
 pub fn condition(generation: i64) -> PodCondition {
     PodCondition {
         kind: types::DISRUPTION_TARGET.to_owned(),
@@ -51,7 +69,7 @@ pub fn condition(generation: i64) -> PodCondition {
     }
 }
 
-/// The shard that handles a node and the pods on it: 32-bit FNV-1a of its name (BR-32-05).
+/// Returns the shard of a node and of the pods on it: 32-bit FNV-1a of the node's name (BR-32-05).
 pub fn shard(node: &str, shards: usize) -> usize {
     let hash = node.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     hash as usize % shards

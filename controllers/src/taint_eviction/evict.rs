@@ -1,4 +1,4 @@
-//! SHELL: the schedule with its timers, and what happens when one ends: mark, patch, delete, try again.
+//! SHELL: the timers of the schedule, and the eviction of a pod: set the condition, delete, retry.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,37 +8,38 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::decide::{EvictionPlan, condition, decide};
-use super::schedule::{Due, Known, PodRef, Schedule, Step};
+use super::schedule::{DueEviction, PodRef, Schedule, TaintSource, Transition};
 use super::{DELETE_RETRIES, DELETE_RETRY_PAUSE};
-use crate::actions::{Action, status_patch};
-use crate::apply::{Reader, Writer};
-use crate::error::ApiError;
-use crate::runtime::cache::{Lister, ObjectKey};
+use crate::api::View as _;
+use crate::api::condition::update_pod_condition;
+use crate::api::node::NodeView;
+use crate::api::object_key::ObjectKey;
+use crate::api::pod::PodView;
+use crate::context::ControllerContext;
+use crate::runtime::cache::Lister;
 use crate::runtime::client::names;
 use crate::runtime::clock::Clock;
-use crate::runtime::env::Env;
+use crate::runtime::error::ApiError;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::WorkQueue;
 use crate::runtime::recorder::{EventType, ObjectReference, Recorder};
 use crate::runtime::workers::Outcome;
-use crate::views::View as _;
-use crate::views::condition::update_pod_condition;
-use crate::views::node::NodeView;
-use crate::views::pod::PodView;
+use crate::write::actions::{Action, status_patch};
+use crate::write::{Reader, Writer};
 
-/// Evictions that run at once; upstream starts one goroutine for each, held back by its client's rate
-/// limit. So many, because slow admission may hold each of them for minutes, and the others must not wait.
+/// Number of concurrent evictions; upstream starts one goroutine for each, throttled by its client. The number is high
+/// because slow admission may block each of them for minutes, and the others must not wait.
 pub(super) const EVICTION_WORKERS: usize = 256;
 
 const REASON: &str = "TaintManagerEviction";
-const MARKED: &str = "Marking for deletion Pod";
-const CALLED_OFF: &str = "Cancelling deletion of Pod";
+const MARKING: &str = "Marking for deletion Pod";
+const CANCELLING: &str = "Cancelling deletion of Pod";
 
-/// Waits for deadlines and evicts.
+/// Waits for deadlines and evicts pods.
 pub(super) struct Evictor {
     schedule: Mutex<Schedule>,
     changed: Notify,
-    due: WorkQueue<Due>,
+    due: WorkQueue<DueEviction>,
     pods: Lister<PodView>,
     nodes: Lister<NodeView>,
     reader: Reader,
@@ -48,87 +49,87 @@ pub(super) struct Evictor {
     metrics: Metrics,
 }
 
-/// Whether a pod whose time has come must still go.
-enum Verdict {
-    /// It must, as the cache has it.
-    Due(Arc<PodView>),
-    /// Its node has no taint any more that it does not tolerate for ever.
+/// The result of evaluating a due eviction against the caches.
+enum CacheVerdict {
+    /// The pod must be evicted.
+    Evict(Arc<PodView>),
+    /// The pod tolerates all remaining taints of its node forever.
     Tolerated,
-    /// It is not there, or another one has its name.
+    /// The pod does not exist, or its name belongs to another one.
     Gone,
 }
 
-/// How one try ended well.
-enum Tried {
+/// The result of a successful attempt.
+enum EvictionOutcome {
     Deleted,
-    /// It was called off before the delete.
-    CalledOff,
-    /// The node has no taint any more that it does not tolerate for ever.
+    /// The eviction was cancelled before the delete.
+    Cancelled,
+    /// The pod tolerates all remaining taints of its node forever.
     Tolerated,
-    /// The pod is not there any more, or another one has its name.
+    /// The pod no longer exists, or its name belongs to another one.
     Gone,
 }
 
 impl Evictor {
-    pub(super) fn new(env: &Env, pods: Lister<PodView>, nodes: Lister<NodeView>) -> Self {
+    pub(super) fn new(context: &ControllerContext, pods: Lister<PodView>, nodes: Lister<NodeView>) -> Self {
         Self {
             schedule: Mutex::default(),
             changed: Notify::new(),
-            due: env.queue("taint_evictions"),
+            due: context.queue("taint_evictions"),
             pods,
             nodes,
-            reader: env.reader(names::TAINT_EVICTION),
-            writer: env.writer(names::TAINT_EVICTION),
-            recorder: env.recorder(names::TAINT_EVICTION, names::TAINT_EVICTION),
-            clock: env.clock.clone(),
-            metrics: env.metrics.clone(),
+            reader: context.reader(names::TAINT_EVICTION),
+            writer: context.writer(names::TAINT_EVICTION),
+            recorder: context.recorder(names::TAINT_EVICTION, names::TAINT_EVICTION),
+            clock: context.clock.clone(),
+            metrics: context.metrics.clone(),
         }
     }
 
-    /// The evictions whose time has come; retries earn their back-off here.
-    pub(super) fn queue(&self) -> &WorkQueue<Due> {
+    /// Returns the queue of due evictions, which also holds the back-off of retries.
+    pub(super) fn queue(&self) -> &WorkQueue<DueEviction> {
         &self.due
     }
 
-    /// How many evictions wait for their time or run.
+    /// Returns the number of evictions that are waiting or running.
     pub(super) fn scheduled(&self) -> usize {
         self.schedule().count()
     }
 
-    /// Brings the eviction of `pod` in line with `plan`.
-    pub(super) fn follow(&self, pod: &PodRef, (plan, known): (EvictionPlan, Known)) {
+    /// Updates the eviction of `pod` according to `plan`.
+    pub(super) fn apply_plan(&self, pod: &PodRef, (plan, source): (EvictionPlan, TaintSource)) {
         let now = self.clock.monotonic();
-        let step = self.schedule().follow(pod, (plan, known), now);
-        self.cancelled(pod, step);
-        if step.fire {
-            self.due.add(Due { pod: pod.clone(), fire_at: now });
+        let transition = self.schedule().apply_plan(pod, (plan, source), now);
+        self.report_cancelled(pod, transition);
+        if transition.fire {
+            self.due.add(DueEviction { pod: pod.clone(), fire_at: now });
         }
         if matches!(plan, EvictionPlan::After(_)) {
             self.changed.notify_one();
         }
     }
 
-    /// The pod is gone, or another one has its name.
-    pub(super) fn gone(&self, pod: &PodRef) {
-        let step = self.schedule().gone(&pod.uid);
-        self.cancelled(pod, step);
+    /// Handles the deletion of a pod, or its replacement by another one with the same name.
+    pub(super) fn pod_deleted(&self, pod: &PodRef) {
+        let transition = self.schedule().pod_deleted(&pod.uid);
+        self.report_cancelled(pod, transition);
     }
 
-    fn cancelled(&self, pod: &PodRef, step: Step) {
-        if step.cancelled {
-            self.event(&pod.key, CALLED_OFF);
-            // Only a deadline that came or went is news to the timers.
+    fn report_cancelled(&self, pod: &PodRef, transition: Transition) {
+        if transition.cancelled {
+            self.event(&pod.key, CANCELLING);
+            // The timers only depend on deadlines that were added or removed.
             self.changed.notify_one();
         }
     }
 
-    /// Moves evictions whose deadline has passed to the queue, until `stop`.
+    /// Moves evictions whose deadline has passed to the queue, until `stop` is cancelled.
     pub(super) async fn fire_timers(&self, stop: &CancellationToken) {
         loop {
             let changed = self.changed.notified();
             let next = {
                 let mut schedule = self.schedule();
-                schedule.due(self.clock.monotonic()).into_iter().for_each(|due| self.due.add(due));
+                schedule.take_due(self.clock.monotonic()).into_iter().for_each(|due| self.due.add(due));
                 schedule.next_deadline()
             };
             let deadline = async {
@@ -146,45 +147,46 @@ impl Evictor {
         }
     }
 
-    /// Evicts one pod whose time has come: five quick tries the first time, one per back-off after that,
-    /// until it is done or no longer due (N-086).
-    pub(super) async fn evict(&self, due: Due) -> Outcome {
-        let Some(known) = self.schedule().begin(&due) else { return Outcome::Forget };
+    /// Evicts one pod: five quick attempts the first time, one per back-off after that, until it succeeds or is no
+    /// longer due (N-086).
+    pub(super) async fn evict(&self, due: DueEviction) -> Outcome {
+        let Some(source) = self.schedule().start_attempt(&due) else { return Outcome::Forget };
         let first = self.due.num_requeues(&due) == 0;
-        // The cache will do for the very first try: both its writes name the UID. After a failure the server's word counts.
+        // The first attempt may use the cache: both its writes have the UID as precondition. After a failure the pod is
+        // read from the server.
         let mut cached = match self.verdict(&due.pod) {
-            Verdict::Due(cached) => first.then_some(cached),
+            CacheVerdict::Evict(cached) => first.then_some(cached),
             verdict => {
                 self.schedule().finish(&due);
-                // A pod that went between two tries went as announced: nothing was called off.
-                if first || matches!(verdict, Verdict::Tolerated) {
-                    self.event(&due.pod.key, CALLED_OFF);
+                // A pod that disappeared between two attempts was evicted as announced: nothing was cancelled.
+                if first || matches!(verdict, CacheVerdict::Tolerated) {
+                    self.event(&due.pod.key, CANCELLING);
                 }
                 return Outcome::Forget;
             }
         };
         if first {
-            self.event(&due.pod.key, MARKED);
+            self.event(&due.pod.key, MARKING);
         }
         let tries = if first { DELETE_RETRIES } else { 1 };
         for number in 1..=tries {
-            match self.try_once(&due, cached.take(), known).await {
-                Ok(tried) => {
-                    match tried {
-                        Tried::Deleted => self.metrics.taint_eviction(self.latency(&due)),
-                        Tried::Tolerated => self.event(&due.pod.key, CALLED_OFF),
-                        Tried::CalledOff => self.called_off(&due.pod),
-                        Tried::Gone => {}
+            match self.try_once(&due, cached.take(), source).await {
+                Ok(outcome) => {
+                    match outcome {
+                        EvictionOutcome::Deleted => self.metrics.taint_eviction(self.latency(&due)),
+                        EvictionOutcome::Tolerated => self.event(&due.pod.key, CANCELLING),
+                        EvictionOutcome::Cancelled => self.report_cancelled_unless_gone(&due.pod),
+                        EvictionOutcome::Gone => {}
                     }
                     self.schedule().finish(&due);
                     return Outcome::Forget;
                 }
-                Err(_) if number == tries && !self.schedule().fail(&due) => {
-                    self.called_off(&due.pod);
+                Err(_) if number == tries && !self.schedule().fail_attempt(&due) => {
+                    self.report_cancelled_unless_gone(&due.pod);
                     return Outcome::Forget;
                 }
                 Err(error) if number == tries => {
-                    tracing::warn!(pod = %due.pod.key, %error, "pod was not evicted, trying again with back-off");
+                    tracing::warn!(pod = %due.pod.key, %error, "pod was not evicted, retrying with back-off");
                     return Outcome::Retry;
                 }
                 Err(_) => self.clock.sleep(DELETE_RETRY_PAUSE).await,
@@ -193,34 +195,40 @@ impl Evictor {
         Outcome::Retry
     }
 
-    /// Called off during a try: only now is it certain that the pod stays, unless it went by itself.
-    fn called_off(&self, pod: &PodRef) {
-        if !matches!(self.verdict(pod), Verdict::Gone) {
-            self.event(&pod.key, CALLED_OFF);
+    /// Reports an eviction that was cancelled during an attempt. Only now is it certain that the pod stays, unless it
+    /// was deleted otherwise.
+    fn report_cancelled_unless_gone(&self, pod: &PodRef) {
+        if !matches!(self.verdict(pod), CacheVerdict::Gone) {
+            self.event(&pod.key, CANCELLING);
         }
     }
 
-    /// What the caches say of the pod now. A node they do not know changes nothing (N-088).
-    fn verdict(&self, pod: &PodRef) -> Verdict {
+    /// Evaluates the pod with the caches. An unknown node changes nothing (N-088).
+    fn verdict(&self, pod: &PodRef) -> CacheVerdict {
         let Some(cached) = self.pods.get(&pod.key).filter(|cached| cached.uid() == &*pod.uid) else {
-            return Verdict::Gone;
+            return CacheVerdict::Gone;
         };
         let Some(node) = self.nodes.get(&ObjectKey::cluster(cached.spec.node_name.to_arc())) else {
-            return Verdict::Due(cached);
+            return CacheVerdict::Evict(cached);
         };
         match decide(&node.spec.taints, &cached.spec.tolerations) {
-            EvictionPlan::Keep => Verdict::Tolerated,
-            EvictionPlan::After(_) | EvictionPlan::Now => Verdict::Due(cached),
+            EvictionPlan::Keep => CacheVerdict::Tolerated,
+            EvictionPlan::After(_) | EvictionPlan::Now => CacheVerdict::Evict(cached),
         }
     }
 
-    /// Sets the condition `DisruptionTarget` unless it is there already, then deletes (N-051, N-052). The
-    /// grace period is the pod's own.
+    /// Sets the condition `DisruptionTarget` unless it is set already, then deletes the pod with its own grace period
+    /// (N-051, N-052).
     ///
-    /// A pod that came to a node whose taint was known is asked for twice: whoever bound it may have seen the taint go before the
-    /// watch of nodes told us (kubernetes/kubernetes#119862). And whatever it takes to read and to mark a pod, nothing is written
-    /// after the eviction was called off.
-    async fn try_once(&self, due: &Due, cached: Option<Arc<PodView>>, known: Known) -> Result<Tried, ApiError> {
+    /// For a pod that was bound to a node with a known taint, the node is read from the server first: the scheduler may
+    /// have observed the removal of the taint before our watch did (kubernetes/kubernetes#119862). Nothing is written
+    /// after the eviction was cancelled, however long reading and marking the pod takes.
+    async fn try_once(
+        &self,
+        due: &DueEviction,
+        cached: Option<Arc<PodView>>,
+        source: TaintSource,
+    ) -> Result<EvictionOutcome, ApiError> {
         let pod = &due.pod;
         let read = match cached {
             Some(cached) => Ok(cached),
@@ -228,11 +236,11 @@ impl Evictor {
         };
         let seen = match read {
             Ok(seen) if seen.uid() == &*pod.uid => seen,
-            Ok(_) | Err(ApiError::NotFound(_)) => return Ok(Tried::Gone),
+            Ok(_) | Err(ApiError::NotFound(_)) => return Ok(EvictionOutcome::Gone),
             Err(error) => return Err(error),
         };
-        if known == Known::Before && self.tolerates_now(&seen).await? {
-            return Ok(Tried::Tolerated);
+        if source == TaintSource::AlreadyKnown && self.tolerates_now(&seen).await? {
+            return Ok(EvictionOutcome::Tolerated);
         }
         let old = seen.status.to_status();
         let mut new = old.clone();
@@ -240,22 +248,22 @@ impl Evictor {
         if update_pod_condition(&mut new.conditions, target, self.clock.now())
             && let Some(status) = status_patch(&json!(old), &json!(new))
         {
-            if !self.schedule().runs(due) {
-                return Ok(Tried::CalledOff);
+            if !self.schedule().is_running(due) {
+                return Ok(EvictionOutcome::Cancelled);
             }
             let action = Action::PatchPodStatus { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), status };
             self.writer.apply(&action, "NoExecute taint").await?;
         }
-        if !self.schedule().runs(due) {
-            return Ok(Tried::CalledOff);
+        if !self.schedule().is_running(due) {
+            return Ok(EvictionOutcome::Cancelled);
         }
         let action = Action::DeletePod { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), grace_seconds: None };
         self.writer.apply(&action, "NoExecute taint").await?;
-        Ok(Tried::Deleted)
+        Ok(EvictionOutcome::Deleted)
     }
 
-    /// Whether the pod tolerates what its node has at this moment, as the server says. A node that is gone changes nothing
-    /// (N-088).
+    /// Returns true if the pod tolerates the current taints of its node, read from the server. A deleted node changes
+    /// nothing (N-088).
     async fn tolerates_now(&self, pod: &PodView) -> Result<bool, ApiError> {
         match self.reader.get::<NodeView>(&ObjectKey::cluster(pod.spec.node_name.to_arc())).await {
             Ok(node) => Ok(decide(&node.spec.taints, &pod.spec.tolerations) == EvictionPlan::Keep),
@@ -264,12 +272,12 @@ impl Evictor {
         }
     }
 
-    /// From the deadline to now, for the metric (N-091).
-    fn latency(&self, due: &Due) -> Duration {
+    /// Returns the time since the deadline, for the metric (N-091).
+    fn latency(&self, due: &DueEviction) -> Duration {
         self.clock.monotonic().saturating_sub(due.fire_at)
     }
 
-    /// Events name the pod only, with no UID, as upstream's do.
+    /// Events name the pod without its UID, as upstream's do.
     fn event(&self, pod: &ObjectKey, what: &str) {
         let about = ObjectReference {
             api_version: "v1".to_owned(),
@@ -293,15 +301,18 @@ mod tests {
     use super::*;
     use crate::runtime::client::Limits;
     use crate::runtime::leadership::Leadership;
-    use crate::runtime::observer::WatchedQueue as _;
-    use crate::runtime::testing::{Answer, Log, Seen, serve};
+    use crate::runtime::queue::WatchedQueue as _;
+    use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, must_end, serve};
     use crate::runtime::workers;
 
-    fn env(clock: &Clock, answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> (Env, Log) {
+    fn context(
+        clock: &Clock,
+        answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static,
+    ) -> (ControllerContext, RequestLog) {
         let (plain, log) = serve(clock, answer);
         let (clients, always) = (Arc::new(move |_: &str| plain.clone()), Leadership::always());
         let limits = Limits { qps: 0.0, ..Limits::default() };
-        (Env::new(clock.clone(), Metrics::new(), clients, limits, always, CancellationToken::new()), log)
+        (ControllerContext::new(clock.clone(), Metrics::new(), clients, limits, always, CancellationToken::new()), log)
     }
 
     fn pod() -> PodRef {
@@ -314,13 +325,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_step_of_the_systems_clock_moves_no_countdown(#[case] stepped: &str) {
         let wall = Arc::new(Mutex::new("2026-01-01T00:00:00Z".parse().unwrap()));
-        let clock = Clock::set_by_hand(Arc::clone(&wall));
-        let (env, _) = env(&clock, |_| Answer::Hang);
-        let evictor = Evictor::new(&env, env.informer().lister(), env.informer().lister());
-        evictor.follow(&pod(), (EvictionPlan::After(Duration::from_mins(5)), Known::New));
+        let clock = Clock::manual(Arc::clone(&wall));
+        let (context, _) = context(&clock, |_| MockResponse::Hang);
+        let evictor = Evictor::new(&context, context.informer().lister(), context.informer().lister());
+        evictor.apply_plan(&pod(), (EvictionPlan::After(Duration::from_mins(5)), TaintSource::NodeUpdate));
         *wall.lock().unwrap() = stepped.parse().unwrap();
         let due_within = async |seconds| {
-            let _ = clock.timeout(Duration::from_secs(seconds), evictor.fire_timers(&env.stop)).await;
+            let _ = clock.timeout(Duration::from_secs(seconds), evictor.fire_timers(&context.stop)).await;
             evictor.queue().status().ready
         };
         assert_eq!(due_within(299).await, 0);
@@ -335,33 +346,33 @@ mod tests {
             json!({ "metadata": metadata, "spec": { "nodeName": "n1" } })
         };
         let pods: Vec<_> = (0..=200).map(stored).collect();
-        let (env, log) = env(&clock, move |seen| {
+        let (context, log) = context(&clock, move |seen| {
             let named = seen.line.contains("/p200");
             match seen.line.split_once(' ').map_or("", |(method, _)| method) {
                 "GET" if !seen.line.contains("watch") => {
-                    Answer::Json(200, json!({ "metadata": { "resourceVersion": "5" }, "items": pods }))
+                    MockResponse::Json(200, json!({ "metadata": { "resourceVersion": "5" }, "items": pods }))
                 }
-                "PATCH" | "DELETE" if named => Answer::Json(200, json!({})),
-                _ => Answer::Hang,
+                "PATCH" | "DELETE" if named => MockResponse::Json(200, json!({})),
+                _ => MockResponse::Hang,
             }
         });
-        let informer = env.informer::<PodView>();
-        let (dresser, plain) = env.informer_client();
+        let informer = context.informer::<PodView>();
+        let (builder, plain) = context.informer_client();
         let mut running = tokio::task::JoinSet::new();
         running.spawn({
             let informer = Arc::clone(&informer);
-            async move { informer.run(&dresser, plain).await }
+            async move { informer.run(&builder, plain).await }
         });
-        informer.wait_synced().await;
-        let evictor = Evictor::new(&env, informer.lister(), env.informer().lister());
+        must_end(informer.wait_synced()).await;
+        let evictor = Evictor::new(&context, informer.lister(), context.informer().lister());
         for pod in informer.lister().list() {
             let pod = PodRef { uid: Arc::clone(&pod.metadata.uid), key: pod.key() };
-            evictor.follow(&pod, (EvictionPlan::Now, Known::New));
+            evictor.apply_plan(&pod, (EvictionPlan::Now, TaintSource::NodeUpdate));
         }
         let evict =
-            workers::run("taint_evictions", evictor.queue(), EVICTION_WORKERS, &env.stop, |due| evictor.evict(due));
+            workers::run("taint_evictions", evictor.queue(), EVICTION_WORKERS, &context.stop, |due| evictor.evict(due));
         let _ = clock.timeout(Duration::from_secs(1), evict).await;
-        let deleted = |seen: &&Seen| seen.line.starts_with("DELETE") && seen.line.contains("/p200");
+        let deleted = |seen: &&ReceivedRequest| seen.line.starts_with("DELETE") && seen.line.contains("/p200");
         assert_eq!(log.lock().unwrap().iter().filter(deleted).count(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Evictions that wait for their time, at most one per pod UID. PURE.
+//! Pending and running evictions, at most one per pod UID. PURE.
 //!
 //! ```text
 //!            After(t)             t has passed              done
@@ -8,25 +8,24 @@
 //!     └─────────────────────────────────────────────────┘  failing ── Keep: cancelled; pod gone ─► nothing
 //! ```
 //!
-//! An eviction that is called off after its time has come ends with the try it is in, at once if there is
-//! none; what comes after that counts from nothing: a new taint gives the pod a new time.
+//! An eviction that is cancelled after its deadline ends with its current attempt, or at once if there is none. A later
+//! taint starts a new countdown.
 //!
-//! A waiting eviction keeps its first deadline whatever later taints or tolerations would give it
-//! (N-017, N-080); that holds for changes at the same instant as well. Entries belong to a UID, so a pod
-//! that takes over a name starts from nothing (N-082, N-083, N-084), and a running eviction cannot remove
-//! another pod's entry (N-085).
+//! A waiting eviction keeps its first deadline, whatever deadline later taints or tolerations would give it (N-017,
+//! N-080), even for changes at the same instant. Entries belong to a UID, so a pod that reuses a name starts from
+//! nothing (N-082, N-083, N-084), and a running eviction cannot remove another pod's entry (N-085).
 //!
-//! Times are [`crate::runtime::clock::Clock::monotonic`]'s: a countdown is only waited for, so that no step of the system's
-//! clock may shorten or lengthen it.
+//! Times are [`crate::runtime::clock::Clock::monotonic`]'s, so that a step of the system clock does not shorten or
+//! lengthen a countdown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::decide::EvictionPlan;
-use crate::runtime::cache::ObjectKey;
+use crate::api::object_key::ObjectKey;
 
-/// One pod: its UID decides, its key is for finding and naming it.
+/// A pod: identified by its UID; the key is for lookups and messages.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct PodRef {
     /// `metadata.uid`
@@ -35,112 +34,119 @@ pub struct PodRef {
     pub key: ObjectKey,
 }
 
-/// What a step did; the caller makes events and requests of it.
+/// The effect of an operation, from which the caller derives events and requests.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Step {
-    /// A waiting or failing eviction was called off.
+pub struct Transition {
+    /// A waiting or failing eviction was cancelled.
     pub cancelled: bool,
-    /// The eviction must start now; it is booked as running.
+    /// The eviction must start now; it is recorded as running.
     pub fire: bool,
 }
 
-/// An eviction whose time has come.
+/// An eviction whose deadline has passed.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Due {
+pub struct DueEviction {
     /// The pod.
     pub pod: PodRef,
-    /// When it was due, on the monotonic clock: latency counts from here.
+    /// The deadline on the monotonic clock, from which the latency is measured.
     pub fire_at: Duration,
 }
 
-/// All evictions that wait or run.
+/// All waiting and running evictions.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Schedule {
-    waiting: BTreeMap<Arc<str>, Waiting>,
+    waiting: BTreeMap<Arc<str>, PendingEviction>,
     deadlines: BTreeSet<(Duration, Arc<str>)>,
-    running: BTreeMap<Arc<str>, Running>,
+    running: BTreeMap<Arc<str>, InFlight>,
 }
 
-/// What the node's taints are known from, when a plan is made of them.
+/// How the controller learned of the taints from which a plan was made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Known {
-    /// From news of the node: whoever bound the pod before cannot have known it.
-    New,
-    /// From before the pod was there. Who bound it may know better: the taint may have gone since.
-    Before,
+pub enum TaintSource {
+    /// From a node update: the scheduler cannot have known the taint when it bound the pod.
+    NodeUpdate,
+    /// Before the pod was bound. The scheduler may have newer information: the taint may have been removed since.
+    AlreadyKnown,
 }
 
-/// An eviction that waits for its time.
+/// An eviction before its deadline.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Waiting {
-    due: Due,
-    known: Known,
+struct PendingEviction {
+    due: DueEviction,
+    source: TaintSource,
 }
 
-/// An eviction whose time has come, until it is done or called off.
+/// An eviction after its deadline, until it is done or cancelled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Running {
+struct InFlight {
     fire_at: Duration,
-    stage: Stage,
-    known: Known,
+    phase: EvictionPhase,
+    source: TaintSource,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stage {
-    /// No worker has taken it up yet.
+enum EvictionPhase {
+    /// No worker has started it yet.
     Fired,
-    /// A try is under way.
+    /// An attempt is in progress.
     Trying,
-    /// A try failed and the next one waits for its back-off.
+    /// An attempt failed and the next one waits for its back-off.
     Failing,
 }
 
 impl Schedule {
-    /// Brings the entry of `pod` in line with `plan` as of `now`. A deadline that has come already is [`Self::due`] at once.
-    /// What was known when the eviction was planned first holds for it.
-    pub fn follow(&mut self, pod: &PodRef, (plan, known): (EvictionPlan, Known), now: Duration) -> Step {
+    /// Updates the entry of `pod` according to `plan` at `now`. A deadline that has passed already is returned by the
+    /// next [`Self::take_due`]. The first taint source of an eviction is kept.
+    pub fn apply_plan(
+        &mut self,
+        pod: &PodRef,
+        (plan, source): (EvictionPlan, TaintSource),
+        now: Duration,
+    ) -> Transition {
         match plan {
             EvictionPlan::Keep => {
-                // Whether a try under way succeeds is not known yet: its end says what became of the pod.
-                let idle = self.running.remove(&pod.uid).is_some_and(|running| running.stage != Stage::Trying);
-                Step { cancelled: self.cancel(&pod.uid) || idle, fire: false }
+                // The result of an attempt in progress is not known yet; its end will report it.
+                let idle = self.running.remove(&pod.uid).is_some_and(|running| running.phase != EvictionPhase::Trying);
+                Transition { cancelled: self.cancel(&pod.uid) || idle, fire: false }
             }
             EvictionPlan::Now => {
                 if self.running.contains_key(&pod.uid) {
-                    return Step::default();
+                    return Transition::default();
                 }
-                // The pod was there before this news if its countdown was.
-                let known = self.waiting.get(&pod.uid).map_or(known, |waiting| waiting.known);
+                // If the countdown exists, the pod was there before this update.
+                let source = self.waiting.get(&pod.uid).map_or(source, |waiting| waiting.source);
                 let cancelled = self.cancel(&pod.uid);
-                self.running.insert(Arc::clone(&pod.uid), Running { fire_at: now, stage: Stage::Fired, known });
-                Step { cancelled, fire: true }
+                self.running
+                    .insert(Arc::clone(&pod.uid), InFlight { fire_at: now, phase: EvictionPhase::Fired, source });
+                Transition { cancelled, fire: true }
             }
-            EvictionPlan::After(_) if self.has(&pod.uid) => Step::default(),
+            EvictionPlan::After(_) if self.contains(&pod.uid) => Transition::default(),
             EvictionPlan::After(time) => {
                 let fire_at = now.saturating_add(time);
                 self.deadlines.insert((fire_at, Arc::clone(&pod.uid)));
-                let due = Due { pod: pod.clone(), fire_at };
-                self.waiting.insert(Arc::clone(&pod.uid), Waiting { due, known });
-                Step::default()
+                let due = DueEviction { pod: pod.clone(), fire_at };
+                self.waiting.insert(Arc::clone(&pod.uid), PendingEviction { due, source });
+                Transition::default()
             }
         }
     }
 
-    /// The pod is gone. An eviction that no try was made of is cancelled; after a try it went as announced.
-    pub fn gone(&mut self, uid: &str) -> Step {
-        let untried = self.running.remove(uid).is_some_and(|running| running.stage == Stage::Fired);
-        Step { cancelled: self.cancel(uid) || untried, fire: false }
+    /// Handles a deleted pod. An eviction without an attempt is cancelled; after an attempt the pod was evicted as
+    /// announced.
+    pub fn pod_deleted(&mut self, uid: &str) -> Transition {
+        let untried = self.running.remove(uid).is_some_and(|running| running.phase == EvictionPhase::Fired);
+        Transition { cancelled: self.cancel(uid) || untried, fire: false }
     }
 
-    /// Calls off a waiting eviction and says whether there was one.
+    /// Cancels a waiting eviction; returns true if there was one.
     fn cancel(&mut self, uid: &str) -> bool {
-        let Some(Waiting { due, .. }) = self.waiting.remove(uid) else { return false };
+        let Some(PendingEviction { due, .. }) = self.waiting.remove(uid) else { return false };
         self.deadlines.remove(&(due.fire_at, due.pod.uid));
         true
     }
 
-    /// Books the evictions whose time has come as running, earliest first.
-    pub fn due(&mut self, now: Duration) -> Vec<Due> {
+    /// Records the evictions whose deadline has passed as running and returns them, earliest first.
+    pub fn take_due(&mut self, now: Duration) -> Vec<DueEviction> {
         let mut due = Vec::new();
         while let Some((fire_at, uid)) = self.deadlines.first().cloned() {
             if fire_at > now {
@@ -148,53 +154,53 @@ impl Schedule {
             }
             self.deadlines.pop_first();
             if let Some(waiting) = self.waiting.remove(&uid) {
-                self.running.insert(uid, Running { fire_at, stage: Stage::Fired, known: waiting.known });
+                self.running.insert(uid, InFlight { fire_at, phase: EvictionPhase::Fired, source: waiting.source });
                 due.push(waiting.due);
             }
         }
         due
     }
 
-    /// When the next eviction is due, on the monotonic clock.
+    /// Returns the next deadline on the monotonic clock.
     pub fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// A try starts. Says what was known when it was planned, or that it is not to be made: the eviction was called off since it
-    /// fired.
-    pub fn begin(&mut self, due: &Due) -> Option<Known> {
-        self.stage(due, Stage::Trying)
+    /// Starts an attempt. Returns the taint source, or `None` if the eviction was cancelled after its deadline.
+    pub fn start_attempt(&mut self, due: &DueEviction) -> Option<TaintSource> {
+        self.set_phase(due, EvictionPhase::Trying)
     }
 
-    /// A try failed, the next one waits. Says whether there is to be one: not if the eviction was called off meanwhile.
-    pub fn fail(&mut self, due: &Due) -> bool {
-        self.stage(due, Stage::Failing).is_some()
+    /// Records a failed attempt. Returns true if there will be another one: not if the eviction was cancelled in the
+    /// meantime.
+    pub fn fail_attempt(&mut self, due: &DueEviction) -> bool {
+        self.set_phase(due, EvictionPhase::Failing).is_some()
     }
 
-    /// Whether the eviction is still wanted: not if it was called off since it fired.
-    pub fn runs(&self, due: &Due) -> bool {
+    /// Returns true if the eviction was not cancelled after its deadline.
+    pub fn is_running(&self, due: &DueEviction) -> bool {
         self.running.get(&due.pod.uid).is_some_and(|running| running.fire_at == due.fire_at)
     }
 
-    fn stage(&mut self, due: &Due, stage: Stage) -> Option<Known> {
+    fn set_phase(&mut self, due: &DueEviction, phase: EvictionPhase) -> Option<TaintSource> {
         let running = self.running.get_mut(&due.pod.uid).filter(|running| running.fire_at == due.fire_at)?;
-        running.stage = stage;
-        Some(running.known)
+        running.phase = phase;
+        Some(running.source)
     }
 
-    /// A running eviction is over, whatever came of it. One that the pod got since then stays.
-    pub fn finish(&mut self, due: &Due) {
-        if self.runs(due) {
+    /// Ends a running eviction, with any result. An eviction that the pod got since then is kept.
+    pub fn finish(&mut self, due: &DueEviction) {
+        if self.is_running(due) {
             self.running.remove(&due.pod.uid);
         }
     }
 
-    /// How many evictions wait or run.
+    /// Returns the number of waiting and running evictions.
     pub fn count(&self) -> usize {
         self.waiting.len() + self.running.len()
     }
 
-    fn has(&self, uid: &str) -> bool {
+    fn contains(&self, uid: &str) -> bool {
         self.waiting.contains_key(uid) || self.running.contains_key(uid)
     }
 }

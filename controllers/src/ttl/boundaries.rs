@@ -1,17 +1,17 @@
-//! How long kubelets may cache secrets and config maps, by cluster size. PURE.
+//! Computes how long kubelets may cache secrets and config maps from the cluster size. PURE.
 
-/// A step of the table: it holds while the number of nodes is within `min..=max`.
+/// A step of the table: it applies while the number of nodes is within `min..=max`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Boundary {
-    /// Below this the step before holds.
+    /// Below this, the previous step applies.
     pub min: usize,
-    /// Above this the next step holds.
+    /// Above this, the next step applies.
     pub max: usize,
-    /// The value for every node.
+    /// The annotation's value in seconds.
     pub ttl_seconds: i64,
 }
 
-/// The steps. They overlap, so that a cluster at a border does not flap (BR-19-06).
+/// The steps. They overlap, so that a cluster near a boundary does not flap (BR-19-06).
 pub const BOUNDARIES: [Boundary; 5] = [
     Boundary { min: 0, max: 100, ttl_seconds: 0 },
     Boundary { min: 90, max: 500, ttl_seconds: 15 },
@@ -20,9 +20,19 @@ pub const BOUNDARIES: [Boundary; 5] = [
     Boundary { min: 1800, max: usize::MAX, ttl_seconds: 300 },
 ];
 
-/// The number of nodes and the step it has led to.
+/// The number of nodes and the current step.
 ///
-/// The step depends on the way the number came about, which a restart forgets (T-014).
+/// In an overlap, the step depends on the history of the number, which a restart loses (T-014).
+///
+/// ```
+/// use plumbline_controllers::ttl::boundaries::ClusterSize;
+///
+/// let mut size = ClusterSize::default();
+/// (0..101).for_each(|_| size.add());
+/// assert_eq!(size.ttl_seconds(), 15);
+/// size.remove();
+/// assert_eq!(size.ttl_seconds(), 15, "the steps overlap");
+/// ```
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ClusterSize {
     nodes: usize,
@@ -30,7 +40,7 @@ pub struct ClusterSize {
 }
 
 impl ClusterSize {
-    /// A node came: up by at most one step.
+    /// Counts an added node: up by at most one step.
     pub fn add(&mut self) {
         self.nodes += 1;
         if self.nodes > BOUNDARIES[self.step].max {
@@ -38,7 +48,7 @@ impl ClusterSize {
         }
     }
 
-    /// A node went: down by at most one step.
+    /// Counts a deleted node: down by at most one step.
     pub fn remove(&mut self) {
         self.nodes = self.nodes.saturating_sub(1);
         if self.nodes < BOUNDARIES[self.step].min {
@@ -46,7 +56,7 @@ impl ClusterSize {
         }
     }
 
-    /// The value every node should carry.
+    /// Returns the value that every node should have.
     pub fn ttl_seconds(self) -> i64 {
         BOUNDARIES[self.step].ttl_seconds
     }

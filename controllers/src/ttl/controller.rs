@@ -1,42 +1,44 @@
-//! SHELL: node events to keys, one patch per node that carries the wrong value.
+//! SHELL: node events to keys, one patch per node that has the wrong value.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::boundaries::ClusterSize;
-use super::current;
-use crate::actions::Action;
-use crate::apply::Writer;
-use crate::runtime::cache::{Change, Lister, ObjectKey};
+use super::parse_ttl_annotation;
+use crate::api::View as _;
+use crate::api::node::NodeView;
+use crate::api::object_key::ObjectKey;
+use crate::context::{ControllerContext, ControllerFuture};
+use crate::runtime::cache::{Change, Lister};
 use crate::runtime::client::names;
-use crate::runtime::env::{Env, Run};
 use crate::runtime::queue::WorkQueue;
 use crate::runtime::workers::{self, Outcome};
-use crate::views::View as _;
-use crate::views::node::NodeView;
+use crate::write::Writer;
+use crate::write::actions::Action;
 
-/// Syncs that run at once.
+/// Number of concurrent syncs.
 const WORKERS: usize = 5;
 
 const NAME: &str = "ttlcontroller";
 
-/// Takes what the controller needs and returns its work.
-pub fn start(env: &Env) -> Run {
-    let informer = env.informer::<NodeView>();
-    let queue = env.queue::<ObjectKey>(NAME);
+/// Creates the controller; returns its work.
+pub fn start(context: &ControllerContext) -> ControllerFuture {
+    let informer = context.informer::<NodeView>();
+    let queue = context.queue::<ObjectKey>(NAME);
     let size = Arc::new(Mutex::new(ClusterSize::default()));
-    let controller = Controller { nodes: informer.lister(), size: Arc::clone(&size), writer: env.writer(names::TTL) };
-    let stop = env.stop.clone();
+    let controller =
+        TtlController { nodes: informer.lister(), size: Arc::clone(&size), writer: context.writer(names::TTL) };
+    let stop = context.stop.clone();
     Box::pin(async move {
-        informer.on_change({
+        informer.add_event_handler({
             let queue = queue.clone();
-            move |change| count(&size, &queue, change)
+            move |change| handle_node_change(&size, &queue, change)
         });
         workers::run(NAME, &queue, WORKERS, &stop, |key| controller.sync(key)).await;
     })
 }
 
-/// Counts nodes, and queues those that came or changed. A node that went needs nothing.
-fn count(size: &Mutex<ClusterSize>, queue: &WorkQueue<ObjectKey>, change: &Change<NodeView>) {
+/// Counts nodes, and queues added and changed ones. A deleted node needs no sync.
+fn handle_node_change(size: &Mutex<ClusterSize>, queue: &WorkQueue<ObjectKey>, change: &Change<NodeView>) {
     let mut size = size.lock().unwrap_or_else(PoisonError::into_inner);
     match change {
         Change::Added(node) => {
@@ -48,23 +50,23 @@ fn count(size: &Mutex<ClusterSize>, queue: &WorkQueue<ObjectKey>, change: &Chang
     }
 }
 
-struct Controller {
+struct TtlController {
     nodes: Lister<NodeView>,
     size: Arc<Mutex<ClusterSize>>,
     writer: Writer,
 }
 
-impl Controller {
+impl TtlController {
     async fn sync(&self, key: ObjectKey) -> Outcome {
         let Some(node) = self.nodes.get(&key) else { return Outcome::Forget };
         let ttl_seconds = self.size.lock().unwrap_or_else(PoisonError::into_inner).ttl_seconds();
-        if current(node.ttl_annotation()) == Some(ttl_seconds) {
+        if parse_ttl_annotation(node.ttl_annotation()) == Some(ttl_seconds) {
             return Outcome::Forget;
         }
         let action = Action::PatchNodeTtl { node: key.name, ttl_seconds };
-        match self.writer.apply(&action, "the cluster's size asks for another ttl").await {
+        match self.writer.apply(&action, "the cluster size requires another ttl").await {
             Ok(()) => Outcome::Forget,
-            // The node is gone; its deletion is on the way to the cache.
+            // The node was deleted; the cache will be notified.
             Err(error) if error.is_not_found() => Outcome::Forget,
             Err(_) => Outcome::Retry,
         }

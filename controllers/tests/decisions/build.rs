@@ -1,14 +1,14 @@
-//! Short forms for the objects of the tables.
+//! Builders of the objects in the tables.
 
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use plumbline_controllers::views::node::NodeView;
-use plumbline_controllers::views::pdb::PdbView;
-use plumbline_controllers::views::pod::PodView;
+use plumbline_controllers::api::node::NodeView;
+use plumbline_controllers::api::pdb::PdbView;
+use plumbline_controllers::api::pod::PodView;
 use serde_json::{Value, json};
 
-/// The instant all tables count from.
+/// The start time of all tables.
 pub(crate) fn t0() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
@@ -48,7 +48,7 @@ pub(crate) fn node(name: &str, patch: Value) -> Arc<NodeView> {
 }
 
 pub(crate) fn names(pods: &[Arc<PodView>]) -> Vec<&str> {
-    pods.iter().map(|pod| plumbline_controllers::views::View::name(&**pod)).collect()
+    pods.iter().map(|pod| plumbline_controllers::api::View::name(&**pod)).collect()
 }
 
 fn merge(target: &mut Value, patch: Value) {

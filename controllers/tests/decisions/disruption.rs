@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
+use plumbline_controllers::api::int_or_percent::{IntOrPercent, Rounding};
+use plumbline_controllers::api::pdb::{PdbSpec, PdbStatus};
+use plumbline_controllers::api::pod::PodView;
 use plumbline_controllers::disruption::decide::{PdbDecision, decide, fail_safe};
-use plumbline_controllers::disruption::expected::{Expected, expected, needs_scales};
+use plumbline_controllers::disruption::expected::{ExpectedCounts, expected_counts, needs_scales};
 use plumbline_controllers::disruption::stale::{Staleness, reset_condition, staleness};
-use plumbline_controllers::views::int_or_percent::{IntOrPercent, Rounding};
-use plumbline_controllers::views::pdb::{PdbSpec, PdbStatus};
-use plumbline_controllers::views::pod::PodView;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn spec(spec: Value) -> PdbSpec {
     serde_json::from_value(spec).unwrap()
 }
 
-fn counts(expected: Expected) -> (i32, i32) {
+fn counts(expected: ExpectedCounts) -> (i32, i32) {
     (expected.desired_healthy, expected.expected_pods)
 }
 
@@ -43,7 +43,7 @@ fn counts(expected: Expected) -> (i32, i32) {
 #[case::both_set_max_wins(json!({"maxUnavailable": 1, "minAvailable": 1}), 7, &[7], (6, 7))]
 #[case::a_scale_of_zero(json!({"maxUnavailable": 1}), 1, &[0], (0, 0))]
 fn expects(#[case] of: Value, #[case] pods: usize, #[case] scales: &[i32], #[case] want: (i32, i32)) {
-    let got = expected(&spec(of), pods, scales.iter().copied(), Rounding::Up).unwrap();
+    let got = expected_counts(&spec(of), pods, scales.iter().copied(), Rounding::Up).unwrap();
     assert_eq!(counts(got), want);
     assert!(!got.saturated);
 }
@@ -54,16 +54,20 @@ fn expects(#[case] of: Value, #[case] pods: usize, #[case] scales: &[i32], #[cas
 #[case::document_25_integer(json!({"maxUnavailable": 2}), (5, 7))]
 #[case::min_available_still_rounds_up(json!({"minAvailable": "50%"}), (4, 7))]
 fn rounding_down(#[case] of: Value, #[case] want: (i32, i32)) {
-    assert_eq!(counts(expected(&spec(of), 7, [7], Rounding::Down).unwrap()), want);
+    assert_eq!(counts(expected_counts(&spec(of), 7, [7], Rounding::Down).unwrap()), want);
 }
 
 #[rstest]
-#[case::no_percent_sign(json!({"minAvailable": "five"}), "invalid value for IntOrString: invalid type: string is not a percentage")]
-#[case::no_number(json!({"maxUnavailable": "x%"}), r#"invalid value for IntOrString: invalid value "x%": strconv.Atoi: parsing "x": invalid syntax"#)]
-#[case::two_signs(json!({"maxUnavailable": "5%%"}), r#"invalid value for IntOrString: invalid value "5%%": strconv.Atoi: parsing "5%": invalid syntax"#)]
-#[case::too_large(json!({"maxUnavailable": "99999999999999999999%"}), r#"invalid value for IntOrString: invalid value "99999999999999999999%": strconv.Atoi: parsing "99999999999999999999": value out of range"#)]
+#[case::no_percent_sign(json!({"minAvailable": "five"}), "invalid value for IntOrString: invalid type: string is not \
+    a percentage")]
+#[case::no_number(json!({"maxUnavailable": "x%"}), "invalid value for IntOrString: invalid value \"x%\": \
+    strconv.Atoi: parsing \"x\": invalid syntax")]
+#[case::two_signs(json!({"maxUnavailable": "5%%"}), "invalid value for IntOrString: invalid value \"5%%\": \
+    strconv.Atoi: parsing \"5%\": invalid syntax")]
+#[case::too_large(json!({"maxUnavailable": "99999999999999999999%"}), "invalid value for IntOrString: invalid value \
+    \"99999999999999999999%\": strconv.Atoi: parsing \"99999999999999999999\": value out of range")]
 fn refuses(#[case] of: Value, #[case] message: &str) {
-    let error = expected(&spec(of), 7, [7], Rounding::Up).unwrap_err();
+    let error = expected_counts(&spec(of), 7, [7], Rounding::Up).unwrap_err();
     assert_eq!(error.to_string(), message);
 }
 
@@ -78,7 +82,7 @@ fn owners_are_needed(#[case] of: Value, #[case] needed: bool) {
 
 #[test]
 fn d_104_sums_saturate() {
-    let got = expected(&spec(json!({"maxUnavailable": "50%"})), 3, [i32::MAX, i32::MAX], Rounding::Up).unwrap();
+    let got = expected_counts(&spec(json!({"maxUnavailable": "50%"})), 3, [i32::MAX, i32::MAX], Rounding::Up).unwrap();
     assert_eq!(counts(got), (1_073_741_823, i32::MAX));
     assert!(got.saturated);
 }
@@ -91,7 +95,8 @@ fn any_bound() -> impl Strategy<Value = IntOrPercent> {
     ]
 }
 
-/// What the API server lets through for `minAvailable`; a negative one is passed on so that the server refuses the status.
+/// Bounds that the API server accepts for `minAvailable`; a negative one is written so that the server rejects the
+/// status.
 fn valid_bound() -> impl Strategy<Value = IntOrPercent> {
     prop_oneof![
         (0..=i32::MAX).prop_map(IntOrPercent::Int),
@@ -101,11 +106,11 @@ fn valid_bound() -> impl Strategy<Value = IntOrPercent> {
 
 #[test]
 fn a_negative_min_available_is_not_turned_into_nothing_desired() {
-    assert_eq!(counts(expected(&spec(json!({"minAvailable": -1})), 3, [], Rounding::Up).unwrap()), (-1, 3));
+    assert_eq!(counts(expected_counts(&spec(json!({"minAvailable": -1})), 3, [], Rounding::Up).unwrap()), (-1, 3));
 }
 
 proptest! {
-    /// I-D1, I-D18: no count is ever negative, whatever the valid spec, for up to 1000 owners of any scale.
+    /// I-D1, I-D18: no count is ever negative for a valid spec, with up to 1000 owners of any scale.
     #[test]
     fn never_negative(
         max in prop::option::of(any_bound()),
@@ -116,11 +121,12 @@ proptest! {
     ) {
         let spec = PdbSpec { max_unavailable: max, min_available: min, ..PdbSpec::default() };
         for rounding in [Rounding::Up, Rounding::Down] {
-            let got = expected(&spec, pods, scales.iter().copied(), rounding).unwrap();
+            let got = expected_counts(&spec, pods, scales.iter().copied(), rounding).unwrap();
             prop_assert!(got.desired_healthy >= 0 && got.expected_pods >= 0);
             let pods: Vec<_> = (0..healthy).map(|number| pod(&number.to_string(), json!({}))).collect();
             let status = decide(&pdb(json!({})), &pods, got, t0()).status.unwrap();
-            let allowed = if got.expected_pods > 0 { (status.current_healthy - status.desired_healthy).max(0) } else { 0 };
+            let healthy_above = (status.current_healthy - status.desired_healthy).max(0);
+        let allowed = if got.expected_pods > 0 { healthy_above } else { 0 };
             prop_assert_eq!(status.disruptions_allowed, allowed);
         }
     }
@@ -132,7 +138,7 @@ proptest! {
         let bound = IntOrPercent::Text(format!("{percent}%"));
         prop_assert_eq!(bound.scaled(i64::from(scale), Rounding::Up).unwrap(), exact);
         let max = PdbSpec { max_unavailable: Some(bound), ..PdbSpec::default() };
-        let desired = expected(&max, 0, [scale], Rounding::Up).unwrap().desired_healthy;
+        let desired = expected_counts(&max, 0, [scale], Rounding::Up).unwrap().desired_healthy;
         prop_assert_eq!(i64::from(desired), i64::from(scale) - exact);
     }
 }
@@ -142,8 +148,8 @@ fn numbers(status: &PdbStatus) -> (i32, i32, i32, i32) {
     (status.disruptions_allowed, status.current_healthy, status.desired_healthy, status.expected_pods)
 }
 
-fn want(desired_healthy: i32, expected_pods: i32) -> Expected {
-    Expected { desired_healthy, expected_pods, saturated: false }
+fn want(desired_healthy: i32, expected_pods: i32) -> ExpectedCounts {
+    ExpectedCounts { desired_healthy, expected_pods, saturated: false }
 }
 
 fn unready() -> Value {
@@ -161,8 +167,9 @@ fn terminating() -> Value {
 #[case::terminating(vec![pod("a", json!({})), pod("b", terminating())], want(1, 2), (0, 1, 1, 2))]
 #[case::d_101_phase_is_not_asked(vec![pod("a", json!({"status": {"phase": "Succeeded"}}))], want(0, 1), (1, 1, 0, 1))]
 #[case::d_103_nothing_expected(vec![pod("a", json!({}))], want(0, 0), (0, 1, 0, 0))]
-#[case::d_017_rogue_pod_counts_as_healthy(vec![pod("a", json!({})), pod("b", json!({})), pod("c", json!({})), pod("d", json!({}))], want(2, 3), (2, 4, 2, 3))]
-fn decides(#[case] pods: Vec<Arc<PodView>>, #[case] expected: Expected, #[case] want: (i32, i32, i32, i32)) {
+#[case::d_017_rogue_pod_counts_as_healthy(vec![pod("a", json!({})), pod("b", json!({})), pod("c", json!({})), pod("d",
+    json!({}))], want(2, 3), (2, 4, 2, 3))]
+fn decides(#[case] pods: Vec<Arc<PodView>>, #[case] expected: ExpectedCounts, #[case] want: (i32, i32, i32, i32)) {
     let status = decide(&pdb(json!({})), &pods, expected, t0()).status.unwrap();
     assert_eq!(numbers(&status), want);
     assert_eq!(status.observed_generation, 1, "D-023");
@@ -200,14 +207,15 @@ fn i_d14_an_unchanged_status_is_not_written() {
 
 #[test]
 fn d_044_unknown_conditions_survive() {
-    let other = json!({"type": "Other", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2025-01-01T00:00:00Z"});
+    let other = json!({"type": "Other", "status": "True", "reason": "R", "message": "m",
+        "lastTransitionTime": "2025-01-01T00:00:00Z"});
     let budget = pdb(json!({"status": {"conditions": [other]}}));
     let status = decide(&budget, &[], want(0, 1), t0()).status.unwrap();
     assert_eq!(serde_json::to_value(&status.conditions[0]).unwrap(), other);
     assert_eq!(status.conditions.len(), 2);
 }
 
-/// The entry is `seconds` old when the budget is looked at; its pod is ready.
+/// The entry is `seconds` old when the budget is evaluated; its pod is ready.
 #[rstest]
 #[case::br_25_04_just_granted(0.0, (true, 0, false))]
 #[case::br_25_04_one_second_left(119.0, (true, 0, false))]
@@ -271,16 +279,24 @@ fn disrupted(status: &str, reason: &str) -> Value {
 }
 
 #[rstest]
-#[case::d_060_after_two_minutes(json!({"status": {"conditions": [disrupted("True", "EvictionByEvictionAPI")]}}), 121.0, Staleness::Stale)]
-#[case::br_25_05_at_two_minutes(json!({"status": {"conditions": [disrupted("True", "EvictionByEvictionAPI")]}}), 120.0, Staleness::Stale)]
-#[case::d_061_a_second_before(json!({"status": {"conditions": [disrupted("True", "EvictionByEvictionAPI")]}}), 119.0, Staleness::Until(at(120.0)))]
-#[case::d_062_terminating(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"conditions": [disrupted("True", "")]}}), 999.0, Staleness::Fine)]
-#[case::d_063_no_condition(json!({}), 999.0, Staleness::Fine)]
-#[case::d_063_false_already(json!({"status": {"conditions": [disrupted("False", "")]}}), 999.0, Staleness::Fine)]
-#[case::d_064_by_the_kubelet(json!({"status": {"conditions": [disrupted("True", "TerminationByKubelet")]}}), 999.0, Staleness::Fine)]
-#[case::d_065_failed(json!({"status": {"phase": "Failed", "conditions": [disrupted("True", "")]}}), 999.0, Staleness::Fine)]
-#[case::d_065_succeeded(json!({"status": {"phase": "Succeeded", "conditions": [disrupted("True", "")]}}), 999.0, Staleness::Fine)]
-#[case::never_set(json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True", "lastTransitionTime": null}]}}), 0.0, Staleness::Stale)]
+#[case::d_060_after_two_minutes(json!({"status": {"conditions": [disrupted("True", "EvictionByEvictionAPI")]}}), 121.0,
+    Staleness::Stale)]
+#[case::br_25_05_at_two_minutes(json!({"status": {"conditions": [disrupted("True", "EvictionByEvictionAPI")]}}), 120.0,
+    Staleness::Stale)]
+#[case::d_061_a_second_before(json!({"status": {"conditions": [disrupted("True", "EvictionByEvictionAPI")]}}), 119.0,
+    Staleness::At(at(120.0)))]
+#[case::d_062_terminating(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+    "status": {"conditions": [disrupted("True", "")]}}), 999.0, Staleness::Never)]
+#[case::d_063_no_condition(json!({}), 999.0, Staleness::Never)]
+#[case::d_063_false_already(json!({"status": {"conditions": [disrupted("False", "")]}}), 999.0, Staleness::Never)]
+#[case::d_064_by_the_kubelet(json!({"status": {"conditions": [disrupted("True", "TerminationByKubelet")]}}), 999.0,
+    Staleness::Never)]
+#[case::d_065_failed(json!({"status": {"phase": "Failed", "conditions": [disrupted("True", "")]}}), 999.0,
+    Staleness::Never)]
+#[case::d_065_succeeded(json!({"status": {"phase": "Succeeded", "conditions": [disrupted("True", "")]}}), 999.0,
+    Staleness::Never)]
+#[case::never_set(json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True",
+    "lastTransitionTime": null}]}}), 0.0, Staleness::Stale)]
 fn stale_conditions(#[case] of: Value, #[case] seconds: f64, #[case] want: Staleness) {
     assert_eq!(staleness(&pod("a", of), at(seconds)), want);
 }

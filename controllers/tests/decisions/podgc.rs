@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::build::{at, names, node, pod};
 
 /// `name:phase[:age in hours[:reason]]`
-fn finished(text: &str) -> std::sync::Arc<plumbline_controllers::views::pod::PodView> {
+fn finished(text: &str) -> std::sync::Arc<plumbline_controllers::api::pod::PodView> {
     let mut parts = text.split(':');
     let mut next = || parts.next().unwrap_or_default();
     let (name, phase, hours, reason) = (next(), next(), next().parse::<f64>().unwrap_or(0.0), next());
@@ -39,7 +39,8 @@ fn br_24_01_terminated(#[case] threshold: usize, #[case] pods: &[&str], #[case] 
 }
 
 fn tainted(effect: &str) -> Value {
-    json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": effect}]},
+    json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown",
+        "effect": effect}]},
         "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})
 }
 
@@ -48,10 +49,13 @@ fn tainted(effect: &str) -> Value {
 #[case::g_051_no_execute(tainted("NoExecute"), true)]
 #[case::g_051_no_schedule(tainted("NoSchedule"), true)]
 #[case::g_051_prefer_no_schedule(tainted("PreferNoSchedule"), true)]
-#[case::g_053_ready(json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}}), false)]
-#[case::g_055_no_ready_condition(json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]},
+#[case::g_053_ready(json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}}),
+    false)]
+#[case::g_055_no_ready_condition(json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service",
+    "effect": "NoExecute"}]},
     "status": null}), true)]
-#[case::another_taint(json!({"spec": {"taints": [{"key": "out-of-service", "effect": "NoExecute"}]}, "status": null}), false)]
+#[case::another_taint(json!({"spec": {"taints": [{"key": "out-of-service", "effect": "NoExecute"}]}, "status": null}),
+    false)]
 fn br_24_02_lost_nodes(#[case] of: Value, #[case] lost: bool) {
     assert_eq!(is_lost(&node("n1", of)), lost);
 }
@@ -121,7 +125,7 @@ fn s(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// One cycle at `seconds`: release, see `unknown`, take what is not `known`.
+/// One cycle at `seconds`: release, observe `unknown`, take what is not `known`.
 fn cycle(quarantine: &mut Quarantine, seconds: f64, unknown: &[&str], known: &[&str]) -> Vec<String> {
     quarantine.release(s(seconds));
     for name in unknown {
@@ -156,7 +160,7 @@ fn g_035_coming_back_does_not_stop_the_quarantine() {
 }
 
 #[test]
-fn g_030_a_node_that_leaves_at_the_end_starts_anew() {
+fn g_030_a_node_that_leaves_at_the_end_starts_again() {
     let mut quarantine = Quarantine::default();
     cycle(&mut quarantine, 0.0, &["n"], &[]);
     assert!(cycle(&mut quarantine, 40.0, &[], &["n"]).is_empty());
@@ -183,7 +187,7 @@ fn nodes_are_asked_about_oldest_deadline_first() {
 }
 
 proptest! {
-    /// I-G1, I-X7: nothing is taken before its time, and the quarantine empties itself.
+    /// I-G1, I-X7: nothing is taken before its deadline, and the quarantine empties itself.
     #[test]
     fn never_early_never_leaking(seen in prop::collection::vec(prop::collection::vec(0_u8..4, 0..4), 1..30)) {
         let mut quarantine = Quarantine::default();

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumbline_controllers::runtime::cache::ObjectKey;
+use plumbline_controllers::api::object_key::ObjectKey;
+use plumbline_controllers::api::taint::{Taint, Toleration};
 use plumbline_controllers::taint_eviction::decide::{EvictionPlan, decide, no_execute, shard};
-use plumbline_controllers::taint_eviction::schedule::{Due, Known, PodRef, Schedule, Step};
-use plumbline_controllers::views::taint::{Taint, Toleration};
+use plumbline_controllers::taint_eviction::schedule::{DueEviction, PodRef, Schedule, TaintSource, Transition};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn s(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// `key[=value][:effect]`; the effect is `NoExecute` when left out.
+/// `key[=value][:effect]`; the default effect is `NoExecute`.
 fn taint(text: &str) -> Taint {
     let (rest, effect) = text.split_once(':').unwrap_or((text, "NoExecute"));
     let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
@@ -34,21 +34,22 @@ fn in_seconds(plan: EvictionPlan) -> Result<u64, &'static str> {
 #[rstest]
 #[case::br_32_01_untolerated(&["a"], json!([]), Err("now"))]
 #[case::br_32_02_seconds(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 9}]), Ok(9))]
-#[case::br_32_03_for_ever(&["a"], json!([{"key": "a", "operator": "Exists"}]), Err("keep"))]
+#[case::br_32_03_forever(&["a"], json!([{"key": "a", "operator": "Exists"}]), Err("keep"))]
 #[case::no_taints(&[], json!([]), Err("keep"))]
 #[case::n_001_no_schedule(&["a:NoSchedule", "b:PreferNoSchedule"], json!([]), Err("keep"))]
 #[case::n_002_shortest_wins(&["a", "b"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 2},
     {"key": "b", "operator": "Exists", "tolerationSeconds": 1}]), Ok(1))]
-#[case::n_002_for_ever_beside_seconds(&["a", "b"], json!([{"key": "a", "operator": "Exists"},
+#[case::n_002_forever_and_seconds(&["a", "b"], json!([{"key": "a", "operator": "Exists"},
     {"key": "b", "operator": "Exists", "tolerationSeconds": 1}]), Ok(1))]
 #[case::n_002_zero(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 0}]), Ok(0))]
 #[case::n_002_negative(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": -5}]), Ok(0))]
 #[case::n_003_first_in_list(&["a"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 9},
     {"key": "a", "operator": "Exists", "tolerationSeconds": 4}]), Ok(9))]
-#[case::n_003_first_is_for_ever(&["a"], json!([{"operator": "Exists"},
+#[case::n_003_first_is_forever(&["a"], json!([{"operator": "Exists"},
     {"key": "a", "operator": "Exists", "tolerationSeconds": 4}]), Err("keep"))]
 #[case::n_013_other_taint(&["a"], json!([{"key": "b", "operator": "Exists"}]), Err("now"))]
-#[case::n_033_one_of_two(&["a", "b"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 100}]), Err("now"))]
+#[case::n_033_one_of_two(&["a", "b"], json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 100}]),
+    Err("now"))]
 #[case::n_093_empty_effect(&["a"], json!([{"key": "a", "operator": "Exists", "effect": ""}]), Err("keep"))]
 #[case::n_093_other_effect(&["a"], json!([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]), Err("now"))]
 #[case::n_093_all_keys(&["a=b"], json!([{"operator": "Exists", "effect": "NoExecute"}]), Err("keep"))]
@@ -69,7 +70,7 @@ fn a_toleration_beyond_the_end_of_time_saturates() {
     let plan = decide(&[taint("a")], &tolerated);
     assert_eq!(plan, EvictionPlan::After(Duration::from_secs(i64::MAX as u64)));
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), (EvictionPlan::After(Duration::MAX), Known::New), s(1.0));
+    schedule.apply_plan(&pod("1"), (EvictionPlan::After(Duration::MAX), TaintSource::NodeUpdate), s(1.0));
     assert_eq!(schedule.next_deadline(), Some(Duration::MAX));
 }
 
@@ -93,23 +94,23 @@ fn pod(uid: &str) -> PodRef {
     PodRef { uid: uid.into(), key: ObjectKey::new("ns", "p") }
 }
 
-fn fired(uid: &str, seconds: f64) -> Due {
-    Due { pod: pod(uid), fire_at: s(seconds) }
+fn fired(uid: &str, seconds: f64) -> DueEviction {
+    DueEviction { pod: pod(uid), fire_at: s(seconds) }
 }
 
-const NOTHING: Step = Step { cancelled: false, fire: false };
-const FIRE: Step = Step { cancelled: false, fire: true };
-const CANCELLED: Step = Step { cancelled: true, fire: false };
-const CANCELLED_AND_FIRE: Step = Step { cancelled: true, fire: true };
+const NOTHING: Transition = Transition { cancelled: false, fire: false };
+const FIRE: Transition = Transition { cancelled: false, fire: true };
+const CANCELLED: Transition = Transition { cancelled: true, fire: false };
+const CANCELLED_AND_FIRE: Transition = Transition { cancelled: true, fire: true };
 
 #[test]
 fn untolerated_fires_at_once_and_only_once() {
     let mut schedule = Schedule::default();
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::Now, Known::New), s(0.0)), FIRE);
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::Now, Known::New), s(0.0)), NOTHING);
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::After(s(5.0)), Known::New), s(0.0)), NOTHING);
+    assert_eq!(schedule.apply_plan(&pod("1"), (EvictionPlan::Now, TaintSource::NodeUpdate), s(0.0)), FIRE);
+    assert_eq!(schedule.apply_plan(&pod("1"), (EvictionPlan::Now, TaintSource::NodeUpdate), s(0.0)), NOTHING);
+    assert_eq!(schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(5.0)), TaintSource::NodeUpdate), s(0.0)), NOTHING);
     schedule.finish(&fired("1", 0.0));
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::Now, Known::New), s(0.0)), FIRE);
+    assert_eq!(schedule.apply_plan(&pod("1"), (EvictionPlan::Now, TaintSource::NodeUpdate), s(0.0)), FIRE);
 }
 
 #[rstest]
@@ -118,82 +119,95 @@ fn untolerated_fires_at_once_and_only_once() {
 #[case::n_080_zero(0.0)]
 fn the_first_deadline_stays(#[case] second: f64) {
     let mut schedule = Schedule::default();
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::After(s(10.0)), Known::New), s(0.0)), NOTHING);
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::After(s(second)), Known::New), s(0.0)), NOTHING);
+    assert_eq!(
+        schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(10.0)), TaintSource::NodeUpdate), s(0.0)),
+        NOTHING
+    );
+    assert_eq!(
+        schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(second)), TaintSource::NodeUpdate), s(0.0)),
+        NOTHING
+    );
     assert_eq!(schedule.next_deadline(), Some(s(10.0)));
-    assert!(schedule.due(s(9.999)).is_empty());
-    assert_eq!(schedule.due(s(10.0)).len(), 1);
+    assert!(schedule.take_due(s(9.999)).is_empty());
+    assert_eq!(schedule.take_due(s(10.0)).len(), 1);
 }
 
 #[test]
 fn n_002_zero_seconds_fire_at_once() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), (EvictionPlan::After(s(0.0)), Known::New), s(0.0));
-    assert_eq!(schedule.due(s(0.0)).len(), 1);
+    schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(0.0)), TaintSource::NodeUpdate), s(0.0));
+    assert_eq!(schedule.take_due(s(0.0)).len(), 1);
 }
 
 #[test]
 fn n_016_losing_the_toleration_cancels_and_fires() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), (EvictionPlan::After(s(100.0)), Known::New), s(0.0));
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::Now, Known::New), s(0.0)), CANCELLED_AND_FIRE);
+    schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(100.0)), TaintSource::NodeUpdate), s(0.0));
+    assert_eq!(
+        schedule.apply_plan(&pod("1"), (EvictionPlan::Now, TaintSource::NodeUpdate), s(0.0)),
+        CANCELLED_AND_FIRE
+    );
     assert_eq!(schedule.next_deadline(), None);
 }
 
 #[test]
-fn n_036_becoming_tolerated_for_ever_cancels() {
+fn n_036_becoming_tolerated_forever_cancels() {
     let mut schedule = Schedule::default();
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::Keep, Known::New), s(0.0)), NOTHING);
-    schedule.follow(&pod("1"), (EvictionPlan::After(s(60.0)), Known::New), s(0.0));
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::Keep, Known::New), s(0.0)), CANCELLED);
-    assert!(schedule.due(s(1000.0)).is_empty());
+    assert_eq!(schedule.apply_plan(&pod("1"), (EvictionPlan::Keep, TaintSource::NodeUpdate), s(0.0)), NOTHING);
+    schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(60.0)), TaintSource::NodeUpdate), s(0.0));
+    assert_eq!(schedule.apply_plan(&pod("1"), (EvictionPlan::Keep, TaintSource::NodeUpdate), s(0.0)), CANCELLED);
+    assert!(schedule.take_due(s(1000.0)).is_empty());
 }
 
 #[test]
 fn n_062_a_cancelled_pod_can_be_scheduled_again() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), (EvictionPlan::After(s(10.0)), Known::New), s(0.0));
-    assert!(schedule.gone("1").cancelled);
-    assert!(!schedule.gone("1").cancelled);
-    schedule.follow(&pod("1"), (EvictionPlan::After(s(30.0)), Known::New), s(0.0));
-    assert!(schedule.due(s(29.0)).is_empty());
-    assert_eq!(schedule.due(s(30.0)).len(), 1);
+    schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(10.0)), TaintSource::NodeUpdate), s(0.0));
+    assert!(schedule.pod_deleted("1").cancelled);
+    assert!(!schedule.pod_deleted("1").cancelled);
+    schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(30.0)), TaintSource::NodeUpdate), s(0.0));
+    assert!(schedule.take_due(s(29.0)).is_empty());
+    assert_eq!(schedule.take_due(s(30.0)).len(), 1);
 }
 
 #[test]
 fn n_061_several_fire_in_order_of_their_deadlines() {
     let mut schedule = Schedule::default();
     for (uid, seconds) in [("1", 25.0), ("2", 5.0), ("3", 15.0), ("4", 99.0)] {
-        schedule.follow(&pod(uid), (EvictionPlan::After(s(seconds)), Known::New), s(0.0));
+        schedule.apply_plan(&pod(uid), (EvictionPlan::After(s(seconds)), TaintSource::NodeUpdate), s(0.0));
     }
-    let uids: Vec<Arc<str>> = schedule.due(s(25.0)).into_iter().map(|due| due.pod.uid).collect();
+    let uids: Vec<Arc<str>> = schedule.take_due(s(25.0)).into_iter().map(|due| due.pod.uid).collect();
     assert_eq!(uids, ["2".into(), "3".into(), "1".into()]);
     assert_eq!(schedule.next_deadline(), Some(s(99.0)));
     for uid in ["1", "2", "3"] {
-        assert_eq!(schedule.follow(&pod(uid), (EvictionPlan::Now, Known::New), s(0.0)), NOTHING, "it runs");
+        assert_eq!(
+            schedule.apply_plan(&pod(uid), (EvictionPlan::Now, TaintSource::NodeUpdate), s(0.0)),
+            NOTHING,
+            "it runs"
+        );
     }
 }
 
 #[test]
 fn n_082_another_uid_under_the_name_has_its_own_deadline() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("old"), (EvictionPlan::After(s(10.0)), Known::New), s(0.0));
-    schedule.follow(&pod("new"), (EvictionPlan::After(s(20.0)), Known::New), s(0.0));
-    assert!(schedule.gone("old").cancelled);
+    schedule.apply_plan(&pod("old"), (EvictionPlan::After(s(10.0)), TaintSource::NodeUpdate), s(0.0));
+    schedule.apply_plan(&pod("new"), (EvictionPlan::After(s(20.0)), TaintSource::NodeUpdate), s(0.0));
+    assert!(schedule.pod_deleted("old").cancelled);
     assert_eq!(schedule.next_deadline(), Some(s(20.0)));
 }
 
 #[test]
 fn n_085_the_end_of_one_eviction_leaves_the_next_one_cancellable() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("old"), (EvictionPlan::Now, Known::New), s(0.0));
-    schedule.follow(&pod("new"), (EvictionPlan::After(s(9.0)), Known::New), s(0.0));
+    schedule.apply_plan(&pod("old"), (EvictionPlan::Now, TaintSource::NodeUpdate), s(0.0));
+    schedule.apply_plan(&pod("new"), (EvictionPlan::After(s(9.0)), TaintSource::NodeUpdate), s(0.0));
     schedule.finish(&fired("old", 0.0));
-    assert!(schedule.gone("new").cancelled);
+    assert!(schedule.pod_deleted("new").cancelled);
     assert_eq!(schedule, Schedule::default());
 }
 
-/// What is known of a pod changes after its time has come: in which stage, and whether it is gone or may stay.
+/// The pod is deleted or may stay after its deadline, in each phase of the eviction.
 #[rstest]
 #[case::no_try_yet(&[], false, CANCELLED)]
 #[case::no_try_yet_and_gone(&[], true, CANCELLED)]
@@ -202,45 +216,55 @@ fn n_085_the_end_of_one_eviction_leaves_the_next_one_cancellable() {
 #[case::between_two_tries(&["begin", "fail"], false, CANCELLED)]
 #[case::between_two_tries_and_gone(&["begin", "fail"], true, NOTHING)]
 #[case::in_the_second_try(&["begin", "fail", "begin"], false, NOTHING)]
-fn an_eviction_is_called_off(#[case] stages: &[&str], #[case] gone: bool, #[case] step: Step) {
+fn an_eviction_is_called_off(#[case] stages: &[&str], #[case] gone: bool, #[case] step: Transition) {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), (EvictionPlan::After(s(1.0)), Known::New), s(0.0));
-    let due = schedule.due(s(1.0)).remove(0);
+    schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(1.0)), TaintSource::NodeUpdate), s(0.0));
+    let due = schedule.take_due(s(1.0)).remove(0);
     for stage in stages {
-        assert!(if *stage == "begin" { schedule.begin(&due).is_some() } else { schedule.fail(&due) });
+        assert!(if *stage == "begin" { schedule.start_attempt(&due).is_some() } else { schedule.fail_attempt(&due) });
     }
-    let called_off =
-        if gone { schedule.gone("1") } else { schedule.follow(&pod("1"), (EvictionPlan::Keep, Known::New), s(2.0)) };
+    let called_off = if gone {
+        schedule.pod_deleted("1")
+    } else {
+        schedule.apply_plan(&pod("1"), (EvictionPlan::Keep, TaintSource::NodeUpdate), s(2.0))
+    };
     assert_eq!(called_off, step);
-    assert!(!schedule.fail(&due), "no other try");
-    assert_eq!(schedule.begin(&due), None);
+    assert!(!schedule.fail_attempt(&due), "no other try");
+    assert_eq!(schedule.start_attempt(&due), None);
     assert_eq!(schedule, Schedule::default());
 }
 
 #[test]
 fn a_failing_eviction_that_was_called_off_leaves_the_next_one_its_own_time() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("1"), (EvictionPlan::After(s(1.0)), Known::New), s(0.0));
-    let old = schedule.due(s(1.0)).remove(0);
-    assert!(schedule.begin(&old).is_some() && schedule.fail(&old));
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::After(s(0.0)), Known::New), s(2.0)), NOTHING, "it goes on");
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::Keep, Known::New), s(3.0)), CANCELLED);
-    assert_eq!(schedule.follow(&pod("1"), (EvictionPlan::After(s(30.0)), Known::New), s(4.0)), NOTHING);
-    assert_eq!(schedule.begin(&old), None, "its retry comes to nothing");
+    schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(1.0)), TaintSource::NodeUpdate), s(0.0));
+    let old = schedule.take_due(s(1.0)).remove(0);
+    assert!(schedule.start_attempt(&old).is_some() && schedule.fail_attempt(&old));
+    assert_eq!(
+        schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(0.0)), TaintSource::NodeUpdate), s(2.0)),
+        NOTHING,
+        "it goes on"
+    );
+    assert_eq!(schedule.apply_plan(&pod("1"), (EvictionPlan::Keep, TaintSource::NodeUpdate), s(3.0)), CANCELLED);
+    assert_eq!(
+        schedule.apply_plan(&pod("1"), (EvictionPlan::After(s(30.0)), TaintSource::NodeUpdate), s(4.0)),
+        NOTHING
+    );
+    assert_eq!(schedule.start_attempt(&old), None, "its retry comes to nothing");
     schedule.finish(&old);
-    assert_eq!(schedule.due(s(34.0)), [fired("1", 34.0)]);
+    assert_eq!(schedule.take_due(s(34.0)), [fired("1", 34.0)]);
     schedule.finish(&old);
-    assert!(schedule.begin(&fired("1", 34.0)).is_some());
+    assert!(schedule.start_attempt(&fired("1", 34.0)).is_some());
 }
 
 #[test]
 fn what_was_known_first_holds_for_an_eviction() {
     let mut schedule = Schedule::default();
-    schedule.follow(&pod("late"), (EvictionPlan::After(s(5.0)), Known::Before), s(0.0));
-    schedule.follow(&pod("late"), (EvictionPlan::After(s(5.0)), Known::New), s(1.0));
-    schedule.follow(&pod("early"), (EvictionPlan::Now, Known::New), s(0.0));
-    schedule.follow(&pod("early"), (EvictionPlan::Now, Known::Before), s(1.0));
-    let [late] = schedule.due(s(5.0)).try_into().expect("one eviction is due");
-    assert_eq!(schedule.begin(&late), Some(Known::Before));
-    assert_eq!(schedule.begin(&fired("early", 0.0)), Some(Known::New));
+    schedule.apply_plan(&pod("late"), (EvictionPlan::After(s(5.0)), TaintSource::AlreadyKnown), s(0.0));
+    schedule.apply_plan(&pod("late"), (EvictionPlan::After(s(5.0)), TaintSource::NodeUpdate), s(1.0));
+    schedule.apply_plan(&pod("early"), (EvictionPlan::Now, TaintSource::NodeUpdate), s(0.0));
+    schedule.apply_plan(&pod("early"), (EvictionPlan::Now, TaintSource::AlreadyKnown), s(1.0));
+    let [late] = schedule.take_due(s(5.0)).try_into().expect("one eviction is due");
+    assert_eq!(schedule.start_attempt(&late), Some(TaintSource::AlreadyKnown));
+    assert_eq!(schedule.start_attempt(&fired("early", 0.0)), Some(TaintSource::NodeUpdate));
 }

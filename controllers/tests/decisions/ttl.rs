@@ -48,7 +48,7 @@ fn a_removal_too_many_is_survived() {
 }
 
 proptest! {
-    /// I-T2, I-T3: the step always holds for the count, whatever the way to it.
+    /// I-T2, I-T3: the step always matches the count, for any history.
     #[test]
     fn the_step_always_fits_the_count(walk in prop::collection::vec(any::<bool>(), 0..4000), start in 0_usize..2100) {
         let (mut size, mut nodes) = (grown(start), start);

@@ -1,4 +1,4 @@
-//! An API server that is a closure, in process, on simulated time: for tests of the whole program's shell.
+//! An API server as a closure, in process, on simulated time: for tests of the whole program.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use plumbline_controllers::runtime::clock::Clock;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-/// What was requested: `METHOD path`, with ` (watch)` for watches.
+/// The requests: `METHOD path`, with ` (watch)` for watches.
 pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 
 /// A simulated clock at the start of 2026.
@@ -24,12 +24,19 @@ pub(crate) fn clock() -> Clock {
     Clock::simulated("2026-01-01T00:00:00Z".parse().expect("a timestamp"))
 }
 
-/// Lets `duration` pass.
+/// Awaits `future` and panics if it takes longer than a day of simulated time: a test that waits for what never happens
+/// fails instead of hanging.
+pub(crate) async fn must_end<F: Future>(future: F) -> F::Output {
+    clock().timeout(Duration::from_hours(24), future).await.expect("the test waits for something that never happens")
+}
+
+/// Waits for `duration` of simulated time.
 pub(crate) async fn pass(duration: Duration) {
     clock().sleep(duration).await;
 }
 
-/// Clients of a server that answers with `answer(line)`: a status code and a body. Watches stay open and silent.
+/// Returns clients of a server that responds with `answer(line)`: a status code and a body. Watches stay open and
+/// silent.
 pub(crate) fn serve(answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> (ClientFactory, Log) {
     let log = Log::default();
     let (answer, seen) = (Arc::new(answer), Arc::clone(&log));
@@ -66,7 +73,7 @@ pub(crate) fn list(items: &[Value]) -> (u16, Value) {
     (200, json!({ "kind": "List", "apiVersion": "v1", "metadata": { "resourceVersion": "5" }, "items": items }))
 }
 
-/// A refusal.
+/// An error response.
 pub(crate) fn failure(code: u16, reason: &str) -> (u16, Value) {
     let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
         "message": format!("{reason} says the server") });

@@ -1,7 +1,7 @@
 //! Custom resources: definitions are validated and established, and their kinds are served, defaulted and validated.
 //! Follows `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes 1.36.
 //!
-//! - [`CustomKind`]: the extra data of a [`Kind`] that a definition declares
+//! - [`CustomKind`] (in `kinds/custom.rs`): the extra data of a [`Kind`] that a definition declares
 //! - `definition`: strategy and validation of `CustomResourceDefinition` objects
 //! - `schema_rules`: validation of the schemas in definitions
 //! - `names`: accepted names, and the conditions of a definition
@@ -23,63 +23,28 @@ use std::sync::Arc;
 use base64::Engine as _;
 use ring::digest::{SHA256, digest};
 
-use super::kinds::{Conversion, Kind, SelectableField, StorageId, Subresource, Text};
+pub use super::kinds::custom::{CLEANUP_FINALIZER, CustomKind, GROUP, RESOURCE, Scale};
+use super::kinds::{Conversion, Kind, Registry, SelectableField, StorageId, Subresource, Text};
 use super::schema::Schema;
-use super::table::Printer;
-use super::table::custom::CustomColumns;
 use crate::json::{Value, json};
 use crate::metadata;
 
 pub use definition::Definition;
 pub use serve::{USER_AGENT, completed, is_ending, register, settle};
 
-/// Resource name of definitions.
-pub const RESOURCE: &str = "customresourcedefinitions";
-/// API group of definitions.
-pub const GROUP: &str = "apiextensions.k8s.io";
-/// The finalizer that keeps a definition until its objects are deleted.
-pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-
 /// The verbs of custom resources, in discovery's order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-
-/// The `subresources.scale` of a definition: the fields that a Scale reads and writes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scale {
-    /// JSON path of the desired replicas, such as `.spec.replicas`.
-    pub spec_replicas: String,
-    /// JSON path of the observed replicas.
-    pub status_replicas: String,
-    /// JSON path of the selector in string form, if declared.
-    pub label_selector: Option<String>,
-}
-
-/// The extra data of a kind that one served version of a definition declares.
-#[derive(Debug)]
-pub struct CustomKind {
-    /// Name of the definition.
-    pub definition: String,
-    /// The `openAPIV3Schema` as declared.
-    pub schema: Value,
-    /// The schema as a type tree, for decoding, pruning, patches and field ownership.
-    pub types: Arc<Schema>,
-    /// The columns of its table output.
-    pub printer: Printer,
-    /// The fields behind the `scale` subresource, if it has one.
-    pub scale: Option<Scale>,
-    /// `true` if `status` is a subresource.
-    pub status: bool,
-    /// The warning sent to clients of a deprecated version.
-    pub deprecation: Option<String>,
-    /// `true` while the definition is being deleted: objects cannot be created then.
-    pub ending: bool,
-    /// The compiled CEL rules of its schema, if it has any.
-    pub rules: Option<cel::Rules>,
-}
 
 /// The conversion between several versions of one definition: none. An object is stored in the version it was written
 /// in.
 static SHARED: Conversion = Conversion { to_storage: |object| object, from_storage: |object| object };
+
+impl Registry {
+    /// Returns all built-in resources that kube-apiserver 1.36 serves by default.
+    pub fn builtin() -> Self {
+        Self::with_definitions(Definition)
+    }
+}
 
 /// Returns the kinds of a definition, the preferred version first; empty if the definition is not established.
 fn kinds(definition: &Value) -> Vec<Kind> {
@@ -168,12 +133,11 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
         status_replicas: text(scale, "statusReplicasPath").to_owned(),
         label_selector: scale.get("labelSelectorPath").and_then(Value::as_str).map(str::to_owned),
     });
-    let printer = Printer::Custom(CustomColumns::parse(version.get("additionalPrinterColumns")));
+    let columns = version.get("additionalPrinterColumns").cloned();
     let status = subresources.get("status").is_some_and(Value::is_object);
     let deprecation = (version["deprecated"] == json!(true)).then(|| deprecation(&definition["spec"], version));
-    let rules = cel::Rules::of(&schema, &name);
     let ending = metadata::is_deleted(definition);
-    CustomKind { definition: name, schema, types, printer, scale, status, deprecation, ending, rules }
+    CustomKind { definition: name, schema, types, columns, scale, status, deprecation, ending }
 }
 
 /// Returns the warning of a deprecated version: its own, or one that names the preferred served version that is not

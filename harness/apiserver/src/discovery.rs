@@ -9,15 +9,14 @@ mod health;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderName, Method};
-use ring::digest::{SHA512, digest};
 use serde::Serialize;
 
 use super::encoding;
+use super::etag::hash_of;
 use super::kinds::Registry;
+use super::negotiate::{self, MEDIA_TYPES, MediaType, in_yaml};
 use super::request::{ApiRequest, Reply};
 use super::status::Status;
-use super::table::accept::{self, MediaType};
-use super::verbs::{MEDIA_TYPES, in_yaml};
 use crate::json::json;
 
 /// Media type of aggregated discovery.
@@ -114,11 +113,11 @@ fn routed(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply
         return Status::method_not_allowed().into();
     }
     let accepted = request.header(http::header::ACCEPT);
-    if accept::routed(Some(accepted), produced) {
+    if negotiate::routed(Some(accepted), produced) {
         return reply;
     }
     let mut refusal = Reply::from(Status::not_routed(produced));
-    if accept::wants_yaml(accepted) {
+    if negotiate::wants_yaml(accepted) {
         in_yaml(&mut refusal);
     }
     refusal
@@ -130,7 +129,7 @@ fn negotiated(request: &ApiRequest, mut reply: Reply) -> Reply {
     if reply.status != 200 || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
         return reply;
     }
-    match accept::negotiate_document(accepted) {
+    match negotiate::negotiate_document(accepted) {
         None => return Status::not_acceptable(&MEDIA_TYPES).into(),
         Some(MediaType::Yaml) => in_yaml(&mut reply),
         Some(MediaType::Json) => {}
@@ -165,7 +164,7 @@ fn root_of(
     legacy: impl FnOnce() -> Reply,
 ) -> Reply {
     let accepted = request.header(http::header::ACCEPT);
-    for clause in accept::clauses(accepted) {
+    for clause in negotiate::clauses(accepted) {
         if !matches!((clause.kind, clause.subtype), ("application", "json" | "*") | ("*", "*")) {
             continue;
         }
@@ -176,16 +175,6 @@ fn root_of(
         }
     }
     negotiated(request, legacy())
-}
-
-/// Returns the SHA-512 of a document in upper-case hexadecimal. It is the document's `ETag`, in quotes, and the hash in
-/// OpenAPI URLs.
-pub fn hash_of(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    digest(&SHA512, bytes).as_ref().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02X}");
-        text
-    })
 }
 
 fn with_etag(request: &ApiRequest, document: &document::GroupDiscoveryList) -> Reply {

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::protobuf::schema_of;
-use super::schema::{Schema, Shape, Struct, TypeRef, builtin};
+use super::schema::{Schema, Shape, Struct, TypeRef, builtin, schema_of};
 use crate::json::{Iter, Key, Map, Number, Value};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";

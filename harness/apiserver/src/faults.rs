@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::lifecycle::Ids;
+use super::ids::Ids;
 use super::request::Reply;
 use super::status::Status;
 use super::store::ResourceId;

@@ -14,6 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 
 use super::kinds::meta;
+pub use super::user::{NOBODY, User};
 use crate::json::{Value, json};
 
 /// Issuer and only audience of the tokens.
@@ -21,39 +22,6 @@ pub const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// The `extra` key that identifies the token of a request, as upstream.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
-
-/// An authenticated user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
-    /// Name, such as `system:serviceaccount:default:default`.
-    pub name: String,
-    /// UID; empty if there is none.
-    pub uid: String,
-    /// Groups of the user.
-    pub groups: Vec<String>,
-    /// Further attributes, by key.
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
-impl User {
-    /// The holder of the server's own token.
-    pub fn administrator() -> Self {
-        let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
-        Self { name: "admin".to_owned(), uid: "1".to_owned(), groups, extra: BTreeMap::new() }
-    }
-
-    /// Returns the user as a `UserInfo`, as in the status of reviews.
-    pub fn info(&self) -> Value {
-        let mut info = json!({"username": self.name, "uid": self.uid, "groups": self.groups});
-        if !self.extra.is_empty() {
-            info["extra"] = json!(self.extra);
-        }
-        info
-    }
-}
-
-/// A user without a name.
-pub static NOBODY: User = User { name: String::new(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() };
 
 /// The claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]

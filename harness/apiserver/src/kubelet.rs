@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::lifecycle::rfc3339;
+use super::kinds::time::rfc3339;
 use super::loops::{Agent, Change, Feed, Follow, STRATEGIC_PATCH};
 use super::server::ApiServer;
 use super::store::{EventType, ResourceId, Stored};

@@ -25,7 +25,7 @@
 //!
 //! | part | modules |
 //! |---|---|
-//! | requests and replies | [`request`], [`status`] |
+//! | requests and replies | [`request`], [`status`], [`field`] errors, [`negotiate`] |
 //! | state | [`store`], [`watch`] |
 //! | request handlers | [`verbs`], [`lifecycle`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
 //! | object representation | [`json`] |
@@ -44,12 +44,15 @@ pub mod counters;
 pub mod crd;
 pub mod discovery;
 mod encoding;
+mod etag;
 #[cfg(feature = "controllers")]
 pub mod expiry;
 pub mod faults;
+pub mod field;
 #[cfg(feature = "controllers")]
 pub mod gc;
 pub mod identity;
+pub mod ids;
 pub mod json;
 pub mod kinds;
 #[cfg(feature = "controllers")]
@@ -60,6 +63,7 @@ pub mod listener;
 mod loops;
 pub mod managedfields;
 mod metadata;
+pub mod negotiate;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
@@ -77,13 +81,14 @@ pub mod status;
 pub mod store;
 pub mod subresources;
 pub mod table;
+pub mod user;
 pub mod verbs;
 pub mod watch;
 #[cfg(feature = "controllers")]
 pub mod workloads;
+mod yaml;
 
 pub use builder::ApiServerBuilder;
-pub use kinds::field;
 pub use request::{ApiRequest, Reply, ReplyBody};
 pub use seed::SeedError;
 pub use server::{ApiServer, ApiServerConfig};

@@ -6,10 +6,10 @@
 
 use jiff::Timestamp;
 
-use super::crd;
-use super::kinds::{Kind, Strategy, meta};
+pub use super::kinds::time::rfc3339;
+use super::kinds::{Kind, Strategy, custom, meta};
+use super::request::{DeleteOptions, Propagation};
 use super::status::{GroupResource, Status};
-use super::verbs::options::{DeleteOptions, Propagation};
 use crate::json::{Map, Value};
 
 /// Maximum number of names tried for a creation with `generateName`.
@@ -19,61 +19,6 @@ pub const GENERATE_NAME_ATTEMPTS: usize = 8;
 pub const ORPHAN_FINALIZER: &str = "orphan";
 /// The finalizer that makes the garbage collector delete the dependents first.
 pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
-
-/// A generator of uids, name suffixes and other pseudo-random numbers; equal seeds give equal sequences.
-///
-/// It is `SplitMix64`: small, well mixed, and of full period.
-#[derive(Clone, Debug)]
-pub struct Ids(u64);
-
-impl Ids {
-    /// Creates a generator from a seed.
-    pub fn new(seed: u64) -> Self {
-        Self(seed ^ 0x706c_756d_626c_696e)
-    }
-
-    /// Returns the next number.
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Returns a uid in the form of a version 4 UUID.
-    pub fn uid(&mut self) -> String {
-        let (high, low) = (self.number(), self.number());
-        format!(
-            "{:08x}-{:04x}-4{:03x}-{:x}{:03x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xffff,
-            high & 0xfff,
-            8 + ((low >> 62) & 3),
-            (low >> 48) & 0xfff,
-            low & 0xffff_ffff_ffff
-        )
-    }
-
-    /// Appends five characters of upstream's alphabet to `prefix`, which is truncated so that the name has at most 63
-    /// characters (`staging/src/k8s.io/apiserver/pkg/storage/names/generate.go`).
-    pub fn name(&mut self, prefix: &str) -> String {
-        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-        const SUFFIX: usize = 5;
-        const NAME_MAX: usize = 63;
-        let mut name: String = prefix.chars().take(NAME_MAX - SUFFIX).collect();
-        for _ in 0..SUFFIX {
-            let at = self.number() % ALPHABET.len() as u64;
-            name.push(char::from(ALPHABET[at as usize]));
-        }
-        name
-    }
-}
-
-/// Formats a time like `metav1.Time`: whole seconds, UTC.
-pub fn rfc3339(moment: Timestamp) -> String {
-    Timestamp::from_second(moment.as_second()).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
-}
 
 /// Returns `metadata` of an object, inserting it if it is missing.
 pub fn metadata_mut(object: &mut Value) -> &mut Map {
@@ -360,9 +305,9 @@ pub fn set_gc_finalizers(kind: &Kind, object: &mut Value, options: &DeleteOption
         after.push(FOREGROUND_FINALIZER.to_owned());
     }
     // A custom resource definition remains until its objects are deleted.
-    let is_definition = kind.group == crd::GROUP && kind.plural == crd::RESOURCE;
-    if is_definition && !after.iter().any(|finalizer| finalizer == crd::CLEANUP_FINALIZER) {
-        after.push(crd::CLEANUP_FINALIZER.to_owned());
+    let is_definition = kind.group == custom::GROUP && kind.plural == custom::RESOURCE;
+    if is_definition && !after.iter().any(|finalizer| finalizer == custom::CLEANUP_FINALIZER) {
+        after.push(custom::CLEANUP_FINALIZER.to_owned());
     }
     let sorted = |list: &[String]| {
         let mut list = list.to_vec();
@@ -425,20 +370,6 @@ mod tests {
 
     fn config_maps() -> std::sync::Arc<Kind> {
         Registry::builtin().lookup("", "v1", "configmaps").unwrap().clone()
-    }
-
-    #[test]
-    fn ids_are_repeatable_and_look_like_upstreams() {
-        let (mut a, mut b) = (Ids::new(7), Ids::new(7));
-        let uid = a.uid();
-        assert_eq!(uid, b.uid());
-        assert_ne!(uid, a.uid());
-        assert_eq!(uid.len(), 36);
-        assert_eq!(uid.as_bytes()[14], b'4');
-        assert!(b"89ab".contains(&uid.as_bytes()[19]));
-        let name = a.name(&"x".repeat(80));
-        assert_eq!(name.len(), 63);
-        assert!(a.name("web-").starts_with("web-"));
     }
 
     #[rstest]

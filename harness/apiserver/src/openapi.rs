@@ -1,12 +1,10 @@
 //! OpenAPI documents: v3 by group and version, v2 as a whole. Serves the paths of `k8s.io/kube-openapi/pkg/handler` and
 //! `k8s.io/kube-openapi/pkg/handler3`. PURE.
 //!
-//! Types and their descriptions come from `k8s-openapi`; list types, merge keys and defaults from [`super::schema`];
-//! paths from the [`Registry`]. The documents hold the data that kubectl reads: descriptions for `explain`, support of
-//! `fieldValidation` and `dryRun`, and merge strategies of lists.
+//! Types come from a table made of upstream's documents; paths from the [`Registry`]. The documents hold the data that
+//! kubectl reads: descriptions for `explain`, support of `fieldValidation` and `dryRun`, and merge strategies of lists.
 
 mod custom;
-mod enums;
 mod general;
 mod paths;
 mod protobuf;
@@ -19,12 +17,14 @@ use bytes::Bytes;
 use http::HeaderName;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 
-use super::discovery::hash_of;
+use super::etag::hash_of;
 use super::kinds::{Kind, Registry};
 use super::request::{ApiRequest, Reply};
 use crate::json::{Map, Value, json};
 
 pub use types::description;
+#[cfg(test)]
+pub(crate) use types::read as definitions;
 
 /// Answers requests under `/openapi`; `None` for other paths.
 pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {

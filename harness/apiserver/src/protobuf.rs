@@ -12,8 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 
-use super::kinds::Registry;
-use super::schema;
+use super::schema::schema_of;
 use crate::json::{Map, Value, json};
 
 /// Media type of protobuf bodies.
@@ -115,20 +114,6 @@ fn find(api_version: &str, kind: &str) -> Option<(&'static str, &'static str)> {
     };
     let known = |package: &str| MESSAGES.keys().find(|(known, name)| *known == package && *name == kind).copied();
     known(package).or_else(|| known("meta"))
-}
-
-/// Returns the schema of a built-in kind by apiVersion and kind.
-pub(crate) fn schema_of(api_version: &str, kind: &str) -> Option<std::sync::Arc<schema::Schema>> {
-    static BUILT_IN: LazyLock<Registry> = LazyLock::new(Registry::builtin);
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let name = match kind {
-        "Scale" => "io.k8s.api.autoscaling.v1.Scale".to_owned(),
-        "Eviction" => "io.k8s.api.policy.v1.Eviction".to_owned(),
-        "TokenRequest" => "io.k8s.api.authentication.v1.TokenRequest".to_owned(),
-        "DeleteOptions" => "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions".to_owned(),
-        _ => BUILT_IN.by_kind(group, version, kind)?.schema.to_string(),
-    };
-    schema::builtin(&name)
 }
 
 fn utf8(bytes: &[u8]) -> Result<String, Error> {
@@ -254,7 +239,7 @@ fn value(package: &'static str, kind: &'static str, wire: Wire<'_>, depth: usize
         ("intorstr", Wire::Bytes(bytes)) => int_or_string(bytes)?,
         ("Time", Wire::Bytes(bytes)) => time(bytes, false)?,
         ("MicroTime", Wire::Bytes(bytes)) => time(bytes, true)?,
-        ("ExtraValue" | "Verbs", Wire::Bytes(bytes)) => {
+        ("ExtraValue", Wire::Bytes(bytes)) => {
             let mut items = Vec::new();
             let mut reader = Reader { rest: bytes };
             while let Some((_, wire)) = reader.next()? {

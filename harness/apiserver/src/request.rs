@@ -2,6 +2,8 @@
 //!
 //! [`Target::parse`] agrees with `staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`.
 
+pub(crate) mod delete_options;
+
 use std::pin::Pin;
 
 use bytes::Bytes;
@@ -9,6 +11,7 @@ use futures::Stream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::status::Status;
+pub use delete_options::{DeleteOptions, Propagation};
 
 /// A request from a socket or an in-process client, with its complete body.
 #[derive(Clone, Debug)]

@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use crate::crd;
 use crate::json::{Value, json};
-use crate::kinds::{Lookup, Registry};
+use crate::kinds::{Registry, custom};
 use crate::server::{ApiServer, draft, storage_id};
 use crate::store::ResourceId;
 use crate::{lifecycle, metadata};
@@ -117,10 +116,9 @@ impl ApiServer {
             self.seed_namespace(namespace);
         }
         kind.strategy.default(&mut object);
-        let is_definition = kind.group == crd::GROUP && kind.plural == crd::RESOURCE;
+        let is_definition = kind.group == custom::GROUP && kind.plural == custom::RESOURCE;
         if is_definition {
-            let others = Lookup::list(self, crd::GROUP, crd::RESOURCE, "");
-            object = crd::completed(object, &others, self.clock().now());
+            object = self.complete_definition(object);
         }
         let now = lifecycle::rfc3339(self.clock().now());
         let uid = self.ids().uid();
@@ -137,7 +135,7 @@ impl ApiServer {
         };
         written.map_err(|error| SeedError::Conflict { kind: kind_name, reason: format!("{error:?}") })?;
         if is_definition {
-            crd::register(self);
+            self.register_definitions();
         }
         Ok(())
     }

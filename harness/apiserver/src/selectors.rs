@@ -3,7 +3,8 @@
 //! They agree with `staging/src/k8s.io/apimachinery/pkg/labels/selector.go` and
 //! `staging/src/k8s.io/apimachinery/pkg/fields/selector.go`.
 
-use super::kinds::{Kind, Path, field, names};
+use super::field::{self, Path};
+use super::kinds::{Kind, names};
 use super::store::Stored;
 
 /// The operator of a label requirement.

@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use super::counters::Counters;
 use super::faults::Faults;
 use super::identity::{Claims, Tokens, User};
+use super::ids::Ids;
 use super::kinds::{Kind, Lookup, Plugin, Registry, SelectableField};
-use super::lifecycle::Ids;
 use super::recent::Recent;
-use super::request::{ApiRequest, Reply};
+use super::request::ApiRequest;
 use super::store::{Draft, Fields, HistoryLimits, Range, ResourceId, Store, Stored, key};
-use super::verbs;
 use crate::clock::Clock;
 use crate::json::Value;
 use crate::record::{Origin, Transcript};
@@ -191,11 +190,6 @@ impl ApiServer {
     /// Locks the generator of uids and names.
     pub(crate) fn ids(&self) -> MutexGuard<'_, Ids> {
         self.shared.ids.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Handles a request.
-    pub async fn handle(&self, request: ApiRequest) -> Reply {
-        verbs::handle(self, request).await
     }
 
     /// Returns the object under `namespace` (empty for cluster-scoped resources) and `name`.

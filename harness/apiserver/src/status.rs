@@ -6,7 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::kinds::field::{self, ErrorList};
+pub use super::field::go_quote;
+use super::field::{self, ErrorList};
 use crate::json::Value;
 
 /// A `metav1.Status` object: an error, or the reply to a deletion that removed its object.
@@ -115,6 +116,13 @@ pub struct Cause {
     /// Path of the field.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field: String,
+}
+
+impl field::Error {
+    /// Returns the error as a cause of a Status.
+    pub fn cause(&self) -> Cause {
+        Cause { reason: self.error_type.reason().to_owned(), message: self.body(), field: self.field.clone() }
+    }
 }
 
 /// A group and resource, displayed like `schema.GroupResource`: `deployments.apps`, `pods`.
@@ -411,35 +419,6 @@ impl std::fmt::Display for Status {
 }
 
 impl std::error::Error for Status {}
-
-/// Quotes a string like Go's `%q`, the format of names and values in upstream's messages.
-pub fn go_quote(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            c if c.is_ascii_control() => {
-                let _ = write!(out, "\\x{:02x}", u32::from(c));
-            }
-            c if c.is_control() || (c.is_whitespace() && c != ' ') => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
 
 #[cfg(test)]
 mod tests {

@@ -17,13 +17,14 @@ use futures::Stream;
 use super::encoding;
 use super::faults::{GateState, WatchEnd, WatchPass};
 use super::kinds::Kind;
+use super::negotiate::Transform;
 use super::request::BodyStream;
 use super::schema;
 use super::selectors::Selection;
 use super::server::ApiServer;
 use super::status::Status;
 use super::store::{Compacted, Cursor, EventType, LogEntry, ResourceId, Stored, Waited};
-use super::table::{self, accept::Transform};
+use super::table;
 use crate::json::{Map, Value, json};
 
 /// Server time between two bookmarks.

@@ -1,4 +1,4 @@
-//! Objects of the load, encoded as a real cluster has them. [`World`] defines their numbers and relations.
+//! Objects of the load, encoded as a real cluster has them. [`LoadSpec`] defines their numbers and relations.
 //!
 //! An application is a replica set with its pods and a budget for them. A pod is the object that the replica set
 //! controller sends for a template with one container, about 1 KB, with its node already set (the server's admission
@@ -10,7 +10,7 @@ pub(crate) const WATCHED: &str = "bench-watched";
 /// Numbers of objects and their relations. Objects are identified by number, so the same world always has the same
 /// objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct World {
+pub(crate) struct LoadSpec {
     /// Nodes.
     pub(crate) nodes: usize,
     /// Applications, each with a replica set, pods and a budget. At least 1.
@@ -25,7 +25,7 @@ pub(crate) struct World {
     pub(crate) annotated: bool,
 }
 
-impl World {
+impl LoadSpec {
     /// Returns the application and the node of a pod.
     pub(crate) fn place(&self, pod: usize) -> (usize, usize) {
         // Consecutive pods go to different namespaces and nodes, as with many concurrent controllers. The pods of one
@@ -105,7 +105,7 @@ pub(crate) fn node(number: usize, annotated: bool) -> String {
 }
 
 /// Body of an application's replica set.
-pub(crate) fn replica_set(world: &World, number: usize) -> String {
+pub(crate) fn replica_set(world: &LoadSpec, number: usize) -> String {
     let (name, namespace, replicas) = (app(number), world.namespace(number), world.pods_of(number));
     format!(
         r#"{{"kind":"ReplicaSet","apiVersion":"apps/v1","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{}}},"spec":{{"replicas":{replicas},"selector":{{"matchLabels":{}}},"template":{{"metadata":{{"labels":{}}},"spec":{{"containers":[{{"name":"shop","image":"registry.example.com/shop/backend:1.24.3"}}]}}}}}}}}"#,
@@ -116,7 +116,7 @@ pub(crate) fn replica_set(world: &World, number: usize) -> String {
 }
 
 /// Body of an application's budget.
-pub(crate) fn budget(world: &World, number: usize) -> String {
+pub(crate) fn budget(world: &LoadSpec, number: usize) -> String {
     let (name, namespace, budget) = (app(number), world.namespace(number), world.budget);
     format!(
         r#"{{"kind":"PodDisruptionBudget","apiVersion":"policy/v1","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{{"app.kubernetes.io/name":"{name}"}}}},"spec":{{{budget},"selector":{{"matchLabels":{}}},"unhealthyPodEvictionPolicy":"AlwaysAllow"}}}}"#,
@@ -139,7 +139,7 @@ fn host_ip(node: usize) -> String {
 }
 
 /// A pod of the load.
-pub(crate) struct Pod<'a> {
+pub(crate) struct LoadPod<'a> {
     /// Its namespace.
     pub(crate) namespace: &'a str,
     /// Its name.
@@ -173,8 +173,8 @@ pub(crate) fn pod_number(name: &str) -> Option<usize> {
 }
 
 /// Returns the body of a pod as sent by its replica set's controller, with the node set.
-pub(crate) fn pod(pod: &Pod<'_>) -> String {
-    let Pod { namespace, name, app, owner, .. } = pod;
+pub(crate) fn pod(pod: &LoadPod<'_>) -> String {
+    let LoadPod { namespace, name, app, owner, .. } = pod;
     let owners = owner.map_or_else(String::new, |uid| {
         format!(
             r#","ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"{app}","uid":"{uid}","controller":true,"blockOwnerDeletion":true}}]"#
@@ -218,14 +218,14 @@ mod tests {
     #[test]
     fn bodies_are_json_of_the_promised_size() {
         let pod_of =
-            Pod { namespace: "team-001", name: "shop-00001-00abc", app: "shop-00001", owner: Some("u-1"), node: 7 };
+            LoadPod { namespace: "team-001", name: "shop-00001-00abc", app: "shop-00001", owner: Some("u-1"), node: 7 };
         let body = pod(&pod_of);
         let value: serde_json::Value = serde_json::from_str(&body).unwrap();
         assert_eq!(value["spec"]["nodeName"], "node-00007.cluster.example");
         assert!((900..1100).contains(&body.len()), "{}", body.len());
         let status: serde_json::Value = serde_json::from_str(&format!("{{{}", status(70_000, 300))).unwrap();
         assert_eq!(status["status"]["podIP"], "10.129.17.112");
-        let world = World {
+        let world = LoadSpec {
             nodes: 10,
             apps: 6,
             pods: 20,
@@ -263,12 +263,12 @@ mod tests {
 
     #[test]
     fn every_pod_has_its_application_and_its_node() {
-        let world = World { nodes: 4, apps: 3, pods: 11, namespaces: 2, budget: "", annotated: true };
+        let world = LoadSpec { nodes: 4, apps: 3, pods: 11, namespaces: 2, budget: "", annotated: true };
         let mut counted = [0; 3];
         for pod in 0..world.pods {
             counted[world.place(pod).0] += 1;
         }
-        let even = World { apps: 4, ..world };
+        let even = LoadSpec { apps: 4, ..world };
         assert_eq!(
             [0, 4, 8, 12].map(|pod| even.place(pod)),
             [(0, 0), (0, 1), (0, 2), (0, 3)],

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Bu
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::Error;
+use super::BenchError;
 use crate::apiserver::counters::Counters;
 use crate::apiserver::request::Target;
 
@@ -44,8 +44,9 @@ impl Endpoint {
     }
 
     /// Creates an endpoint from the current context of a kubeconfig; requests have the user agent `user_agent`.
-    pub(crate) async fn from_kubeconfig(path: &std::path::Path, user_agent: &str) -> Result<Self, Error> {
-        let wrong = |why: &dyn std::fmt::Display| Error::Kubeconfig { path: path.to_owned(), why: why.to_string() };
+    pub(crate) async fn from_kubeconfig(path: &std::path::Path, user_agent: &str) -> Result<Self, BenchError> {
+        let wrong =
+            |why: &dyn std::fmt::Display| BenchError::Kubeconfig { path: path.to_owned(), why: why.to_string() };
         let file = Kubeconfig::read_from(path).map_err(|error| wrong(&error))?;
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
         let config = config.map_err(|error| wrong(&error))?;
@@ -73,8 +74,8 @@ impl Endpoint {
     }
 
     /// Opens a connection.
-    pub(crate) async fn connect(&self) -> Result<Connection, Error> {
-        let failed = |source| Error::Io { doing: format!("connecting to {}", self.address), source };
+    pub(crate) async fn connect(&self) -> Result<Connection, BenchError> {
+        let failed = |source| BenchError::Io { doing: format!("connecting to {}", self.address), source };
         let tcp = TcpStream::connect(&*self.address).await.map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
         let io: Box<dyn Io> = match &self.tls {
@@ -121,7 +122,7 @@ impl Connection {
         path: &str,
         body: &[&[u8]],
         expected: u16,
-    ) -> Result<&[u8], Error> {
+    ) -> Result<&[u8], BenchError> {
         match self.ask(method, path, body).await? {
             (found, body) if found == expected => Ok(body),
             (found, body) => Err(refused(method, path, found, body)),
@@ -129,7 +130,7 @@ impl Connection {
     }
 
     /// Sends a request and returns the reply with any status.
-    pub(crate) async fn ask(&mut self, method: &str, path: &str, body: &[&[u8]]) -> Result<(u16, &[u8]), Error> {
+    pub(crate) async fn ask(&mut self, method: &str, path: &str, body: &[&[u8]]) -> Result<(u16, &[u8]), BenchError> {
         let mut kept = std::mem::take(&mut self.body);
         kept.clear();
         let status = self
@@ -150,8 +151,8 @@ impl Connection {
         path: &str,
         body: &[&[u8]],
         each: impl FnMut(&[u8]) -> bool + Send,
-    ) -> Result<u16, Error> {
-        let failed = |source| Error::Io { doing: format!("{method} {path}"), source };
+    ) -> Result<u16, BenchError> {
+        let failed = |source| BenchError::Io { doing: format!("{method} {path}"), source };
         self.send(method, path, body).await.map_err(failed)?;
         let (status, framing) = self.read_head().await.map_err(failed)?;
         self.count(method, path, status);
@@ -165,8 +166,8 @@ impl Connection {
         path: &str,
         opened: impl FnOnce() + Send,
         each: impl FnMut(&[u8]) -> bool + Send,
-    ) -> Result<(), Error> {
-        let failed = |source| Error::Io { doing: format!("GET {path}"), source };
+    ) -> Result<(), BenchError> {
+        let failed = |source| BenchError::Io { doing: format!("GET {path}"), source };
         self.send("GET", path, &[]).await.map_err(failed)?;
         let (status, framing) = self.read_head().await.map_err(failed)?;
         self.count("GET", path, status);
@@ -284,9 +285,9 @@ impl Connection {
 }
 
 /// Creates the error for an unexpected status.
-pub(crate) fn refused(method: &str, path: &str, status: u16, body: &[u8]) -> Error {
+pub(crate) fn refused(method: &str, path: &str, status: u16, body: &[u8]) -> BenchError {
     let body = String::from_utf8_lossy(&body[..body.len().min(600)]).into_owned();
-    Error::Refused { request: format!("{method} {path}"), status, body }
+    BenchError::Refused { request: format!("{method} {path}"), status, body }
 }
 
 /// Returns the position of `wanted` in `text`.
@@ -335,6 +336,6 @@ mod tests {
     #[tokio::test]
     async fn nonsense_is_an_error() {
         let mut connection = connection(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n");
-        assert!(matches!(connection.exchange("GET", "/", &[], 200).await, Err(Error::Io { .. })));
+        assert!(matches!(connection.exchange("GET", "/", &[], 200).await, Err(BenchError::Io { .. })));
     }
 }

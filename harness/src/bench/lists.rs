@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Error;
+use super::BenchError;
 use super::http::Connection;
 use super::load::text_member;
 use crate::time::Clock;
@@ -14,7 +14,7 @@ const ITEM: &[u8] = br#"{"metadata":{"name":""#;
 
 /// A list that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct ListStats {
     /// Time from the first request to the last byte.
     pub(super) took: Duration,
     /// Bytes of the bodies.
@@ -34,14 +34,14 @@ pub(super) async fn list(
     query: &str,
     limit: usize,
     counted: bool,
-) -> Result<Listed, Error> {
-    let mut listed = Listed::default();
+) -> Result<ListStats, BenchError> {
+    let mut listed = ListStats::default();
     let mut next = String::new();
     let start = clock.elapsed();
     loop {
         // A limit of 0 and an empty token have no effect.
         let url = format!("{path}?{query}&limit={limit}&continue={next}");
-        let (mut beginning, mut items) = (Vec::with_capacity(BEGINNING), Items::default());
+        let (mut beginning, mut items) = (Vec::with_capacity(BEGINNING), ItemCounter::default());
         let status = connection
             .stream("GET", &url, &[], |piece| {
                 listed.bytes += piece.len() as u64;
@@ -55,7 +55,7 @@ pub(super) async fn list(
             .await?;
         if status != 200 {
             let body = String::from_utf8_lossy(&beginning).into_owned();
-            return Err(Error::Refused { request: format!("GET {url}"), status, body });
+            return Err(BenchError::Refused { request: format!("GET {url}"), status, body });
         }
         listed.pages += 1;
         listed.items += items.found;
@@ -70,12 +70,12 @@ pub(super) async fn list(
 
 /// Counts items in a text that arrives in chunks.
 #[derive(Default)]
-struct Items {
+struct ItemCounter {
     found: u64,
     carried: Vec<u8>,
 }
 
-impl Items {
+impl ItemCounter {
     fn count(&mut self, piece: &[u8]) {
         self.carried.extend_from_slice(piece);
         let mut from = 0;
@@ -102,7 +102,7 @@ mod tests {
     fn items_are_counted_across_pieces() {
         let text = br#"{"items":[{"metadata":{"name":"a","x":{}}},{"metadata":{"name":"b"}},{"metadata":{"uid":"c"}},{"metadata":{"name":"d"#;
         for size in 1..text.len() {
-            let mut items = Items::default();
+            let mut items = ItemCounter::default();
             text.chunks(size).for_each(|piece| items.count(piece));
             assert_eq!(items.found, 3, "in pieces of {size}");
         }

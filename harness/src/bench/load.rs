@@ -6,27 +6,27 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::Error;
-use super::bodies::{self, Pod, World};
+use super::BenchError;
+use super::bodies::{self, LoadPod, LoadSpec};
 use super::http::{Connection, Endpoint};
 use crate::time::Clock;
 
 /// A load, split into numbered pieces.
 pub(crate) trait Work: Send + Sync + 'static {
     /// Executes piece `number`: one or more requests.
-    fn piece(&self, connection: &mut Connection, number: usize) -> impl Future<Output = Result<(), Error>> + Send;
+    fn piece(&self, connection: &mut Connection, number: usize) -> impl Future<Output = Result<(), BenchError>> + Send;
 }
 
 /// Durations of pieces of work.
 #[derive(Debug, Default)]
-pub(crate) struct Took {
+pub(crate) struct Timings {
     /// Time from the start of the first piece to the end of the last.
     pub(crate) all: Duration,
     /// Duration of each piece, sorted ascending.
     pub(crate) each: Vec<Duration>,
 }
 
-impl Took {
+impl Timings {
     /// Pieces per second.
     pub(crate) fn rate(&self) -> f64 {
         self.each.len() as f64 / self.all.as_secs_f64()
@@ -47,7 +47,7 @@ pub(crate) async fn run<W: Work>(
     connections: usize,
     count: usize,
     work: Arc<W>,
-) -> Result<Took, Error> {
+) -> Result<Timings, BenchError> {
     let mut open = Vec::new();
     for _ in 0..connections.min(count) {
         open.push(endpoint.connect().await?);
@@ -70,9 +70,9 @@ pub(crate) async fn run<W: Work>(
             }
         });
     }
-    let mut took = Took::default();
+    let mut took = Timings::default();
     while let Some(ended) = tasks.join_next().await {
-        took.each.append(&mut ended.map_err(|error| Error::Task(error.to_string()))??);
+        took.each.append(&mut ended.map_err(|error| BenchError::Task(error.to_string()))??);
     }
     took.all = clock.elapsed().saturating_sub(start);
     took.each.sort_unstable();
@@ -80,10 +80,10 @@ pub(crate) async fn run<W: Work>(
 }
 
 /// Deletes the objects at these paths, if they exist.
-pub(crate) struct Deletions(pub(crate) Vec<String>);
+pub(crate) struct DeleteObjects(pub(crate) Vec<String>);
 
-impl Work for Deletions {
-    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+impl Work for DeleteObjects {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), BenchError> {
         let Some(path) = self.0.get(number) else { return Ok(()) };
         match connection.ask("DELETE", path, &[]).await? {
             (200 | 202 | 404, _) => Ok(()),
@@ -93,10 +93,10 @@ impl Work for Deletions {
 }
 
 /// Creates namespaces with these names.
-pub(crate) struct Namespaces(pub(crate) Vec<String>);
+pub(crate) struct CreateNamespaces(pub(crate) Vec<String>);
 
-impl Work for Namespaces {
-    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+impl Work for CreateNamespaces {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), BenchError> {
         let Some(name) = self.0.get(number) else { return Ok(()) };
         let body = bodies::namespace_body(name);
         connection.exchange("POST", "/api/v1/namespaces", &[body.as_bytes()], 201).await.map(|_| ())
@@ -104,29 +104,29 @@ impl Work for Namespaces {
 }
 
 /// Creates the nodes of a world.
-pub(crate) struct Nodes(pub(crate) World);
+pub(crate) struct CreateNodes(pub(crate) LoadSpec);
 
-impl Work for Nodes {
-    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+impl Work for CreateNodes {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), BenchError> {
         let body = bodies::node(number, self.0.annotated);
         connection.exchange("POST", "/api/v1/nodes", &[body.as_bytes()], 201).await.map(|_| ())
     }
 }
 
 /// Creates the replica sets of applications and stores their uids.
-pub(crate) struct ReplicaSets {
+pub(crate) struct CreateReplicaSets {
     /// The applications and namespaces.
-    pub(crate) world: World,
+    pub(crate) world: LoadSpec,
     /// uid by application.
     pub(crate) uids: std::sync::Mutex<Vec<Arc<str>>>,
 }
 
-impl Work for ReplicaSets {
-    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+impl Work for CreateReplicaSets {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), BenchError> {
         let body = bodies::replica_set(&self.world, number);
         let path = format!("/apis/apps/v1/namespaces/{}/replicasets", self.world.namespace(number));
         let reply = connection.exchange("POST", &path, &[body.as_bytes()], 201).await?;
-        let uid = text_member(reply, "uid").ok_or_else(|| Error::Reply(format!("no uid after POST {path}")))?;
+        let uid = text_member(reply, "uid").ok_or_else(|| BenchError::Reply(format!("no uid after POST {path}")))?;
         let mut uids = self.uids.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(place) = uids.get_mut(number) {
             *place = uid.into();
@@ -136,10 +136,10 @@ impl Work for ReplicaSets {
 }
 
 /// Creates the budgets of a world, one per application.
-pub(crate) struct Budgets(pub(crate) World);
+pub(crate) struct CreateBudgets(pub(crate) LoadSpec);
 
-impl Work for Budgets {
-    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+impl Work for CreateBudgets {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), BenchError> {
         let body = bodies::budget(&self.0, number);
         let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", self.0.namespace(number));
         connection.exchange("POST", &path, &[body.as_bytes()], 201).await.map(|_| ())
@@ -147,45 +147,45 @@ impl Work for Budgets {
 }
 
 /// Creates pods and then updates the status of the returned object, like a kubelet.
-pub(crate) struct Pods {
+pub(crate) struct CreatePods {
     /// The applications, namespaces and nodes.
-    pub(crate) world: World,
+    pub(crate) world: LoadSpec,
     /// uid of each application's replica set.
     pub(crate) owners: Vec<Arc<str>>,
 }
 
-impl Work for Pods {
-    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), Error> {
+impl Work for CreatePods {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), BenchError> {
         let created = self.create(connection, number).await?;
         self.report_ready(connection, number, &created).await
     }
 }
 
-impl Pods {
+impl CreatePods {
     /// Creates a pod like its replica set's controller and the scheduler; returns the server's response up to the
     /// status.
-    pub(crate) async fn create(&self, connection: &mut Connection, number: usize) -> Result<Vec<u8>, Error> {
+    pub(crate) async fn create(&self, connection: &mut Connection, number: usize) -> Result<Vec<u8>, BenchError> {
         let (app, node) = self.world.place(number);
         let (namespace, app_name) = (self.world.namespace(app), bodies::app(app));
         let name = bodies::pod_name(&app_name, number);
         let owner = self.owners.get(app).map(|uid| &**uid);
-        let body = bodies::pod(&Pod { namespace: &namespace, name: &name, app: &app_name, owner, node });
+        let body = bodies::pod(&LoadPod { namespace: &namespace, name: &name, app: &app_name, owner, node });
         let path = format!("/api/v1/namespaces/{namespace}/pods");
         let created = connection.exchange("POST", &path, &[body.as_bytes()], 201).await?;
         // The status is the last member of the response.
         let end =
-            last(created, br#""status":{"#).ok_or_else(|| Error::Reply(format!("no status after POST {path}")))?;
+            last(created, br#""status":{"#).ok_or_else(|| BenchError::Reply(format!("no status after POST {path}")))?;
         Ok(created[..end].to_vec())
     }
 
-    /// Reports the pod as ready, like its kubelet; `created` is the result of [`Pods::create`] and is sent back
+    /// Reports the pod as ready, like its kubelet; `created` is the result of [`CreatePods::create`] and is sent back
     /// unchanged.
     pub(crate) async fn report_ready(
         &self,
         connection: &mut Connection,
         number: usize,
         created: &[u8],
-    ) -> Result<(), Error> {
+    ) -> Result<(), BenchError> {
         let (app, node) = self.world.place(number);
         let path = format!("{}/status", self.path(app, number));
         let status = bodies::status(number, node);
@@ -238,10 +238,10 @@ mod tests {
     #[test]
     fn percentiles_are_of_the_sorted_times() {
         let each = (1..=100).map(Duration::from_millis).collect();
-        let took = Took { all: Duration::from_secs(2), each };
+        let took = Timings { all: Duration::from_secs(2), each };
         assert_eq!(took.percentile(50), Duration::from_millis(50));
         assert_eq!(took.percentile(100), Duration::from_millis(100));
         assert!((took.rate() - 50.0).abs() < 1e-9);
-        assert_eq!(Took::default().percentile(99), Duration::ZERO);
+        assert_eq!(Timings::default().percentile(99), Duration::ZERO);
     }
 }

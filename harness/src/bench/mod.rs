@@ -25,11 +25,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use self::bodies::World;
+use self::bodies::LoadSpec;
 use self::http::Endpoint;
-use self::load::Took;
-use self::process::{Server, Usage};
-use self::report::{Report, Row, Unit};
+use self::load::Timings;
+use self::process::{ServeProcess, Usage};
+use self::report::{BenchReport, Measurement, Unit};
 use crate::apiserver::request::ApiRequest;
 use crate::apiserver::{ApiServer, ApiServerConfig};
 use crate::time::Clock;
@@ -37,7 +37,7 @@ use crate::time::Clock;
 /// The size of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Shape {
+pub struct LoadShape {
     /// Pods.
     pub pods: usize,
     /// Nodes.
@@ -54,23 +54,23 @@ pub struct Shape {
     pub seconds: usize,
 }
 
-impl Default for Shape {
+impl Default for LoadShape {
     fn default() -> Self {
         Self { pods: 150_000, nodes: 5_000, budgets: 3_000, connections: 64, watchers: 100, rate: 1_000, seconds: 10 }
     }
 }
 
-impl Shape {
-    fn world(&self) -> World {
+impl LoadShape {
+    fn world(&self) -> LoadSpec {
         let Self { nodes, pods, budgets, .. } = *self;
         let budget = r#""minAvailable":"80%""#;
-        World { nodes, apps: budgets.max(1), pods, namespaces: NAMESPACES, budget, annotated: true }
+        LoadSpec { nodes, apps: budgets.max(1), pods, namespaces: NAMESPACES, budget, annotated: true }
     }
 }
 
 /// The server to measure.
 #[derive(Clone, Debug)]
-pub enum Subject {
+pub enum ServerUnderTest {
     /// `serve` of this program, started with additional arguments.
     Serve {
         /// The program.
@@ -89,7 +89,7 @@ pub enum Subject {
 
 /// Reasons why a measurement failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum BenchError {
     /// The kubeconfig cannot be used.
     #[error("{path}: {why}")]
     Kubeconfig {
@@ -164,26 +164,30 @@ mod figures {
 /// # Errors
 ///
 /// Returns an error if the server does not start, refuses a request of the load, or loses data.
-pub async fn run(subject: &Subject, shape: Shape, say: &(dyn Fn(String) + Sync)) -> Result<Report, Error> {
+pub async fn run(
+    subject: &ServerUnderTest,
+    shape: LoadShape,
+    say: &(dyn Fn(String) + Sync),
+) -> Result<BenchReport, BenchError> {
     let clock = Clock::wall();
     let mut rows = Vec::new();
     let (mut started, mut pids) = (None, Vec::new());
     let kubeconfig = match subject {
-        Subject::Serve { program, arguments } => {
+        ServerUnderTest::Serve { program, arguments } => {
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             say("ready: starting servers".to_owned());
             ready(&clock, program, &arguments, &mut rows).await?;
             in_process(&clock, &mut rows).await?;
-            let server = Server::start(program, &arguments, STARTS).await?;
+            let server = ServeProcess::start(program, &arguments, STARTS).await?;
             pids.extend(server.pid());
             started.insert(server).kubeconfig()
         }
-        Subject::Running { kubeconfig, pids: given } => {
+        ServerUnderTest::Running { kubeconfig, pids: given } => {
             pids.clone_from(given);
             kubeconfig.clone()
         }
     };
-    let bench = Bench { clock, kubeconfig, shape, pids, say };
+    let bench = ServerBench { clock, kubeconfig, shape, pids, say };
     bench.write(&mut rows).await?;
     bench.memory("memory, everything held", &mut rows);
     bench.list(&mut rows).await?;
@@ -191,17 +195,17 @@ pub async fn run(subject: &Subject, shape: Shape, say: &(dyn Fn(String) + Sync))
         bench.watch(&mut rows).await?;
     }
     if let Some(usage) = Usage::of(&bench.pids) {
-        rows.push(Row::new("memory, highest of the whole run", Unit::Bytes, usage.peak as f64));
+        rows.push(Measurement::new("memory, highest of the whole run", Unit::Bytes, usage.peak as f64));
     }
     if let Some(server) = started {
         server.stop().await;
     }
-    Ok(Report {
+    Ok(BenchReport {
         api_version: report::API_VERSION.to_owned(),
         kind: "ServerBenchmark".to_owned(),
         server: match subject {
-            Subject::Serve { .. } => "plumbline serve".to_owned(),
-            Subject::Running { kubeconfig, .. } => kubeconfig.display().to_string(),
+            ServerUnderTest::Serve { .. } => "plumbline serve".to_owned(),
+            ServerUnderTest::Running { kubeconfig, .. } => kubeconfig.display().to_string(),
         },
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         shape,
@@ -209,7 +213,12 @@ pub async fn run(subject: &Subject, shape: Shape, say: &(dyn Fn(String) + Sync))
     })
 }
 
-async fn ready(clock: &Clock, program: &Path, arguments: &[&str], rows: &mut Vec<Row>) -> Result<(), Error> {
+async fn ready(
+    clock: &Clock,
+    program: &Path,
+    arguments: &[&str],
+    rows: &mut Vec<Measurement>,
+) -> Result<(), BenchError> {
     let (mut said, mut answered) = (Vec::new(), Vec::new());
     for number in 0..STARTS {
         let (ready, answer) = process::time_to_ready(clock, program, arguments, number).await?;
@@ -218,15 +227,17 @@ async fn ready(clock: &Clock, program: &Path, arguments: &[&str], rows: &mut Vec
     }
     let name = |what: &str| format!("process {what} (median of {STARTS})");
     rows.push(
-        Row::new(name("ready"), Unit::Seconds, middle(said)).wanted(figures::READY).beside(figures::READY_REFERENCE),
+        Measurement::new(name("ready"), Unit::Seconds, middle(said))
+            .wanted(figures::READY)
+            .beside(figures::READY_REFERENCE),
     );
-    rows.push(Row::new(name("has answered over HTTPS"), Unit::Seconds, middle(answered)));
+    rows.push(Measurement::new(name("has answered over HTTPS"), Unit::Seconds, middle(answered)));
     Ok(())
 }
 
 /// Measures servers in this process, each until its first response. The first one also builds the tables that all
 /// share.
-async fn in_process(clock: &Clock, rows: &mut Vec<Row>) -> Result<(), Error> {
+async fn in_process(clock: &Clock, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
     let mut times = Vec::new();
     for _ in 0..=100 {
         let start = clock.elapsed();
@@ -241,13 +252,13 @@ async fn in_process(clock: &Clock, rows: &mut Vec<Row>) -> Result<(), Error> {
         let reply = server.handle(request).await;
         times.push(clock.elapsed().saturating_sub(start));
         if reply.status != 200 {
-            return Err(Error::Reply(format!("GET of a namespace returned {}", reply.status)));
+            return Err(BenchError::Reply(format!("GET of a namespace returned {}", reply.status)));
         }
     }
     let first = times.remove(0).as_secs_f64();
-    rows.push(Row::new("in process, first server", Unit::Seconds, first).wanted(figures::READY_IN_PROCESS));
+    rows.push(Measurement::new("in process, first server", Unit::Seconds, first).wanted(figures::READY_IN_PROCESS));
     rows.push(
-        Row::new("in process, each further (median of 100)", Unit::Seconds, middle(times))
+        Measurement::new("in process, each further (median of 100)", Unit::Seconds, middle(times))
             .wanted(figures::READY_IN_PROCESS),
     );
     Ok(())
@@ -258,41 +269,41 @@ fn middle(mut times: Vec<Duration>) -> f64 {
     times.get(times.len() / 2).map_or(0.0, Duration::as_secs_f64)
 }
 
-struct Bench<'a> {
+struct ServerBench<'a> {
     clock: Clock,
     kubeconfig: PathBuf,
-    shape: Shape,
+    shape: LoadShape,
     pids: Vec<u32>,
     say: &'a (dyn Fn(String) + Sync),
 }
 
-impl Bench<'_> {
+impl ServerBench<'_> {
     fn say(&self, text: impl Into<String>) {
         (self.say)(text.into());
     }
 
-    async fn endpoint(&self, who: &str) -> Result<Endpoint, Error> {
+    async fn endpoint(&self, who: &str) -> Result<Endpoint, BenchError> {
         Endpoint::from_kubeconfig(&self.kubeconfig, &format!("plumbline-bench/1 {who}")).await
     }
 
-    fn memory(&self, name: &str, rows: &mut Vec<Row>) {
+    fn memory(&self, name: &str, rows: &mut Vec<Measurement>) {
         let Some(usage) = Usage::of(&self.pids) else { return };
-        let row = Row::new(name, Unit::Bytes, usage.resident as f64);
+        let row = Measurement::new(name, Unit::Bytes, usage.resident as f64);
         rows.push(row.wanted(figures::MEMORY).beside(figures::MEMORY_REFERENCE));
-        rows.push(Row::new("memory, highest so far", Unit::Bytes, usage.peak as f64));
+        rows.push(Measurement::new("memory, highest so far", Unit::Bytes, usage.peak as f64));
     }
 
     /// Adds the CPU time of server and clients since `before`, per piece of work.
-    fn cpu(&self, what: &str, before: (Option<Usage>, Option<Usage>), pieces: usize, rows: &mut Vec<Row>) {
+    fn cpu(&self, what: &str, before: (Option<Usage>, Option<Usage>), pieces: usize, rows: &mut Vec<Measurement>) {
         let now = (Usage::of(&self.pids), Usage::of(&[std::process::id()]));
         let used = |now: Option<Usage>, before: Option<Usage>| {
             Some((now?.cpu.checked_sub(before?.cpu)?).as_secs_f64() / pieces.max(1) as f64)
         };
         if let Some(server) = used(now.0, before.0) {
-            rows.push(Row::new(format!("server's processor time per {what}"), Unit::Seconds, server));
+            rows.push(Measurement::new(format!("server's processor time per {what}"), Unit::Seconds, server));
         }
         if let Some(clients) = used(now.1, before.1) {
-            rows.push(Row::new(format!("clients' processor time per {what}"), Unit::Seconds, clients));
+            rows.push(Measurement::new(format!("clients' processor time per {what}"), Unit::Seconds, clients));
         }
     }
 
@@ -300,32 +311,32 @@ impl Bench<'_> {
         (Usage::of(&self.pids), Usage::of(&[std::process::id()]))
     }
 
-    async fn write(&self, rows: &mut Vec<Row>) -> Result<(), Error> {
-        let Shape { pods, nodes, budgets, connections, .. } = self.shape;
+    async fn write(&self, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
+        let LoadShape { pods, nodes, budgets, connections, .. } = self.shape;
         let (clock, world) = (&self.clock, self.shape.world());
         let apps = world.apps;
         let endpoint = self.endpoint("controllers").await?;
         self.say(format!("write: {nodes} nodes, {apps} replica sets, {budgets} budgets"));
         let mut names: Vec<String> = (0..world.namespaces).map(bodies::namespace).collect();
         names.push(bodies::WATCHED.to_owned());
-        load::run(clock, &endpoint, connections, world.namespaces + 1, Arc::new(load::Namespaces(names))).await?;
-        load::run(clock, &endpoint, connections, nodes, Arc::new(load::Nodes(world))).await?;
+        load::run(clock, &endpoint, connections, world.namespaces + 1, Arc::new(load::CreateNamespaces(names))).await?;
+        load::run(clock, &endpoint, connections, nodes, Arc::new(load::CreateNodes(world))).await?;
         let uids = Mutex::new(vec!["".into(); apps]);
-        let sets = Arc::new(load::ReplicaSets { world, uids });
+        let sets = Arc::new(load::CreateReplicaSets { world, uids });
         load::run(clock, &endpoint, connections, apps, sets.clone()).await?;
-        load::run(clock, &endpoint, connections, budgets, Arc::new(load::Budgets(world))).await?;
+        load::run(clock, &endpoint, connections, budgets, Arc::new(load::CreateBudgets(world))).await?;
         self.say(format!("write: {pods} pods over {connections} connections"));
         let owners = sets.uids.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let before = self.usage();
-        let took = load::run(clock, &endpoint, connections, pods, Arc::new(load::Pods { world, owners })).await?;
-        let rate = Row::new("pods created and their status updated", Unit::PerSecond, took.rate());
+        let took = load::run(clock, &endpoint, connections, pods, Arc::new(load::CreatePods { world, owners })).await?;
+        let rate = Measurement::new("pods created and their status updated", Unit::PerSecond, took.rate());
         rows.push(rate.wanted(figures::PODS).beside(figures::PODS_REFERENCE));
         self.cpu("pod", before, pods, rows);
         percentiles("pod, both requests", &took, rows);
         Ok(())
     }
 
-    async fn list(&self, rows: &mut Vec<Row>) -> Result<(), Error> {
+    async fn list(&self, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
         const PODS: &str = "/api/v1/pods";
         let pods = self.shape.pods;
         self.say(format!("list: {pods} pods"));
@@ -338,12 +349,16 @@ impl Bench<'_> {
             times.push(listed.took);
             bytes = listed.bytes;
         }
-        let row = Row::new(format!("list of all pods in one piece (median of {LISTS})"), Unit::Seconds, middle(times));
+        let row = Measurement::new(
+            format!("list of all pods in one piece (median of {LISTS})"),
+            Unit::Seconds,
+            middle(times),
+        );
         rows.push(row.wanted(figures::LIST));
         let paged = lists::list(&self.clock, connection, PODS, "", PAGE, false).await?;
         let name = format!("list of all pods in {} pages of {PAGE}", paged.pages);
-        rows.push(Row::new(name, Unit::Seconds, paged.took.as_secs_f64()).wanted(figures::LIST));
-        rows.push(Row::new("size of one pod in the list", Unit::Bytes, bytes as f64 / pods.max(1) as f64));
+        rows.push(Measurement::new(name, Unit::Seconds, paged.took.as_secs_f64()).wanted(figures::LIST));
+        rows.push(Measurement::new("size of one pod in the list", Unit::Bytes, bytes as f64 / pods.max(1) as f64));
         self.say("list: counting what is there, selections");
         for (query, limit) in [("", 0), ("", PAGE)] {
             let listed = lists::list(&self.clock, connection, PODS, query, limit, true).await?;
@@ -359,21 +374,21 @@ impl Bench<'_> {
         ] {
             let listed = lists::list(&self.clock, connection, PODS, &query, 0, true).await?;
             complete(&format!("{PODS}?{query}"), listed.items, expected)?;
-            rows.push(Row::new(name, Unit::Seconds, listed.took.as_secs_f64()));
+            rows.push(Measurement::new(name, Unit::Seconds, listed.took.as_secs_f64()));
         }
         Ok(())
     }
 
-    async fn watch(&self, rows: &mut Vec<Row>) -> Result<(), Error> {
-        let Shape { watchers, rate, seconds, .. } = self.shape;
+    async fn watch(&self, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
+        let LoadShape { watchers, rate, seconds, .. } = self.shape;
         self.say(format!("watch: {watchers} watchers, {rate} writes/s for {seconds} s"));
         let endpoint = self.endpoint("watchers").await?;
         let before = self.usage();
         let watched = watchers::run(&self.clock, &endpoint, &self.shape).await?;
-        rows.push(Row::new("writes while watched", Unit::PerSecond, watched.rate));
+        rows.push(Measurement::new("writes while watched", Unit::PerSecond, watched.rate));
         let p99 = watched.delays.percentile(99).as_secs_f64();
-        rows.push(Row::new("event from write to watcher, p99", Unit::Seconds, p99).wanted(figures::EVENT));
-        rows.push(Row::new(
+        rows.push(Measurement::new("event from write to watcher, p99", Unit::Seconds, p99).wanted(figures::EVENT));
+        rows.push(Measurement::new(
             "event from write to watcher, p50",
             Unit::Seconds,
             watched.delays.percentile(50).as_secs_f64(),
@@ -384,13 +399,17 @@ impl Bench<'_> {
     }
 }
 
-fn complete(what: &str, found: u64, expected: usize) -> Result<(), Error> {
+fn complete(what: &str, found: u64, expected: usize) -> Result<(), BenchError> {
     let expected = expected as u64;
-    if found == expected { Ok(()) } else { Err(Error::Incomplete { what: what.to_owned(), found, expected }) }
+    if found == expected { Ok(()) } else { Err(BenchError::Incomplete { what: what.to_owned(), found, expected }) }
 }
 
-fn percentiles(what: &str, took: &Took, rows: &mut Vec<Row>) {
+fn percentiles(what: &str, took: &Timings, rows: &mut Vec<Measurement>) {
     for percent in [50, 99] {
-        rows.push(Row::new(format!("{what}, p{percent}"), Unit::Seconds, took.percentile(percent).as_secs_f64()));
+        rows.push(Measurement::new(
+            format!("{what}, p{percent}"),
+            Unit::Seconds,
+            took.percentile(percent).as_secs_f64(),
+        ));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use super::Error;
+use super::BenchError;
 use super::http::Endpoint;
 use crate::time::Clock;
 
@@ -15,15 +15,15 @@ use crate::time::Clock;
 const TICK: Duration = Duration::from_millis(10);
 
 /// A server started here; dropping it ends it.
-pub(crate) struct Server {
+pub(crate) struct ServeProcess {
     child: Child,
     folder: PathBuf,
 }
 
-impl Server {
+impl ServeProcess {
     /// Creates a server with `plumbline serve` and `arguments`, and waits until it is ready.
-    pub(crate) async fn start(program: &Path, arguments: &[&str], number: usize) -> Result<Self, Error> {
-        let failed = |source| Error::Io { doing: format!("starting {} serve", program.display()), source };
+    pub(crate) async fn start(program: &Path, arguments: &[&str], number: usize) -> Result<Self, BenchError> {
+        let failed = |source| BenchError::Io { doing: format!("starting {} serve", program.display()), source };
         let folder = std::env::temp_dir().join(format!("plumbline-bench-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(failed)?;
         let mut command = Command::new(program);
@@ -56,7 +56,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServeProcess {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -68,9 +68,9 @@ pub(crate) async fn time_to_ready(
     program: &Path,
     arguments: &[&str],
     number: usize,
-) -> Result<(Duration, Duration), Error> {
+) -> Result<(Duration, Duration), BenchError> {
     let start = clock.elapsed();
-    let server = Server::start(program, arguments, number).await?;
+    let server = ServeProcess::start(program, arguments, number).await?;
     let said = clock.elapsed().saturating_sub(start);
     let endpoint = Endpoint::from_kubeconfig(&server.kubeconfig(), "plumbline-bench/1 ready").await?;
     endpoint.connect().await?.exchange("GET", "/readyz", &[], 200).await?;

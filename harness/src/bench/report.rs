@@ -4,15 +4,15 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::Shape;
+use super::LoadShape;
 
-/// Version of [`Report`] in JSON. Fields may be added within a version; none changes its meaning.
+/// Version of [`BenchReport`] in JSON. Fields may be added within a version; none changes its meaning.
 pub const API_VERSION: &str = "plumbline/v1";
 
 /// A measurement of one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Report {
+pub struct BenchReport {
     /// [`API_VERSION`].
     pub api_version: String,
     /// `ServerBenchmark`.
@@ -22,9 +22,9 @@ pub struct Report {
     /// Processors of the machine, shared by the server and the clients.
     pub processors: usize,
     /// Size of the load.
-    pub shape: Shape,
+    pub shape: LoadShape,
     /// The measurements.
-    pub rows: Vec<Row>,
+    pub rows: Vec<Measurement>,
 }
 
 /// Units of measurements.
@@ -44,7 +44,7 @@ pub enum Unit {
 /// A measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Row {
+pub struct Measurement {
     /// The name.
     pub name: String,
     /// Unit of `measured`, `target` and `reference`.
@@ -65,7 +65,7 @@ pub struct Row {
     pub times_reference: Option<f64>,
 }
 
-impl Row {
+impl Measurement {
     /// Creates a row without a target.
     pub fn new(name: impl Into<String>, unit: Unit, measured: f64) -> Self {
         let name = name.into();
@@ -100,9 +100,9 @@ impl Row {
     }
 }
 
-impl Report {
+impl BenchReport {
     /// Returns the rows that missed their targets.
-    pub fn missed(&self) -> impl Iterator<Item = &Row> {
+    pub fn missed(&self) -> impl Iterator<Item = &Measurement> {
         self.rows.iter().filter(|row| !row.is_reached())
     }
 
@@ -112,7 +112,7 @@ impl Report {
     ///
     /// Returns an error if `out` cannot be written.
     pub fn table(&self, out: &mut impl Write) -> io::Result<()> {
-        let Shape { pods, nodes, budgets, connections, watchers, rate, .. } = self.shape;
+        let LoadShape { pods, nodes, budgets, connections, watchers, rate, .. } = self.shape;
         writeln!(
             out,
             "{} · {pods} pods, {nodes} nodes, {budgets} budgets · {connections} connections · {watchers} watchers at {rate} writes/s · {} processors, shared with the clients",
@@ -163,24 +163,27 @@ mod tests {
 
     #[test]
     fn better_is_more_for_rates_and_less_for_the_rest() {
-        let fast = Row::new("rate", Unit::PerSecond, 900.0).wanted(600.0).beside(90.0);
+        let fast = Measurement::new("rate", Unit::PerSecond, 900.0).wanted(600.0).beside(90.0);
         assert_eq!((fast.times_target, fast.times_reference), (Some(1.5), Some(10.0)));
         assert!(fast.is_reached());
-        let slow = Row::new("time", Unit::Seconds, 4.0).wanted(2.0);
+        let slow = Measurement::new("time", Unit::Seconds, 4.0).wanted(2.0);
         assert_eq!(slow.times_target, Some(0.5));
         assert!(!slow.is_reached());
-        assert!(Row::new("size", Unit::Bytes, 4.0).is_reached());
+        assert!(Measurement::new("size", Unit::Bytes, 4.0).is_reached());
     }
 
     #[test]
     fn the_table_and_the_document_say_the_same() {
-        let report = Report {
+        let report = BenchReport {
             api_version: API_VERSION.to_owned(),
             kind: "ServerBenchmark".to_owned(),
             server: "plumbline serve".to_owned(),
             processors: 2,
-            shape: Shape::default(),
-            rows: vec![Row::new("a list", Unit::Seconds, 0.75).wanted(1.5), Row::new("memory", Unit::Bytes, 2.5e9)],
+            shape: LoadShape::default(),
+            rows: vec![
+                Measurement::new("a list", Unit::Seconds, 0.75).wanted(1.5),
+                Measurement::new("memory", Unit::Bytes, 2.5e9),
+            ],
         };
         let mut table = Vec::new();
         report.table(&mut table).unwrap();
@@ -189,6 +192,6 @@ mod tests {
         assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["a", "list", "750", "ms", "1.50", "s", "2.00"]);
         assert!(table.ends_with("2.50 GB\n"), "{table}");
         let json = serde_json::to_string(&report).unwrap();
-        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+        assert_eq!(serde_json::from_str::<BenchReport>(&json).unwrap(), report);
     }
 }

@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::bodies::{self, Pod};
+use super::bodies::{self, LoadPod};
 use super::http::{Connection, Endpoint, find};
-use super::load::{Took, text_member};
-use super::{Error, Shape};
+use super::load::{Timings, text_member};
+use super::{BenchError, LoadShape};
 use crate::time::Clock;
 
 /// Connections that write.
@@ -25,22 +25,22 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const EVENT_BEGINNING: usize = 160;
 
 /// Results of the watch stage.
-pub(super) struct Watched {
+pub(super) struct WatchResults {
     /// Delays of all events at all watchers.
-    pub(super) delays: Took,
+    pub(super) delays: Timings,
     /// Achieved writes per second.
     pub(super) rate: f64,
     /// Durations of the writes.
-    pub(super) writes: Took,
+    pub(super) writes: Timings,
 }
 
 /// Send times of the writes, in nanoseconds of the clock.
-type Sent = Arc<Vec<AtomicU64>>;
+type SendTimes = Arc<Vec<AtomicU64>>;
 
 /// Opens `shape.watchers` watches and writes `shape.rate` objects per second for `shape.seconds`.
-pub(super) async fn run(clock: &Clock, endpoint: &Endpoint, shape: &Shape) -> Result<Watched, Error> {
+pub(super) async fn run(clock: &Clock, endpoint: &Endpoint, shape: &LoadShape) -> Result<WatchResults, BenchError> {
     let count = shape.rate * shape.seconds;
-    let sent: Sent = Arc::new((0..count).map(|_| AtomicU64::new(0)).collect());
+    let sent: SendTimes = Arc::new((0..count).map(|_| AtomicU64::new(0)).collect());
     let path = format!("/api/v1/namespaces/{}/pods", bodies::WATCHED);
     let mut first = endpoint.connect().await?;
     let list = first.exchange("GET", &path, &[], 200).await?;
@@ -55,29 +55,29 @@ pub(super) async fn run(clock: &Clock, endpoint: &Endpoint, shape: &Shape) -> Re
     let all_open = opened.acquire_many(u32::try_from(shape.watchers).unwrap_or(u32::MAX));
     tokio::select! {
         _ = all_open => {}
-        Some(ended) = watchers.join_next() => { ended.map_err(|error| Error::Task(error.to_string()))??; }
+        Some(ended) = watchers.join_next() => { ended.map_err(|error| BenchError::Task(error.to_string()))??; }
     }
     let writes = write(clock, endpoint, shape, sent).await?;
     let collect = async {
-        let mut delays = Took { all: writes.all, each: Vec::with_capacity(count * shape.watchers) };
+        let mut delays = Timings { all: writes.all, each: Vec::with_capacity(count * shape.watchers) };
         while let Some(ended) = watchers.join_next().await {
-            delays.each.append(&mut ended.map_err(|error| Error::Task(error.to_string()))??);
+            delays.each.append(&mut ended.map_err(|error| BenchError::Task(error.to_string()))??);
         }
         Ok(delays)
     };
-    let mut delays = clock.timeout(PATIENCE, collect).await.ok_or(Error::Lost)??;
+    let mut delays = clock.timeout(PATIENCE, collect).await.ok_or(BenchError::Lost)??;
     delays.each.sort_unstable();
-    Ok(Watched { rate: writes.rate(), delays, writes })
+    Ok(WatchResults { rate: writes.rate(), delays, writes })
 }
 
 async fn watcher(
     clock: Clock,
     mut connection: Connection,
     path: String,
-    sent: Sent,
+    sent: SendTimes,
     opened: Arc<Semaphore>,
-) -> Result<Vec<Duration>, Error> {
-    let mut events = Events::default();
+) -> Result<Vec<Duration>, BenchError> {
+    let mut events = EventScanner::default();
     let mut delays = Vec::with_capacity(sent.len());
     let mut seen = vec![false; sent.len()];
     connection
@@ -97,10 +97,10 @@ async fn watcher(
             },
         )
         .await?;
-    if delays.len() < seen.len() { Err(Error::Lost) } else { Ok(delays) }
+    if delays.len() < seen.len() { Err(BenchError::Lost) } else { Ok(delays) }
 }
 
-async fn write(clock: &Clock, endpoint: &Endpoint, shape: &Shape, sent: Sent) -> Result<Took, Error> {
+async fn write(clock: &Clock, endpoint: &Endpoint, shape: &LoadShape, sent: SendTimes) -> Result<Timings, BenchError> {
     let mut writers = JoinSet::new();
     let start = clock.elapsed() + Duration::from_millis(50);
     for writer in 0..WRITERS {
@@ -112,7 +112,7 @@ async fn write(clock: &Clock, endpoint: &Endpoint, shape: &Shape, sent: Sent) ->
             for number in (writer..sent.len()).step_by(WRITERS) {
                 let name = format!("w-{number:08}");
                 let body =
-                    bodies::pod(&Pod { namespace: bodies::WATCHED, name: &name, app: "w", owner: None, node: 0 });
+                    bodies::pod(&LoadPod { namespace: bodies::WATCHED, name: &name, app: "w", owner: None, node: 0 });
                 clock.sleep_until_offset(start + Duration::from_secs(1) * number as u32 / rate as u32).await;
                 let begun = clock.elapsed();
                 sent[number].store(begun.as_nanos() as u64, Ordering::Release);
@@ -122,9 +122,9 @@ async fn write(clock: &Clock, endpoint: &Endpoint, shape: &Shape, sent: Sent) ->
             Ok(took)
         });
     }
-    let mut took = Took::default();
+    let mut took = Timings::default();
     while let Some(ended) = writers.join_next().await {
-        took.each.append(&mut ended.map_err(|error| Error::Task(error.to_string()))??);
+        took.each.append(&mut ended.map_err(|error| BenchError::Task(error.to_string()))??);
     }
     took.all = clock.elapsed().saturating_sub(start);
     took.each.sort_unstable();
@@ -133,11 +133,11 @@ async fn write(clock: &Clock, endpoint: &Endpoint, shape: &Shape, sent: Sent) ->
 
 /// Extracts write numbers from a stream of events, one per line, that arrives in chunks.
 #[derive(Default)]
-struct Events {
+struct EventScanner {
     beginning: Vec<u8>,
 }
 
-impl Events {
+impl EventScanner {
     fn read(&mut self, mut piece: &[u8], mut each: impl FnMut(usize)) {
         while !piece.is_empty() {
             let line = piece;
@@ -169,7 +169,7 @@ mod tests {
     fn events_are_recognized_across_pieces() {
         let text = b"{\"object\":{\"metadata\":{\"name\":\"w-00000007\"}}}\n{\"type\":\"BOOKMARK\"}\n{\"object\":{\"metadata\":{\"name\":\"w-00000123\",\"x\":1}}}\n{\"name\":\"w-000";
         for size in 1..text.len() {
-            let (mut events, mut seen) = (Events::default(), Vec::new());
+            let (mut events, mut seen) = (EventScanner::default(), Vec::new());
             text.chunks(size).for_each(|piece| events.read(piece, |number| seen.push(number)));
             assert_eq!(seen, [7, 123], "in pieces of {size}");
         }

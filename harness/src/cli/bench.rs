@@ -3,45 +3,45 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use super::{Error, talk};
-use crate::bench::{self, Shape, Subject, report::Report};
+use super::{CliError, notify};
+use crate::bench::{self, LoadShape, ServerUnderTest, report::BenchReport};
 use crate::exit::Exit;
 
 /// Flags of `bench`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    what: BenchTarget,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum BenchTarget {
     /// Benchmark the API server over HTTPS with the load of a large cluster, and compare with the targets
-    Server(Server),
+    Server(ServerArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct Server {
+struct ServerArgs {
     /// Number of pods to create
-    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().pods)]
+    #[arg(long, value_name = "COUNT", default_value_t = LoadShape::default().pods)]
     pods: usize,
     /// Number of nodes to create
-    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().nodes)]
+    #[arg(long, value_name = "COUNT", default_value_t = LoadShape::default().nodes)]
     nodes: usize,
     /// Number of budgets to create, each with a replica set
-    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().budgets)]
+    #[arg(long, value_name = "COUNT", default_value_t = LoadShape::default().budgets)]
     budgets: usize,
     /// Connections that write
-    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().connections)]
+    #[arg(long, value_name = "COUNT", default_value_t = LoadShape::default().connections)]
     connections: usize,
     /// Number of watchers in the watch stage; 0 skips the stage
-    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().watchers)]
+    #[arg(long, value_name = "COUNT", default_value_t = LoadShape::default().watchers)]
     watchers: usize,
     /// Writes per second in the watch stage
-    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().rate)]
+    #[arg(long, value_name = "COUNT", default_value_t = LoadShape::default().rate)]
     rate: usize,
     /// Duration of the watch stage
-    #[arg(long, value_name = "SECONDS", default_value_t = Shape::default().seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = LoadShape::default().seconds)]
     seconds: usize,
     /// Benchmark the empty API server of this kubeconfig instead of a `serve` process
     #[arg(long, value_name = "KUBECONFIG")]
@@ -54,14 +54,14 @@ struct Server {
     transcript: bool,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
-    output: Output,
+    output: BenchFormat,
     /// Exit with 100 if a target is missed
     #[arg(long)]
     enforce: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
+enum BenchFormat {
     /// A table.
     Text,
     /// One JSON document.
@@ -69,12 +69,12 @@ enum Output {
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &Args) -> Result<Exit, Error> {
-    let What::Server(args) = &args.what;
-    let environment = |why: String| Error::Environment(why);
+pub(super) fn main(args: &BenchArgs) -> Result<Exit, CliError> {
+    let BenchTarget::Server(args) = &args.what;
+    let environment = |why: String| CliError::Environment(why);
     let subject = match &args.against {
-        Some(kubeconfig) => Subject::Running { kubeconfig: kubeconfig.clone(), pids: args.pids.clone() },
-        None => Subject::Serve {
+        Some(kubeconfig) => ServerUnderTest::Running { kubeconfig: kubeconfig.clone(), pids: args.pids.clone() },
+        None => ServerUnderTest::Serve {
             program: std::env::current_exe()
                 .map_err(|error| environment(format!("unable to find this program: {error}")))?,
             arguments: if args.transcript { Vec::new() } else { vec!["--no-transcript".to_owned()] },
@@ -82,7 +82,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| environment(format!("unable to start the runtime: {error}")))?;
-    let shape = Shape {
+    let shape = LoadShape {
         pods: args.pods,
         nodes: args.nodes,
         budgets: args.budgets,
@@ -91,22 +91,22 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
         rate: args.rate.max(1),
         seconds: args.seconds.max(1),
     };
-    let report = runtime.block_on(bench::run(&subject, shape, &|text| talk(&text)));
+    let report = runtime.block_on(bench::run(&subject, shape, &|text| notify(&text)));
     let report = report.map_err(|error| environment(error.to_string()))?;
     print(&report, args.output)?;
     let missed: Vec<&str> = report.missed().map(|row| row.name.as_str()).collect();
     if missed.is_empty() {
         return Ok(Exit::Ok);
     }
-    talk(&format!("plumbline: targets missed: {}", missed.join(" · ")));
+    notify(&format!("plumbline: targets missed: {}", missed.join(" · ")));
     Ok(if args.enforce { Exit::FixturesFailed } else { Exit::Ok })
 }
 
-fn print(report: &Report, output: Output) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn print(report: &BenchReport, output: BenchFormat) -> io::Result<()> {
+    let mut out = super::stdout();
     match output {
-        Output::Text => report.table(&mut out)?,
-        Output::Json => {
+        BenchFormat::Text => report.table(&mut out)?,
+        BenchFormat::Json => {
             serde_json::to_writer_pretty(&mut out, report)?;
             writeln!(out)?;
         }

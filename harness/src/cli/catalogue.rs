@@ -1,16 +1,16 @@
 //! `plumbline catalogue`: the fixtures of each rule, and rules without a fixture.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 
-use super::Error;
-use super::select::Folder;
+use super::CliError;
+use super::select::FixturesFolder;
 use crate::catalogue::{Catalogue, CoverageMap, render};
 use crate::exit::Exit;
 use crate::fixture::parse;
 
 /// Formats of the map.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-enum Format {
+enum CatalogueFormat {
     /// A line for each id
     #[default]
     Table,
@@ -24,31 +24,27 @@ enum Format {
 
 /// Flags of `catalogue`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct CatalogueArgs {
     /// Format of the map
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: CatalogueFormat,
 
     #[command(flatten)]
-    folder: Folder,
+    folder: FixturesFolder,
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+pub(super) fn main(args: &CatalogueArgs) -> Result<Exit, CliError> {
     let root = args.folder.find()?;
-    let fixtures = parse::load(&root).map_err(Error::BadFixtures)?;
-    let catalogue = Catalogue::load(&root).map_err(Error::BadFixtures)?;
+    let fixtures = parse::load(&root).map_err(CliError::BadFixtures)?;
+    let catalogue = Catalogue::load(&root).map_err(CliError::BadFixtures)?;
     let map = CoverageMap::new(&catalogue, &fixtures, &root.with_file_name("snapshots"));
     let text = match args.format {
-        Format::Table => render::table(&map),
-        Format::Markdown => render::markdown(&map),
-        Format::Html => render::html(&map),
-        Format::Json => render::json(&map),
+        CatalogueFormat::Table => render::table(&map),
+        CatalogueFormat::Markdown => render::markdown(&map),
+        CatalogueFormat::Html => render::html(&map),
+        CatalogueFormat::Json => render::json(&map),
     };
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // The reader of the pipe, such as `head`, has closed it.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        written => written?,
-    }
-    if map.gaps.is_empty() { Ok(Exit::Ok) } else { Err(Error::Refuted(map.gaps.join("\nplumbline: "))) }
+    super::stdout().write_all(text.as_bytes())?;
+    if map.gaps.is_empty() { Ok(Exit::Ok) } else { Err(CliError::Refuted(map.gaps.join("\nplumbline: "))) }
 }

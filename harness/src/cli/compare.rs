@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use super::place::{AboutCommand, PlaceArgs};
-use super::select::Select;
-use super::{Error, talk};
-use crate::conformance::compare::{Closeness, Comparison, Seen, compare};
+use super::environment::{CommandArgs, EnvironmentArgs};
+use super::select::Selection;
+use super::{CliError, notify};
+use crate::conformance::compare::{CompareOptions, ComparedRun, Comparison, compare};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
 use crate::report::{Event, FixtureReport, JudgedRun, Outcome, Reporter};
 use crate::runner::suite;
 use crate::subject::in_process::InProcess;
-use crate::subject::{Identity, Launch, Running, Subject};
+use crate::subject::{Identity, Launch, Running, Subject, SubjectError};
 use crate::transcript::by_object::{by_object, slowest_start};
 
 /// Minimum width of a terminal for the side-by-side view.
@@ -27,7 +27,7 @@ const WALL_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// Flags of `compare`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct CompareArgs {
     /// First subject: `in-process` (flags allowed: `in-process --max-unavailable-rounding=down`), a command line as for
     /// --command, or `@FILE` that contains one
     #[arg(value_name = "A")]
@@ -38,10 +38,10 @@ pub(super) struct Args {
     b: String,
 
     #[command(flatten)]
-    select: Select,
+    select: Selection,
 
     #[command(flatten)]
-    place: PlaceArgs,
+    environment: EnvironmentArgs,
 
     /// Flags about the command (--companion, --metrics-url, --features, …) for A only, quoted as for a shell; they
     /// replace those given directly
@@ -57,17 +57,17 @@ pub(super) struct Args {
     outcomes: bool,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Human)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = CompareFormat::Human)]
+    format: CompareFormat,
 
     /// Layout of transcripts
-    #[arg(long, value_enum, default_value_t = View::Auto)]
-    view: View,
+    #[arg(long, value_enum, default_value_t = Layout::Auto)]
+    view: Layout,
 }
 
 /// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum CompareFormat {
     /// Text for a terminal
     Human,
     /// One JSON document (apiVersion plumbline/v1)
@@ -76,7 +76,7 @@ enum Format {
 
 /// Layouts of transcripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum View {
+enum Layout {
     /// Side by side on a wide terminal, otherwise unified
     Auto,
     /// Below each other, marked - and +
@@ -86,121 +86,127 @@ enum View {
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
     let (a, b) = (side(&args.a)?, side(&args.b)?);
-    let about = |flags: &Option<String>| flags.as_deref().map(AboutCommand::read).transpose();
+    let about = |flags: &Option<String>| flags.as_deref().map(CommandArgs::read).transpose();
     let (about_a, about_b) = (about(&args.a_flags)?, about(&args.b_flags)?);
     let (gathered_a, wall_a) = run(args, &fixtures, &a, about_a)?;
     let (gathered_b, wall_b) = run(args, &fixtures, &b, about_b)?;
     let wall = wall_a || wall_b;
-    let tolerance = if wall { args.place.tolerance().max(WALL_TOLERANCE) } else { Duration::ZERO };
-    let closeness = Closeness { outcomes_only: args.outcomes, tolerance };
+    let tolerance = if wall { args.environment.tolerance().max(WALL_TOLERANCE) } else { Duration::ZERO };
+    let options = CompareOptions { outcomes_only: args.outcomes, tolerance };
     let [seen_a, seen_b] = [gathered_a, gathered_b].map(|gathered| gathered.seen(wall));
-    let comparison = compare([args.a.as_str(), args.b.as_str()], &seen_a, &seen_b, closeness);
-    let ran = |seen: &Seen| !matches!(seen.report.outcome, Outcome::Skip | Outcome::Unsupported | Outcome::NotRun);
+    let comparison = compare([args.a.as_str(), args.b.as_str()], &seen_a, &seen_b, options);
+    let ran =
+        |seen: &ComparedRun| !matches!(seen.report.outcome, Outcome::Skip | Outcome::Unsupported | Outcome::NotRun);
     if !seen_a.iter().chain(&seen_b).any(ran) {
-        return Err(Error::Nothing("both subjects skipped every selected fixture".to_owned()));
+        return Err(CliError::Nothing("both subjects skipped every selected fixture".to_owned()));
     }
     show(args, &comparison)?;
     if comparison.not_comparable.len() == comparison.fixtures {
-        return Err(Error::Nothing("no fixture ran on both subjects: each was skipped by one of them".to_owned()));
+        return Err(CliError::Nothing("no fixture ran on both subjects: each was skipped by one of them".to_owned()));
     }
     Ok(if comparison.is_equal() { Exit::Ok } else { Exit::Differ })
 }
 
-fn show(args: &Args, comparison: &Comparison) -> io::Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
+fn show(args: &CompareArgs, comparison: &Comparison) -> io::Result<()> {
+    let mut out = BufWriter::new(super::stdout());
     match args.format {
-        Format::Json => {
+        CompareFormat::Json => {
             serde_json::to_writer_pretty(&mut out, comparison)?;
             writeln!(out)?;
         }
-        Format::Human => write!(out, "{}", comparison.text(width(args.view)))?,
+        CompareFormat::Human => write!(out, "{}", comparison.text(width(args.view)))?,
     }
     out.flush()
 }
 
 /// Returns the width for the side-by-side view; `None` for the unified view.
-fn width(view: View) -> Option<usize> {
+fn width(view: Layout) -> Option<usize> {
     let terminal = || {
         let size = terminal_size::terminal_size_of(io::stdout()).filter(|_| io::stdout().is_terminal());
         size.map(|(width, _)| usize::from(width.0))
     };
     match view {
-        View::Unified => None,
-        View::Auto => terminal().filter(|width| *width >= SIDE_BY_SIDE),
-        View::SideBySide => Some(terminal().unwrap_or(SIDE_BY_SIDE)),
+        Layout::Unified => None,
+        Layout::Auto => terminal().filter(|width| *width >= SIDE_BY_SIDE),
+        Layout::SideBySide => Some(terminal().unwrap_or(SIDE_BY_SIDE)),
     }
 }
 
 /// One of the two subjects.
-enum Side {
+enum ComparedSubject {
     /// Our controllers, with these flags in addition to the fixture's.
     InProcess(BTreeMap<String, String>),
     /// A command line.
     Command(String),
 }
 
-fn side(text: &str) -> Result<Side, Error> {
+fn side(text: &str) -> Result<ComparedSubject, CliError> {
     let text = match text.strip_prefix('@') {
         Some(file) => std::fs::read_to_string(file)
-            .map_err(|error| Error::Environment(format!("unable to read {file}: {error}")))?,
+            .map_err(|error| CliError::Environment(format!("unable to read {file}: {error}")))?,
         None => text.to_owned(),
     };
-    let words = shell_words::split(&text).map_err(|error| Error::Usage(format!("`{}`: {error}", text.trim())))?;
+    let words = shell_words::split(&text).map_err(|error| CliError::Usage(format!("`{}`: {error}", text.trim())))?;
     match words.split_first() {
-        None => Err(Error::Usage("a subject is empty: use `in-process` or a command line".to_owned())),
+        None => Err(CliError::Usage("a subject is empty: use `in-process` or a command line".to_owned())),
         Some((first, rest)) if first == "in-process" => {
-            rest.iter().map(|word| flag(word)).collect::<Result<_, _>>().map(Side::InProcess)
+            rest.iter().map(|word| flag(word)).collect::<Result<_, _>>().map(ComparedSubject::InProcess)
         }
-        Some(_) => Ok(Side::Command(text.trim().to_owned())),
+        Some(_) => Ok(ComparedSubject::Command(text.trim().to_owned())),
     }
 }
 
-fn flag(word: &str) -> Result<(String, String), Error> {
+fn flag(word: &str) -> Result<(String, String), CliError> {
     let parts = word.strip_prefix("--").and_then(|word| word.split_once('='));
-    let (name, value) = parts.ok_or_else(|| Error::Usage(format!("in-process: write `{word}` as --flag=value")))?;
+    let (name, value) = parts.ok_or_else(|| CliError::Usage(format!("in-process: write `{word}` as --flag=value")))?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Runs the selected fixtures. Also returns true if they ran in wall time.
-fn run(args: &Args, fixtures: &[Fixture], side: &Side, about: Option<AboutCommand>) -> Result<(Gather, bool), Error> {
+fn run(
+    args: &CompareArgs,
+    fixtures: &[Fixture],
+    side: &ComparedSubject,
+    about: Option<CommandArgs>,
+) -> Result<(ResultCollector, bool), CliError> {
     let command = match side {
-        Side::InProcess(_) => None,
-        Side::Command(command) => Some(command.as_str()),
+        ComparedSubject::InProcess(_) => None,
+        ComparedSubject::Command(command) => Some(command.as_str()),
     };
-    let mut place = args.place.with_subject(command, about)?.start(false)?;
-    if let Side::InProcess(flags) = side {
-        place.arena.subject = Arc::new(Flagged(flags.clone()));
+    let mut environment = args.environment.with_subject(command, about)?.start(false)?;
+    if let ComparedSubject::InProcess(flags) = side {
+        environment.arena.subject = Arc::new(InProcessWithFlags(flags.clone()));
     }
-    let plan = args.select.plan(fixtures, &place.arena.capabilities())?;
-    talk(&format!("plumbline: {} fixtures on {}", plan.entries.len(), place.arena.subject.name()));
-    let mut seen = Gather::default();
-    let is_virtual = place.arena.cluster.is_virtual();
-    let run = suite::run(&plan, &place.arena, place.options, &mut seen);
-    place.close()?;
+    let plan = args.select.plan(fixtures, &environment.arena.capabilities())?;
+    notify(&format!("plumbline: {} fixtures on {}", plan.entries.len(), environment.arena.subject.name()));
+    let mut seen = ResultCollector::default();
+    let is_virtual = environment.arena.cluster.is_virtual();
+    let run = suite::run(&plan, &environment.arena, environment.options, &mut seen);
+    environment.close()?;
     run?;
     Ok((seen, !is_virtual))
 }
 
 /// Collects results with their transcripts; the second transcript is the one grouped by object.
 #[derive(Default)]
-struct Gather(Vec<(Seen, String)>);
+struct ResultCollector(Vec<(ComparedRun, String)>);
 
-impl Gather {
+impl ResultCollector {
     /// Returns the results to compare; `wall` is true if either subject ran in wall time.
-    fn seen(self, wall: bool) -> Vec<Seen> {
-        let choose = |(seen, by_object)| if wall { Seen { transcript: by_object, ..seen } } else { seen };
+    fn seen(self, wall: bool) -> Vec<ComparedRun> {
+        let choose = |(seen, by_object)| if wall { ComparedRun { transcript: by_object, ..seen } } else { seen };
         self.0.into_iter().map(choose).collect()
     }
 
     fn keep(&mut self, report: &FixtureReport, transcript: &str, leeway: Duration, by_object: String) {
-        self.0.push((Seen { report: report.clone(), transcript: transcript.to_owned(), leeway }, by_object));
+        self.0.push((ComparedRun { report: report.clone(), transcript: transcript.to_owned(), leeway }, by_object));
     }
 }
 
-impl Reporter for Gather {
+impl Reporter for ResultCollector {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
             Event::Started { .. } => {}
@@ -221,14 +227,14 @@ impl Reporter for Gather {
 }
 
 /// Our own controllers with additional flags.
-struct Flagged(BTreeMap<String, String>);
+struct InProcessWithFlags(BTreeMap<String, String>);
 
-impl Subject for Flagged {
+impl Subject for InProcessWithFlags {
     fn name(&self) -> &str {
         InProcess.name()
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         InProcess.identity()
     }
 
@@ -249,7 +255,7 @@ impl Subject for Flagged {
     }
 
     /// A fixture's own flags take precedence.
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
         let mut flags = self.0.clone();
         flags.extend(launch.flags.clone());
         InProcess.launch(&Launch { flags: &flags, ..*launch })

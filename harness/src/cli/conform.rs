@@ -3,16 +3,16 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use super::place::PlaceArgs;
-use super::select::Folder;
-use super::{Error, place, talk};
-use crate::conformance::begin::{self, Scope};
-use crate::conformance::claim::Implementation;
+use super::environment::EnvironmentArgs;
+use super::select::FixturesFolder;
+use super::{CliError, environment, notify};
 use crate::conformance::deviations::{self, Deviation};
-use crate::conformance::digest;
+use crate::conformance::implementation::Implementation;
 use crate::conformance::profile::{ALL, Profiles};
-use crate::conformance::record::{EVIDENCE, JSON, JUNIT, Record, YAML};
-use crate::conformance::report::{ConformanceReport, Counts, Outcome, Suite, Summary};
+use crate::conformance::report::{ConformanceOutcome, ConformanceReport, OutcomeCounts, ProfileSummary, Suite};
+use crate::conformance::report_writer::{EVIDENCE, JSON, JUNIT, ReportWriter, YAML};
+use crate::conformance::template::{self, ReportInput};
+use crate::digest;
 use crate::exit::Exit;
 use crate::fixture::Fixture;
 use crate::plan::{Filter, Plan};
@@ -22,7 +22,7 @@ use crate::runner::suite;
 
 /// Flags of `conform`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ConformArgs {
     /// File that describes the implementation: organization, project, url, version, contacts, features
     #[arg(long, value_name = "FILE")]
     implementation: PathBuf,
@@ -40,14 +40,14 @@ pub(super) struct Args {
     out: PathBuf,
 
     #[command(flatten)]
-    folder: Folder,
+    folder: FixturesFolder,
 
     #[command(flatten)]
-    place: PlaceArgs,
+    environment: EnvironmentArgs,
 }
 
 /// The input files, read before anything starts.
-struct Given {
+struct ConformInputs {
     claim: Implementation,
     profiles: Profiles,
     /// Fixtures of the profile.
@@ -58,77 +58,82 @@ struct Given {
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+pub(super) fn main(args: &ConformArgs) -> Result<Exit, CliError> {
     let given = read(args)?;
-    if args.place.names_features() {
+    if args.environment.names_features() {
         let message =
             format!("--features cannot be used with `conform`: declare them in {}", args.implementation.display());
-        return Err(Error::Usage(message));
+        return Err(CliError::Usage(message));
     }
-    if !args.place.tolerance().is_zero() {
-        let message = "--tolerance cannot be used with `conform`, which applies the fixtures' tolerances; remove it (`run --tolerance` \
-                       shows the results on a slow machine)";
-        return Err(Error::Usage(message.to_owned()));
+    if !args.environment.tolerance().is_zero() {
+        let message = "--tolerance cannot be used with `conform`, which applies the fixtures' tolerances; remove it \
+                       (`run --tolerance` shows the results on a slow machine)";
+        return Err(CliError::Usage(message.to_owned()));
     }
-    let place = args.place.start(false)?;
-    let blank = blank(args, &given, &place)?;
-    let mut offered = place.arena.capabilities();
+    let environment = args.environment.start(false)?;
+    let blank = blank(args, &given, &environment)?;
+    let mut offered = environment.arena.capabilities();
     offered.features = given.claim.features.iter().cloned().collect();
     let plan = Plan::new(&given.fixtures, &offered, &Filter::default());
-    let record = Record::begin(blank, &args.out).map_err(Error::Environment)?;
+    let writer = ReportWriter::create(blank, &args.out).map_err(|error| CliError::Environment(error.to_string()))?;
     let progress = io::stderr().is_terminal();
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let mut both = Both { record, terminal: Terminal::new(io::stderr().lock(), progress && !plain, progress) };
-    let run = suite::run(&plan, &place.arena, place.options, &mut both);
-    let mut record = both.record;
+    let mut both =
+        ConformReporter { writer, terminal: Terminal::new(io::stderr().lock(), progress && !plain, progress) };
+    let run = suite::run(&plan, &environment.arena, environment.options, &mut both);
+    let mut writer = both.writer;
     drop(both.terminal);
-    record.keep_server_logs(&place.logs_of_broken_cluster())?;
-    place.close()?;
+    writer.keep_server_logs(&environment.logs_of_broken_cluster())?;
+    environment.close()?;
     run?;
-    summary(&record, &args.out)?;
-    exit(record.report())
+    summary(&writer, &args.out)?;
+    exit(writer.report())
 }
 
 /// Forwards events to the report and to the terminal on standard error.
-struct Both<W> {
-    record: Record,
+struct ConformReporter<W> {
+    writer: ReportWriter,
     terminal: Terminal<W>,
 }
 
-impl<W: Write> Reporter for Both<W> {
+impl<W: Write> Reporter for ConformReporter<W> {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
-        self.record.event(event)?;
+        self.writer.event(event)?;
         self.terminal.event(event)
     }
 }
 
-fn read(args: &Args) -> Result<Given, Error> {
-    let claim = Implementation::load(&args.implementation).map_err(Error::BadFixtures)?;
+fn read(args: &ConformArgs) -> Result<ConformInputs, CliError> {
+    let claim = Implementation::load(&args.implementation).map_err(CliError::BadFixtures)?;
     let root = args.folder.find()?;
     let all = args.folder.load()?;
-    let profiles = Profiles::load(&root, &all).map_err(Error::BadFixtures)?;
+    let profiles = Profiles::load(&root, &all).map_err(CliError::BadFixtures)?;
     if !profiles.has(&args.profile) {
         let known = profiles.names().join(", ");
-        return Err(Error::Usage(format!("--profile: unknown profile `{}`; known: {known}", args.profile)));
+        return Err(CliError::Usage(format!("--profile: unknown profile `{}`; known: {known}", args.profile)));
     }
     let usual = root.join("deviations").join(format!("{}.yaml", claim.project));
     let file = args.deviations.clone().or_else(|| usual.is_file().then_some(usual));
     let known =
-        file.map_or_else(|| Ok(Vec::new()), |file| deviations::load(&file, &all)).map_err(Error::BadFixtures)?;
+        file.map_or_else(|| Ok(Vec::new()), |file| deviations::load(&file, &all)).map_err(CliError::BadFixtures)?;
     let suite = Suite {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        digest: digest::suite(&root).map_err(Error::Environment)?,
+        digest: digest::suite(&root).map_err(|error| CliError::Environment(error.to_string()))?,
     };
     let fixtures: Vec<Fixture> =
         all.into_iter().filter(|fixture| profiles.selects(&args.profile, &fixture.id)).collect();
     let speaks = |deviation: &Deviation| fixtures.iter().any(|fixture| deviation.covers(&fixture.id));
     let deviations = known.into_iter().filter(speaks).collect();
-    Ok(Given { claim, profiles, fixtures, deviations, suite })
+    Ok(ConformInputs { claim, profiles, fixtures, deviations, suite })
 }
 
 /// Creates the report before the first fixture.
-fn blank(args: &Args, given: &Given, place: &place::Place) -> Result<ConformanceReport, Error> {
-    let scope = Scope {
+fn blank(
+    args: &ConformArgs,
+    given: &ConformInputs,
+    environment: &environment::Environment,
+) -> Result<ConformanceReport, CliError> {
+    let report_input = ReportInput {
         implementation: &given.claim,
         profile: &args.profile,
         profiles: &given.profiles,
@@ -136,13 +141,13 @@ fn blank(args: &Args, given: &Given, place: &place::Place) -> Result<Conformance
         deviations: &given.deviations,
         suite: &given.suite,
     };
-    begin::blank(scope, &place.arena).map_err(Error::Environment)
+    template::not_run_report(report_input, &environment.arena).map_err(|error| CliError::Environment(error.to_string()))
 }
 
 /// Prints the results and the paths of the output files.
-fn summary(record: &Record, folder: &Path) -> io::Result<()> {
-    let report = record.report();
-    let mut out = io::stdout().lock();
+fn summary(writer: &ReportWriter, folder: &Path) -> io::Result<()> {
+    let report = writer.report();
+    let mut out = super::stdout();
     let (claim, subject) = (&report.implementation, &report.subject);
     writeln!(
         out,
@@ -153,33 +158,33 @@ fn summary(record: &Record, folder: &Path) -> io::Result<()> {
         profile_lines(profile, &mut out)?;
     }
     let word = |outcome| match outcome {
-        Outcome::Fail => "FAIL",
-        Outcome::KnownDeviation => "known",
+        ConformanceOutcome::Fail => "FAIL",
+        ConformanceOutcome::KnownDeviation => "known",
         _ => "flaky",
     };
-    for outcome in [Outcome::Fail, Outcome::KnownDeviation, Outcome::Flaky] {
+    for outcome in [ConformanceOutcome::Fail, ConformanceOutcome::KnownDeviation, ConformanceOutcome::Flaky] {
         for fixture in report.with(outcome) {
             let reason = if fixture.reason.is_empty() { String::new() } else { format!(": {}", fixture.reason) };
             writeln!(out, "{:<6} {} ({}){reason}", word(outcome), fixture.id, fixture.level)?;
         }
     }
-    if report.with(Outcome::KnownDeviation).any(|fixture| fixture.level == "core") {
+    if report.with(ConformanceOutcome::KnownDeviation).any(|fixture| fixture.level == "core") {
         writeln!(out, "Known deviations in core fixtures still prevent conformance.")?;
     }
     let at = |name: &str| folder.join(name).display().to_string();
     writeln!(out, "\nreport    {} (with {JSON} and {JUNIT})", at(YAML))?;
-    if record.evidence() > 0 {
+    if writer.evidence() > 0 {
         writeln!(out, "evidence  {}", at(&format!("{EVIDENCE}/index.yaml")))?;
     }
     writeln!(out, "digest    {}", report.digest)
 }
 
-fn profile_lines(profile: &Summary, out: &mut impl Write) -> io::Result<()> {
+fn profile_lines(profile: &ProfileSummary, out: &mut impl Write) -> io::Result<()> {
     let verdict = if profile.conformant { "✓ conformant" } else { "✗ not conformant" };
     let why = if profile.conformant { String::new() } else { format!(": {}", profile.reasons.join(", ")) };
     writeln!(out, "{:<16} {verdict}{why}", profile.name)?;
     for (level, counts) in &profile.levels {
-        writeln!(out, "  {level:<12}   {}", Counts::tally(*counts))?;
+        writeln!(out, "  {level:<12}   {}", OutcomeCounts::tally(*counts))?;
     }
     if !profile.failed_features.is_empty() {
         writeln!(out, "  declared, but failed: {}", profile.failed_features.join(", "))?;
@@ -188,15 +193,15 @@ fn profile_lines(profile: &Summary, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Returns the exit code of the report.
-fn exit(report: &ConformanceReport) -> Result<Exit, Error> {
+fn exit(report: &ConformanceReport) -> Result<Exit, CliError> {
     let unneeded = deviations::unneeded(&report.deviations, &report.fixtures);
     if !unneeded.is_empty() {
         let line = |entry: &Deviation| format!("\n  {}: all of its fixtures passed; remove the entry", entry.fixtures);
         let told = unneeded.iter().map(|entry| line(entry)).collect::<Vec<_>>().concat();
         if report.is_success() {
-            return Err(Error::Refuted(format!("known deviations that did not occur:{told}")));
+            return Err(CliError::Refuted(format!("known deviations that did not occur:{told}")));
         }
-        talk(&format!("plumbline: known deviations that did not occur:{told}"));
+        notify(&format!("plumbline: known deviations that did not occur:{told}"));
     }
     Ok(if report.is_success() { Exit::Ok } else { Exit::FixturesFailed })
 }

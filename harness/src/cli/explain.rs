@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::Error;
-use super::select::{Folder, Select};
+use super::CliError;
+use super::select::{FixturesFolder, Selection};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
 use crate::report::JudgedRun;
@@ -14,19 +14,19 @@ const LIMIT: usize = 20;
 
 /// Flags of `explain`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ExplainArgs {
     /// The fixture's id, or a filter as for `run`
     #[arg(value_name = "FIXTURE")]
     fixture: String,
 
     #[command(flatten)]
-    folder: Folder,
+    folder: FixturesFolder,
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+pub(super) fn main(args: &ExplainArgs) -> Result<Exit, CliError> {
     let arena = TestBed::embedded();
-    let select = Select::one(&args.fixture, &args.folder);
+    let select = Selection::one(&args.fixture, &args.folder);
     let fixtures = select.load()?;
     let chosen: Vec<Fixture> = match fixtures.iter().find(|fixture| fixture.id == args.fixture) {
         Some(exact) => vec![exact.clone()],
@@ -38,7 +38,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
         judged[index] = Some(result);
         true
     });
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(super::stdout());
     let mut exit = Exit::Ok;
     for (fixture, judged) in shown.iter().zip(judged.into_iter().flatten()) {
         if judged.report.has_failed() {

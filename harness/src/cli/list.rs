@@ -2,16 +2,16 @@
 
 use std::io::{self, Write};
 
-use super::Error;
-use super::select::Select;
+use super::CliError;
+use super::select::Selection;
 use crate::exit::Exit;
 use crate::plan::{Capabilities, Plan};
 
 /// Flags of `list`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ListArgs {
     #[command(flatten)]
-    select: Select,
+    select: Selection,
 
     /// Print one JSON object per line instead of a table
     #[arg(long)]
@@ -19,18 +19,13 @@ pub(super) struct Args {
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+pub(super) fn main(args: &ListArgs) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
     let plan = args.select.plan(&fixtures, &Capabilities::everything())?;
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(super::stdout());
     let written = if args.json { json(&plan, &mut out) } else { table(&plan, &mut out) };
-    written.and_then(|()| out.flush()).or_else(closed_pipe)?;
+    written.and_then(|()| out.flush())?;
     Ok(Exit::Ok)
-}
-
-/// Ends quietly if the reader of the pipe, such as `head`, has closed it.
-fn closed_pipe(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }
 
 fn table(plan: &Plan<'_>, out: &mut impl Write) -> io::Result<()> {

@@ -1,21 +1,24 @@
 //! The command line: one file per verb. Results go to standard output, progress and diagnostics to standard error.
 
+#[cfg(feature = "loadtest")]
 mod bench;
 mod catalogue;
 mod compare;
 mod conform;
+mod environment;
 mod explain;
 mod lint;
 mod list;
-mod place;
 mod repeat;
 mod run;
+#[cfg(feature = "loadtest")]
 mod scale;
+mod schema;
 mod select;
 mod serve;
 mod verify;
 
-use std::io::{self, Write};
+use std::io::{self, StdoutLock, Write};
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -30,42 +33,46 @@ use crate::exit::{self, Exit};
 #[command(name = "plumbline", version, about, after_help = exit::HELP, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<CliVerb>,
     #[command(flatten)]
-    run: run::Args,
+    run: run::RunArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum CliVerb {
     /// Run fixtures (the default)
-    Run(run::Args),
+    Run(run::RunArgs),
     /// Run fixtures repeatedly, shuffled and with varying numbers of jobs, until one differs from its first run
-    Repeat(repeat::Args),
+    Repeat(repeat::RepeatArgs),
     /// List fixtures, or the ones selected by filters
-    List(list::Args),
+    List(list::ListArgs),
     /// Check fixtures without running them
-    Lint(lint::Args),
+    Lint(lint::LintArgs),
+    /// Print the JSON Schema of fixtures, for editors
+    Schema,
     /// Show a fixture's promise, steps and the transcript of a run
-    Explain(explain::Args),
+    Explain(explain::ExplainArgs),
     /// Test an implementation and write its conformance report
-    Conform(conform::Args),
+    Conform(conform::ConformArgs),
     /// Verify that a conformance report is consistent
-    Verify(verify::Args),
+    Verify(verify::VerifyArgs),
     /// Show the fixtures of each rule, and fail if a rule has none
-    Catalogue(catalogue::Args),
+    Catalogue(catalogue::CatalogueArgs),
     /// Compare two subjects
-    Compare(compare::Args),
+    Compare(compare::CompareArgs),
     /// Serve the fake API server to kubectl and other clients
-    Serve(serve::Args),
+    Serve(serve::ServeArgs),
     /// Benchmark the fake API server
-    Bench(bench::Args),
+    #[cfg(feature = "loadtest")]
+    Bench(bench::BenchArgs),
     /// Benchmark controllers in a large cluster
-    Scale(Box<scale::Args>),
+    #[cfg(feature = "loadtest")]
+    Scale(Box<scale::ScaleArgs>),
 }
 
 /// Reasons why a verb failed.
 #[derive(Debug)]
-enum Error {
+enum CliError {
     /// Invalid fixtures.
     BadFixtures(crate::fixture::Problems),
     /// Invalid or conflicting flags.
@@ -76,11 +83,16 @@ enum Error {
     Refuted(String),
     /// The environment failed.
     Environment(String),
+    /// The reader of standard output, such as `head`, has closed the pipe.
+    StdoutClosed,
 }
 
-impl From<io::Error> for Error {
+impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
-        Self::Environment(format!("unable to write: {error}"))
+        match error.get_ref() {
+            Some(inner) if inner.is::<StdoutClosed>() => Self::StdoutClosed,
+            _ => Self::Environment(format!("unable to write: {error}")),
+        }
     }
 }
 
@@ -90,29 +102,61 @@ pub fn main() -> Exit {
     let cli = Cli::parse();
     let result = match cli.verb {
         None => run::main(&cli.run),
-        Some(Verb::Run(args)) => run::main(&args),
-        Some(Verb::Repeat(args)) => repeat::main(&args),
-        Some(Verb::List(args)) => list::main(&args),
-        Some(Verb::Lint(args)) => lint::main(&args),
-        Some(Verb::Explain(args)) => explain::main(&args),
-        Some(Verb::Conform(args)) => conform::main(&args),
-        Some(Verb::Verify(args)) => verify::main(&args),
-        Some(Verb::Catalogue(args)) => catalogue::main(&args),
-        Some(Verb::Compare(args)) => compare::main(&args),
-        Some(Verb::Bench(args)) => bench::main(&args),
-        Some(Verb::Scale(args)) => scale::main(&args),
-        Some(Verb::Serve(args)) => serve::main(&args).map_err(Error::Environment),
+        Some(CliVerb::Run(args)) => run::main(&args),
+        Some(CliVerb::Repeat(args)) => repeat::main(&args),
+        Some(CliVerb::List(args)) => list::main(&args),
+        Some(CliVerb::Lint(args)) => lint::main(&args),
+        Some(CliVerb::Schema) => schema::main(),
+        Some(CliVerb::Explain(args)) => explain::main(&args),
+        Some(CliVerb::Conform(args)) => conform::main(&args),
+        Some(CliVerb::Verify(args)) => verify::main(&args),
+        Some(CliVerb::Catalogue(args)) => catalogue::main(&args),
+        Some(CliVerb::Compare(args)) => compare::main(&args),
+        #[cfg(feature = "loadtest")]
+        Some(CliVerb::Bench(args)) => bench::main(&args),
+        #[cfg(feature = "loadtest")]
+        Some(CliVerb::Scale(args)) => scale::main(&args),
+        Some(CliVerb::Serve(args)) => serve::main(&args).map_err(CliError::Environment),
     };
     let (exit, message) = match result {
         Ok(exit) => return exit,
-        Err(Error::BadFixtures(problems)) => (Exit::BadFixtures, problems.to_string()),
-        Err(Error::Usage(message)) => (Exit::Usage, message),
-        Err(Error::Nothing(message)) => (Exit::NothingSelected, message),
-        Err(Error::Refuted(message)) => (Exit::Refuted, message),
-        Err(Error::Environment(message)) => (Exit::Environment, message),
+        Err(CliError::BadFixtures(problems)) => (Exit::BadFixtures, problems.to_string()),
+        Err(CliError::Usage(message)) => (Exit::Usage, message),
+        Err(CliError::Nothing(message)) => (Exit::NothingSelected, message),
+        Err(CliError::Refuted(message)) => (Exit::Refuted, message),
+        Err(CliError::Environment(message)) => (Exit::Environment, message),
+        Err(CliError::StdoutClosed) => return Exit::Ok,
     };
-    talk(&format!("plumbline: {message}"));
+    notify(&format!("plumbline: {message}"));
     exit
+}
+
+/// Standard output. Writing to a pipe that its reader has closed fails with [`StdoutClosed`], which ends the program
+/// quietly.
+struct Stdout(StdoutLock<'static>);
+
+/// The reader of standard output has closed the pipe.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output is closed")]
+struct StdoutClosed;
+
+/// Locks standard output.
+fn stdout() -> Stdout {
+    Stdout(io::stdout().lock())
+}
+
+fn mark_closed(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe { io::Error::new(error.kind(), StdoutClosed) } else { error }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(mark_closed)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(mark_closed)
+    }
 }
 
 /// Parses a duration: `250ms`, `5s`, `1m30s`.
@@ -123,7 +167,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Writes a message to standard error.
-fn talk(text: &str) {
+fn notify(text: &str) {
     // If standard error is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

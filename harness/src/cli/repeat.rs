@@ -5,19 +5,19 @@ use std::num::NonZero;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::select::Select;
-use super::{Error, duration, talk};
+use super::select::Selection;
+use super::{CliError, duration, notify};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
-use crate::interrupt;
+use crate::process::signals;
 use crate::runner::repeat::{self, Rounds, RoundsResult};
 use crate::runner::suite::TestBed;
 
 /// Flags of `repeat`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct RepeatArgs {
     #[command(flatten)]
-    select: Select,
+    select: Selection,
 
     /// Number of runs of each fixture
     #[arg(long, value_name = "N", default_value = "1000")]
@@ -48,8 +48,8 @@ fn jobs(text: &str) -> Result<RangeInclusive<usize>, String> {
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &Args) -> Result<Exit, Error> {
-    interrupt::heed();
+pub(super) fn main(args: &RepeatArgs) -> Result<Exit, CliError> {
+    signals::install();
     let arena = TestBed::embedded();
     let fixtures = args.select.load()?;
     let plan = args.select.plan(&fixtures, &arena.capabilities())?;
@@ -58,7 +58,7 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let watched = io::stderr().is_terminal();
     let told = |same: RoundsResult| {
         if watched || same.runs.is_multiple_of(50) {
-            talk(&format!("{} of {} runs, {} s", same.runs, rounds.runs, same.wall.as_secs()));
+            notify(&format!("{} of {} runs, {} s", same.runs, rounds.runs, same.wall.as_secs()));
         }
     };
     match repeat::run(&fixtures, &arena, &rounds, told) {
@@ -67,16 +67,16 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
             let (seed, jobs) = (rounds.seed, args.jobs.clone());
             let (from, to) = jobs.into_inner();
             writeln!(
-                io::stdout(),
+                super::stdout(),
                 "{count} fixtures, {runs} runs of each, shuffled (seed {seed}), {from} to {to} jobs, {seconds} s: no difference"
             )?;
-            let Some(signal) = interrupt::requested() else { return Ok(Exit::Ok) };
-            talk(&format!("plumbline: interrupted by {signal} after {runs} of {} runs", rounds.runs));
+            let Some(signal) = signals::requested() else { return Ok(Exit::Ok) };
+            notify(&format!("plumbline: interrupted by {signal} after {runs} of {} runs", rounds.runs));
             Ok(Exit::Environment)
         }
         Err(flake) => {
-            writeln!(io::stdout(), "{flake}")?;
-            talk(&format!(
+            writeln!(super::stdout(), "{flake}")?;
+            notify(&format!(
                 "plumbline: not deterministic; to reproduce: plumbline repeat --seed {} --runs {}",
                 rounds.seed, flake.run
             ));

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::Error;
-use super::place::PlaceArgs;
-use super::select::Select;
+use super::CliError;
+use super::environment::EnvironmentArgs;
+use super::select::Selection;
 use crate::exit::Exit;
 use crate::report::json::Json;
 use crate::report::junit::Junit;
@@ -18,20 +18,20 @@ use crate::runner::suite;
 
 /// Flags of `run`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct RunArgs {
     #[command(flatten)]
-    select: Select,
+    select: Selection,
 
     #[command(flatten)]
-    place: PlaceArgs,
+    environment: EnvironmentArgs,
 
     /// Start no further fixture after the first failure; the rest is reported as not run
     #[arg(long)]
     fail_fast: bool,
 
     /// Format of the report
-    #[arg(long, value_enum, default_value_t = Format::Human)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = RunFormat::Human)]
+    format: RunFormat,
 
     /// Write the report to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
@@ -40,7 +40,7 @@ pub(super) struct Args {
 
 /// Report formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum RunFormat {
     /// Text for a terminal
     Human,
     /// One JSON document (apiVersion plumbline/v1)
@@ -50,13 +50,13 @@ enum Format {
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+pub(super) fn main(args: &RunArgs) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
-    let place = args.place.start(args.fail_fast)?;
-    let plan = args.select.plan(&fixtures, &place.arena.capabilities())?;
+    let environment = args.environment.start(args.fail_fast)?;
+    let plan = args.select.plan(&fixtures, &environment.arena.capabilities())?;
     let mut reporters = reporters(args)?;
-    let report = suite::run(&plan, &place.arena, place.options, &mut reporters);
-    place.close()?;
+    let report = suite::run(&plan, &environment.arena, environment.options, &mut reporters);
+    environment.close()?;
     Ok(exit(&report?))
 }
 
@@ -72,35 +72,35 @@ fn exit(report: &RunReport) -> Exit {
 }
 
 /// Forwards events to several reporters.
-struct All(Vec<Box<dyn Reporter>>);
+struct MultiReporter(Vec<Box<dyn Reporter>>);
 
-impl Reporter for All {
+impl Reporter for MultiReporter {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         self.0.iter_mut().try_for_each(|reporter| reporter.event(event))
     }
 }
 
 /// Creates the requested reporter, and one for the terminal on standard error if the report is a document.
-fn reporters(args: &Args) -> Result<All, Error> {
+fn reporters(args: &RunArgs) -> Result<MultiReporter, CliError> {
     let out: Box<dyn Write> = match &args.output {
         Some(path) => {
             let file = File::create(path)
-                .map_err(|error| Error::Environment(format!("unable to write {}: {error}", path.display())))?;
+                .map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))?;
             Box::new(BufWriter::new(file))
         }
-        None => Box::new(io::stdout().lock()),
+        None => Box::new(super::stdout()),
     };
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let progress = io::stderr().is_terminal();
-    let talk = |progress| -> Box<dyn Reporter> {
+    let message = |progress| -> Box<dyn Reporter> {
         Box::new(Terminal::new(io::stderr().lock(), !plain && io::stderr().is_terminal(), progress))
     };
-    Ok(All(match args.format {
-        Format::Human if args.output.is_none() => {
+    Ok(MultiReporter(match args.format {
+        RunFormat::Human if args.output.is_none() => {
             vec![Box::new(Terminal::new(out, !plain && io::stdout().is_terminal(), progress))]
         }
-        Format::Human => vec![Box::new(Terminal::new(out, false, progress))],
-        Format::Json => vec![Box::new(Json(out)), talk(progress)],
-        Format::Junit => vec![Box::new(Junit(out)), talk(progress)],
+        RunFormat::Human => vec![Box::new(Terminal::new(out, false, progress))],
+        RunFormat::Json => vec![Box::new(Json(out)), message(progress)],
+        RunFormat::Junit => vec![Box::new(Junit(out)), message(progress)],
     }))
 }

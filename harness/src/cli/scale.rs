@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
-use super::place::{ClusterKind, RealArgs, controller, variable};
-use super::{Error, duration, talk};
+use super::environment::{ClusterKind, RealClusterArgs, controller, variable};
+use super::{CliError, duration, notify};
 use crate::exit::Exit;
 use crate::fixture::Controller;
-use crate::scale::{self, Cluster, Options, Report, Scenario, Shape, Told, subject::Command};
-use crate::scratch::Scratch;
+use crate::process::tempdir::RunDir;
+use crate::scale::{
+    self, ClusterChoice, ClusterShape, ProgressEvent, ScaleOptions, ScaleReport, Scenario, subject::MeasuredCommand,
+};
 use crate::subject::command;
 
 /// Our own controllers, the default subject.
@@ -21,18 +23,18 @@ const OUR_FLAGS: [&str; 3] = ["--leader-elect=false", "--secure-port=0", "--kube
 
 /// Flags of `scale`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ScaleArgs {
     /// Number of nodes
-    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().nodes, value_parser = count)]
+    #[arg(long, value_name = "COUNT", default_value_t = ClusterShape::default().nodes, value_parser = count)]
     nodes: usize,
     /// Number of pods, all ready, spread over replica sets and nodes
-    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().pods, value_parser = count)]
+    #[arg(long, value_name = "COUNT", default_value_t = ClusterShape::default().pods, value_parser = count)]
     pods: usize,
     /// Number of replica sets, each with a budget of `maxUnavailable: 10%`
-    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().budgets, value_parser = count)]
+    #[arg(long, value_name = "COUNT", default_value_t = ClusterShape::default().budgets, value_parser = count)]
     budgets: usize,
     /// Number of namespaces
-    #[arg(long, value_name = "COUNT", default_value_t = Shape::default().namespaces, value_parser = count)]
+    #[arg(long, value_name = "COUNT", default_value_t = ClusterShape::default().namespaces, value_parser = count)]
     namespaces: usize,
     /// Percentage of nodes or replica sets that a scenario affects; drain uses a tenth of it
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=40))]
@@ -56,7 +58,7 @@ pub(super) struct Args {
 
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: ScaleFormat,
     /// Exit with 100 if a target is missed
     #[arg(long)]
     enforce: bool,
@@ -67,7 +69,7 @@ pub(super) struct Args {
     #[command(flatten, next_help_heading = "Subject")]
     subject: SubjectArgs,
 
-    #[command(flatten, next_help_heading = "Cluster")]
+    #[command(flatten, next_help_heading = "ClusterChoice")]
     cluster: ClusterArgs,
 }
 
@@ -104,11 +106,11 @@ struct ClusterArgs {
     cluster: ClusterKind,
 
     #[command(flatten)]
-    real: RealArgs,
+    real: RealClusterArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum ScaleFormat {
     /// A table.
     Text,
     /// One JSON document.
@@ -121,10 +123,10 @@ fn count(text: &str) -> Result<usize, String> {
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &Args) -> Result<Exit, Error> {
+pub(super) fn main(args: &ScaleArgs) -> Result<Exit, CliError> {
     let environment =
-        |what: &str, error: &dyn std::fmt::Display| Error::Environment(format!("unable to {what}: {error}"));
-    let mut scratch = Scratch::begin(args.logs.as_deref()).map_err(Error::Environment)?;
+        |what: &str, error: &dyn std::fmt::Display| CliError::Environment(format!("unable to {what}: {error}"));
+    let mut scratch = RunDir::create(args.logs.as_deref()).map_err(CliError::Environment)?;
     let options = options(args, scratch.logs())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| environment("start the runtime", &error))?;
@@ -135,8 +137,8 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
     let mut logs = || scratch.keep_logs().unwrap_or_else(|| scratch.logs().to_owned()).display().to_string();
     let report = match report {
         Ok(report) => report,
-        Err(scale::Error::Usage(why)) => return Err(Error::Usage(why)),
-        Err(error) => return Err(Error::Environment(format!("{error}\n  logs: {}", logs()))),
+        Err(scale::ScaleError::Usage(why)) => return Err(CliError::Usage(why)),
+        Err(error) => return Err(CliError::Environment(format!("{error}\n  logs: {}", logs()))),
     };
     print(&report, args.format)?;
     let unfinished: Vec<String> = report
@@ -148,21 +150,21 @@ pub(super) fn main(args: &Args) -> Result<Exit, Error> {
         .collect();
     let mut failed = !unfinished.is_empty();
     if failed {
-        talk(&format!("{}\n  logs: {}", unfinished.join("\n"), logs()));
+        notify(&format!("{}\n  logs: {}", unfinished.join("\n"), logs()));
     }
     for missed in report.missed() {
         let (scenario, measure) = (missed.scenario.as_str(), missed.measure);
-        talk(&format!("plumbline: target missed: {scenario}, {measure:?}: {:.3}", missed.ratio));
+        notify(&format!("plumbline: target missed: {scenario}, {measure:?}: {:.3}", missed.ratio));
         failed |= args.enforce;
     }
     Ok(if failed { Exit::FixturesFailed } else { Exit::Ok })
 }
 
-fn options(args: &Args, logs: &Path) -> Result<Options, Error> {
-    let Args { nodes, pods, budgets, namespaces, share, .. } = *args;
+fn options(args: &ScaleArgs, logs: &Path) -> Result<ScaleOptions, CliError> {
+    let ScaleArgs { nodes, pods, budgets, namespaces, share, .. } = *args;
     let share = usize::from(share);
     if pods < budgets {
-        return Err(Error::Usage("--pods: every replica set needs at least one".to_owned()));
+        return Err(CliError::Usage("--pods: every replica set needs at least one".to_owned()));
     }
     let mut subjects = vec![command(args.subject.command.as_deref(), args.subject.subject_name.clone(), args)?];
     if let Some(vs) = &args.subject.vs {
@@ -171,13 +173,13 @@ fn options(args: &Args, logs: &Path) -> Result<Options, Error> {
     let cluster = &args.cluster;
     if cluster.cluster == ClusterKind::Kubeconfig && (args.subject.vs.is_some() || args.curve || args.curve_only) {
         let why = "--vs and --curve need a fresh cluster each time: choose another --cluster than kubeconfig";
-        return Err(Error::Usage(why.to_owned()));
+        return Err(CliError::Usage(why.to_owned()));
     }
-    let cluster = cluster.real.of(cluster.cluster).map_or(Cluster::Fake, Cluster::Real);
+    let cluster = cluster.real.of(cluster.cluster).map_or(ClusterChoice::Fake, ClusterChoice::Real);
     let mut scenarios = args.scenario.clone();
     scenarios.dedup();
-    Ok(Options {
-        shape: Shape { nodes, pods, budgets, namespaces, share },
+    Ok(ScaleOptions {
+        shape: ClusterShape { nodes, pods, budgets, namespaces, share },
         scenarios: if args.curve_only { Vec::new() } else { scenarios },
         curve: args.curve || args.curve_only,
         cluster,
@@ -190,14 +192,14 @@ fn options(args: &Args, logs: &Path) -> Result<Options, Error> {
 }
 
 /// Returns the subject of a command line, or our own controllers.
-fn command(line: Option<&str>, name: Option<String>, args: &Args) -> Result<Command, Error> {
+fn command(line: Option<&str>, name: Option<String>, args: &ScaleArgs) -> Result<MeasuredCommand, CliError> {
     let argv = match line {
-        Some(line) => shell_words::split(line).map_err(|error| Error::Usage(format!("{line:?}: {error}")))?,
+        Some(line) => shell_words::split(line).map_err(|error| CliError::Usage(format!("{line:?}: {error}")))?,
         None => ours()?,
     };
-    let program = argv.first().ok_or_else(|| Error::Usage("the command line is empty".to_owned()))?;
+    let program = argv.first().ok_or_else(|| CliError::Usage("the command line is empty".to_owned()))?;
     let usual = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
-    Ok(Command(command::Command {
+    Ok(MeasuredCommand(command::Command {
         name: name.or(usual).unwrap_or_else(|| program.clone()),
         env: args.subject.command_env.clone(),
         argv,
@@ -206,22 +208,22 @@ fn command(line: Option<&str>, name: Option<String>, args: &Args) -> Result<Comm
 }
 
 /// Returns our controllers in the folder of this program.
-fn ours() -> Result<Vec<String>, Error> {
+fn ours() -> Result<Vec<String>, CliError> {
     let program = std::env::current_exe().ok().map(|program| program.with_file_name(OURS));
     let Some(program) = program.filter(|program| program.is_file()) else {
         let next = "build it (cargo build --release -p plumbline-controllers), or choose another one with --command";
-        return Err(Error::Environment(format!("{OURS} is not in the folder of this program: {next}")));
+        return Err(CliError::Environment(format!("{OURS} is not in the folder of this program: {next}")));
     };
     let mut argv = vec![program.to_string_lossy().into_owned()];
     argv.extend(OUR_FLAGS.map(str::to_owned));
     Ok(argv)
 }
 
-fn print(report: &Report, format: Format) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn print(report: &ScaleReport, format: ScaleFormat) -> io::Result<()> {
+    let mut out = super::stdout();
     match format {
-        Format::Text => report.table(&mut out)?,
-        Format::Json => {
+        ScaleFormat::Text => report.table(&mut out)?,
+        ScaleFormat::Json => {
             serde_json::to_writer_pretty(&mut out, report)?;
             writeln!(out)?;
         }
@@ -240,12 +242,12 @@ impl Progress {
         Self { bar: on.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4))) }
     }
 
-    fn tell(&self, told: Told) {
+    fn tell(&self, told: ProgressEvent) {
         match (&self.bar, told) {
-            (Some(bar), Told::Phase(text)) => bar.println(text),
-            (Some(bar), Told::Progress(text)) => bar.set_message(text),
-            (None, Told::Phase(text)) => talk(&text),
-            (None, Told::Progress(_)) => {}
+            (Some(bar), ProgressEvent::Phase(text)) => bar.println(text),
+            (Some(bar), ProgressEvent::Progress(text)) => bar.set_message(text),
+            (None, ProgressEvent::Phase(text)) => notify(&text),
+            (None, ProgressEvent::Progress(_)) => {}
         }
     }
 
@@ -263,21 +265,24 @@ mod tests {
     use rstest::rstest;
 
     #[derive(clap::Parser)]
-    struct Line {
+    struct TestArgs {
         #[command(flatten)]
-        args: Args,
+        args: ScaleArgs,
     }
 
-    fn parsed(words: &[&str]) -> Result<Options, String> {
+    fn parsed(words: &[&str]) -> Result<ScaleOptions, String> {
         let line = std::iter::once(&"scale").chain(words);
-        let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
+        let line = TestArgs::try_parse_from(line).map_err(|error| error.to_string())?;
         options(&line.args, Path::new("/logs")).map_err(|error| format!("{error:?}"))
     }
 
     #[test]
     fn the_issues_numbers_are_the_usual_ones() {
         let options = parsed(&["--command", "kcm --a='b c'"]).unwrap();
-        assert_eq!(options.shape, Shape { nodes: 5_000, pods: 150_000, budgets: 3_000, namespaces: 10, share: 10 });
+        assert_eq!(
+            options.shape,
+            ClusterShape { nodes: 5_000, pods: 150_000, budgets: 3_000, namespaces: 10, share: 10 }
+        );
         assert_eq!((options.scenarios, options.curve), (vec![Scenario::Start], false));
         assert_eq!((options.subjects[0].name(), options.subjects[0].0.argv.len()), ("kcm", 2));
         assert_eq!(options.controllers, Controller::ALL);
@@ -287,7 +292,7 @@ mod tests {
     fn two_subjects_have_names() {
         let words = ["--subject", "/a/one", "--vs", "/b/two -x", "--vs-name", "upstream", "--curve-only"];
         let options = parsed(&words).unwrap();
-        let names: Vec<_> = options.subjects.iter().map(Command::name).collect();
+        let names: Vec<_> = options.subjects.iter().map(MeasuredCommand::name).collect();
         assert_eq!(names, ["one", "upstream"]);
         assert_eq!((options.scenarios, options.curve), (vec![], true));
     }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::Error;
+use super::CliError;
 use crate::fixture::{Fixture, Level, parse};
 use crate::plan::{Capabilities, Filter, Plan};
 
 /// Flags that select fixtures.
 #[derive(Debug, Clone, Default, Args)]
-pub(super) struct Select {
+pub(super) struct Selection {
     /// Part of a fixture id, a glob over the whole id (`podgc/*-40s`), or a rule id (`BR-24-03`); with several, any may
     /// match
     #[arg(value_name = "FILTER")]
@@ -25,12 +25,12 @@ pub(super) struct Select {
     level: Vec<Level>,
 
     #[command(flatten)]
-    folder: Folder,
+    folder: FixturesFolder,
 }
 
 /// Location of fixtures.
 #[derive(Debug, Clone, Default, Args)]
-pub(super) struct Folder {
+pub(super) struct FixturesFolder {
     /// Folder of the fixtures [default: `fixtures` in this folder or a parent, then plumbline's own]
     #[arg(long, value_name = "DIR", env = "PLUMBLINE_FIXTURES")]
     fixtures: Option<PathBuf>,
@@ -40,11 +40,12 @@ fn level(text: &str) -> Result<Level, String> {
     Level::parse(text).ok_or_else(|| format!("expected one of {}", Level::ALL.map(Level::as_str).join(", ")))
 }
 
-impl Folder {
+impl FixturesFolder {
     /// Returns the folder.
-    pub(super) fn find(&self) -> Result<PathBuf, Error> {
+    pub(super) fn find(&self) -> Result<PathBuf, CliError> {
         if let Some(folder) = &self.fixtures {
-            let missing = || Error::Environment(format!("the folder {} (--fixtures) does not exist", folder.display()));
+            let missing =
+                || CliError::Environment(format!("the folder {} (--fixtures) does not exist", folder.display()));
             return folder.is_dir().then(|| folder.clone()).ok_or_else(missing);
         }
         let here = std::env::current_dir().unwrap_or_default();
@@ -52,7 +53,7 @@ impl Folder {
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures");
         let found = above.chain([own]).find(|folder| folder.is_dir());
         let found = found.ok_or_else(|| {
-            Error::Environment(format!(
+            CliError::Environment(format!(
                 "no folder `fixtures` in {} or its parents; set it with --fixtures",
                 here.display()
             ))
@@ -62,24 +63,24 @@ impl Folder {
     }
 
     /// Reads all fixtures; fails if one of them is invalid.
-    pub(super) fn load(&self) -> Result<Vec<Fixture>, Error> {
-        parse::load(&self.find()?).map_err(Error::BadFixtures)
+    pub(super) fn load(&self) -> Result<Vec<Fixture>, CliError> {
+        parse::load(&self.find()?).map_err(CliError::BadFixtures)
     }
 }
 
-impl Select {
+impl Selection {
     /// Selects the fixtures that match `filter`.
-    pub(super) fn one(filter: &str, folder: &Folder) -> Self {
+    pub(super) fn one(filter: &str, folder: &FixturesFolder) -> Self {
         Self { filters: vec![filter.to_owned()], folder: folder.clone(), ..Self::default() }
     }
 
     /// Reads all fixtures.
-    pub(super) fn load(&self) -> Result<Vec<Fixture>, Error> {
+    pub(super) fn load(&self) -> Result<Vec<Fixture>, CliError> {
         self.folder.load()
     }
 
     /// Plans the selected fixtures; an empty selection is an error.
-    pub(super) fn plan<'a>(&self, fixtures: &'a [Fixture], place: &Capabilities) -> Result<Plan<'a>, Error> {
+    pub(super) fn plan<'a>(&self, fixtures: &'a [Fixture], place: &Capabilities) -> Result<Plan<'a>, CliError> {
         let filter = Filter { patterns: self.filters.clone(), suites: self.suite.clone(), levels: self.level.clone() };
         let plan = Plan::new(fixtures, place, &filter);
         if plan.entries.is_empty() {
@@ -89,7 +90,7 @@ impl Select {
             let asked = self.asked();
             let message =
                 format!("{asked} selects none of {} fixtures (suites: {known}); see `plumbline list`", fixtures.len());
-            return Err(Error::Nothing(message));
+            return Err(CliError::Nothing(message));
         }
         Ok(plan)
     }

@@ -24,7 +24,7 @@ const TRANSCRIPT: usize = 128 * 1024 * 1024;
 /// Serve the fake API server to kubectl and other clients.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
-pub(super) struct Args {
+pub(super) struct ServeArgs {
     /// Address to listen on; port 0 chooses a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
@@ -63,7 +63,7 @@ pub(super) struct Args {
     ready_after: Duration,
     /// Controller manager loops to run: gc, namespaces, workloads; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
-    loops: Vec<Loop>,
+    loops: Vec<ControllerLoop>,
 
     /// Delay of garbage collection and namespace deletion after a deletion. A real cluster's controllers are not
     /// instantaneous either, and clients observe the state in between
@@ -76,7 +76,7 @@ pub(super) struct Args {
         value_delimiter = ',',
         default_value = "TaintNodesByCondition,DefaultTolerationSeconds"
     )]
-    disable_admission_plugins: Vec<Disabled>,
+    disable_admission_plugins: Vec<PluginName>,
     /// Do not record requests, for load tests: /plumbline/transcript stays empty
     #[arg(long)]
     no_transcript: bool,
@@ -84,7 +84,7 @@ pub(super) struct Args {
 
 /// A loop of the controller manager that `serve` can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Loop {
+enum ControllerLoop {
     /// Delete objects whose owners are gone.
     Gc,
     /// Empty and remove namespaces that are being deleted.
@@ -97,7 +97,7 @@ enum Loop {
 
 /// An admission plugin of kube-apiserver that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Disabled {
+enum PluginName {
     /// Taints new nodes until they are ready.
     #[value(name = "TaintNodesByCondition")]
     TaintNodesByCondition,
@@ -108,7 +108,7 @@ enum Disabled {
     None,
 }
 
-impl Disabled {
+impl PluginName {
     fn plugin(self) -> Option<Plugin> {
         match self {
             Self::TaintNodesByCondition => Some(Plugin::TaintNodesByCondition),
@@ -123,7 +123,7 @@ impl Disabled {
 /// # Errors
 ///
 /// Returns an error if the server cannot start.
-pub(super) fn main(args: &Args) -> Result<Exit, String> {
+pub(super) fn main(args: &ServeArgs) -> Result<Exit, String> {
     logging();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -142,14 +142,14 @@ fn logging() {
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-async fn serve(args: &Args) -> Result<Exit, String> {
+async fn serve(args: &ServeArgs) -> Result<Exit, String> {
     let mut config = ApiServerConfig::new(Clock::wall());
     config.record = if args.no_transcript { Record::Nothing } else { Record::Recent { bytes: TRANSCRIPT } };
     config.disabled = args.disable_admission_plugins.iter().filter_map(|disabled| disabled.plugin()).collect();
     let server = ApiServer::new(config);
     arm(&server, args)?;
     for path in &args.seed_from {
-        for Seed { from, object } in objects(path)? {
+        for SeedObject { from, object } in objects(path)? {
             check(&server, &object)
                 .and_then(|()| server.seed([object]).map_err(|error| error.to_string()))
                 .map_err(|why| format!("{from}: {why}"))?;
@@ -196,7 +196,7 @@ fn node(number: u16) -> Value {
 }
 
 /// Prints one line with the server's address and the data that a client needs.
-fn ready(args: &Args, url: &str, token: &str) -> std::io::Result<()> {
+fn ready(args: &ServeArgs, url: &str, token: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     match &args.kubeconfig {
         Some(path) => writeln!(out, "ready {url} kubeconfig={}", path.display())?,
@@ -205,7 +205,7 @@ fn ready(args: &Args, url: &str, token: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-fn arm(server: &ApiServer, args: &Args) -> Result<(), String> {
+fn arm(server: &ApiServer, args: &ServeArgs) -> Result<(), String> {
     if let Some(path) = &args.faults {
         let text = read(path)?;
         let file = path.display();
@@ -225,16 +225,16 @@ fn arm(server: &ApiServer, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-async fn run_loops(server: ApiServer, args: &Args) {
+async fn run_loops(server: ApiServer, args: &ServeArgs) {
     let mut running = tokio::task::JoinSet::new();
     // Part of the server, not of the controller manager.
     running.spawn(expiry::expire_events(server.clone()));
     for wanted in &args.loops {
         match wanted {
-            Loop::Gc => running.spawn(gc::collect_garbage(server.clone(), args.loop_delay)),
-            Loop::Namespaces => running.spawn(gc::terminate_namespaces(server.clone(), args.loop_delay)),
-            Loop::Workloads => running.spawn(workloads::keep_workloads(server.clone())),
-            Loop::None => continue,
+            ControllerLoop::Gc => running.spawn(gc::collect_garbage(server.clone(), args.loop_delay)),
+            ControllerLoop::Namespaces => running.spawn(gc::terminate_namespaces(server.clone(), args.loop_delay)),
+            ControllerLoop::Workloads => running.spawn(workloads::keep_workloads(server.clone())),
+            ControllerLoop::None => continue,
         };
     }
     if args.kubelet {
@@ -261,14 +261,14 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 /// An object to seed, and its source.
-struct Seed {
+struct SeedObject {
     from: String,
     object: Value,
 }
 
 /// Returns the objects in a file, or in the YAML and JSON files of a folder sorted by name; lists are split into their
 /// items.
-fn objects(path: &Path) -> Result<Vec<Seed>, String> {
+fn objects(path: &Path) -> Result<Vec<SeedObject>, String> {
     if path.is_dir() {
         let entries = std::fs::read_dir(path).map_err(|error| format!("unable to read {}: {error}", path.display()))?;
         let mut files: Vec<PathBuf> = entries
@@ -292,14 +292,14 @@ fn objects(path: &Path) -> Result<Vec<Seed>, String> {
     Ok(documents.flat_map(|(index, document)| unlisted(format!("{file}: document {}", index + 1), document)).collect())
 }
 
-fn unlisted(from: String, mut document: Value) -> Vec<Seed> {
+fn unlisted(from: String, mut document: Value) -> Vec<SeedObject> {
     let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     match document.get_mut("items").filter(|_| is_list).map(Value::take) {
         Some(Value::Array(items)) => {
             let items = items.into_iter().enumerate();
-            items.map(|(index, object)| Seed { from: format!("{from}: items[{index}]"), object }).collect()
+            items.map(|(index, object)| SeedObject { from: format!("{from}: items[{index}]"), object }).collect()
         }
-        _ => vec![Seed { from, object: document }],
+        _ => vec![SeedObject { from, object: document }],
     }
 }
 

@@ -4,17 +4,19 @@ use std::path::Path;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+use super::ClusterError;
+
 /// Creates a client for one of our own programs on loopback; its self-signed certificate is not verified.
 ///
 /// # Errors
 ///
 /// Returns an error if no client can be created.
-pub fn of_own_program(base: http::Uri) -> Result<kube::Client, String> {
+pub fn of_own_program(base: http::Uri) -> Result<kube::Client, ClusterError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut config = kube::Config::new(base);
     config.accept_invalid_certs = true;
     config.default_retry = false;
-    kube::Client::try_from(config).map_err(|error| error.to_string())
+    kube::Client::try_from(config).map_err(|error| ClusterError::Client(error.to_string()))
 }
 
 /// Creates a client for the kubeconfig at `path`, without time-outs or retries: both are the caller's responsibility.
@@ -23,11 +25,11 @@ pub fn of_own_program(base: http::Uri) -> Result<kube::Client, String> {
 /// # Errors
 ///
 /// Returns an error if the file cannot be read or is not usable; the message names it.
-pub fn from_file(path: &Path) -> Result<kube::Client, String> {
+pub fn from_file(path: &Path) -> Result<kube::Client, ClusterError> {
     use futures::FutureExt as _;
     // With two providers compiled in, rustls would not pick one itself; a second call has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let wrong = |why: String| format!("unable to use the kubeconfig {}: {why}", path.display());
+    let wrong = |why: String| ClusterError::Client(format!("unable to use the kubeconfig {}: {why}", path.display()));
     let kubeconfig = Kubeconfig::read_from(path).map_err(|error| wrong(error.to_string()))?;
     // Loading the kubeconfig does not block unless it names an exec credential plugin.
     let options = KubeConfigOptions::default();

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use super::{Access, Answer, Call, Cluster, Role, Stage, Unplanted};
+use super::{Access, Answer, Call, Cluster, ClusterError, Role, Sandbox, SeedError};
 use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{Door, Handler};
@@ -20,17 +20,17 @@ use crate::transcript::Transcript;
 
 /// An API server in this process for each fixture, in virtual time. It has every capability.
 #[derive(Clone, Debug, Default)]
-pub struct Embedded {
+pub struct EmbeddedCluster {
     /// Role that restricts the subject; `None` allows everything.
     pub role: Option<Role>,
 }
 
-impl Cluster for Embedded {
+impl Cluster for EmbeddedCluster {
     fn name(&self) -> &'static str {
         "embedded"
     }
 
-    fn kubernetes(&self) -> Result<String, String> {
+    fn kubernetes(&self) -> Result<String, ClusterError> {
         Ok(KUBERNETES_VERSION.to_owned())
     }
 
@@ -38,23 +38,27 @@ impl Cluster for Embedded {
         Capability::ALL.into_iter().collect()
     }
 
-    fn stage<'a>(&'a self, _: &'a Fixture, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
+    fn sandbox<'a>(
+        &'a self,
+        _: &'a Fixture,
+        clock: &'a Clock,
+    ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>> {
         let server = ApiServer::new(Role::enforced(self.role.as_ref(), ApiServerConfig::new(clock.clone())));
-        let planted = server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects));
+        let seeded = server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects));
         async {
-            planted.map_err(|error| error.to_string())?;
-            Ok(Box::new(EmbeddedStage { server }) as Box<dyn Stage>)
+            seeded.map_err(|error| ClusterError::Sandbox(error.to_string()))?;
+            Ok(Box::new(EmbeddedSandbox { server }) as Box<dyn Sandbox>)
         }
         .boxed_local()
     }
 }
 
 /// The embedded server of one fixture.
-struct EmbeddedStage {
+struct EmbeddedSandbox {
     server: ApiServer,
 }
 
-impl Stage for EmbeddedStage {
+impl Sandbox for EmbeddedSandbox {
     fn transcript(&self) -> &Transcript {
         self.server.transcript()
     }
@@ -71,9 +75,9 @@ impl Stage for EmbeddedStage {
         self.server.compact(self.server.store().revision());
     }
 
-    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, Unplanted>> {
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, SeedError>> {
         let seeded = seed(&self.server, objects);
-        async { seeded.map_err(Unplanted::from) }.boxed_local()
+        async { seeded.map_err(SeedError::from) }.boxed_local()
     }
 
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
@@ -89,7 +93,7 @@ impl Stage for EmbeddedStage {
         Door::default()
     }
 
-    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>> {
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>> {
         async { Ok(()) }.boxed_local()
     }
 }

@@ -1,4 +1,4 @@
-//! Clusters that fixtures run in. A [`Cluster`] serves a whole run, a [`Stage`] is one fixture's slice of it.
+//! Clusters that fixtures run in. A [`Cluster`] serves a whole run, a [`Sandbox`] is one fixture's slice of it.
 //!
 //! - [`embedded`]: the server of [`crate::apiserver`] in this process, in virtual time; one server per fixture
 //! - [`served`]: the same server over HTTPS, in wall time, for subjects that are processes; also one server per fixture
@@ -7,7 +7,7 @@
 //! [`provision`] starts and finds real API servers.
 //!
 //! A fixture never names a cluster; it requires capabilities. Every sandbox has the same interface: send a step's
-//! request, give the subject access, record what happened ([`Stage::transcript`]).
+//! request, give the subject access, record what happened ([`Sandbox::transcript`]).
 
 pub mod client;
 pub mod embedded;
@@ -31,10 +31,10 @@ use crate::fixture::{Capability, Fixture, Resource};
 use crate::time::Clock;
 use crate::transcript::Transcript;
 
-pub use embedded::Embedded;
-pub use remote::Remote;
-pub use role::Role;
-pub use served::Served;
+pub use embedded::EmbeddedCluster;
+pub use remote::RemoteCluster;
+pub use role::{Role, RoleError};
+pub use served::ServedCluster;
 
 /// A cluster that fixtures run in. Lives as long as the run; everything it started ends when it is dropped.
 pub trait Cluster: Send + Sync {
@@ -51,7 +51,7 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     ///
     /// Returns an error if the API server does not report its version.
-    fn kubernetes(&self) -> Result<String, String>;
+    fn kubernetes(&self) -> Result<String, ClusterError>;
 
     /// Capabilities of the cluster.
     fn capabilities(&self) -> BTreeSet<Capability>;
@@ -77,7 +77,7 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     ///
     /// Returns an error that names what could not be stopped cleanly.
-    fn stop(&self) -> Result<(), String> {
+    fn stop(&self) -> Result<(), ClusterError> {
         Ok(())
     }
 
@@ -86,11 +86,11 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     ///
     /// Returns an error with what does not work and what to do about it.
-    fn stage<'a>(
+    fn sandbox<'a>(
         &'a self,
         fixture: &'a Fixture,
         clock: &'a Clock,
-    ) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>>;
+    ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>>;
 
     /// Returns true if time is virtual here.
     fn is_virtual(&self) -> bool {
@@ -99,7 +99,7 @@ pub trait Cluster: Send + Sync {
 }
 
 /// One fixture's slice of a cluster while the fixture runs.
-pub trait Stage {
+pub trait Sandbox {
     /// The record of requests and changes, written on the server's side.
     fn transcript(&self) -> &Transcript;
 
@@ -112,35 +112,35 @@ pub trait Stage {
     /// Holds the watch events of a resource back, so that a step's two requests (an object and its status) appear as
     /// one change. Does nothing in virtual time, where watchers do not run between the two requests.
     ///
-    /// Returns true if [`Stage::let_go`] must follow; false if a fault already holds the events back.
-    fn keep_back(&self, _resource: &ResourceId) -> bool {
+    /// Returns true if [`Sandbox::release_events`] must follow; false if a fault already holds the events back.
+    fn hold_events(&self, _resource: &ResourceId) -> bool {
         false
     }
 
-    /// Ends [`Stage::keep_back`]: watchers then see the last state of each object once.
-    fn let_go(&self, _resource: &ResourceId) {}
+    /// Ends [`Sandbox::hold_events`]: watchers then see the last state of each object once.
+    fn release_events(&self, _resource: &ResourceId) {}
 
     /// Returns the reason if this fixture noticed that the cluster no longer works.
-    fn trouble(&self) -> Option<String> {
+    fn failure(&self) -> Option<String> {
         None
     }
 
-    /// Makes new lists and watches wait until [`Stage::let_readers_in`], so that the time a subject needs to start does
-    /// not count: the fixture's objects are created when it first reads. Returns true if readers wait. Does nothing in
-    /// virtual time.
-    fn keep_readers_waiting(&self) -> bool {
+    /// Makes new lists and watches wait until [`Sandbox::release_readers`], so that the time a subject needs to start
+    /// does not count: the fixture's objects are created when it first reads. Returns true if readers wait. Does
+    /// nothing in virtual time.
+    fn hold_readers(&self) -> bool {
         false
     }
 
-    /// Ends [`Stage::keep_readers_waiting`].
-    fn let_readers_in(&self) {}
+    /// Ends [`Sandbox::hold_readers`].
+    fn release_readers(&self) {}
 
     /// Creates custom resource definitions before all other objects: a client runs discovery before it lists.
     ///
     /// # Errors
     ///
-    /// The same as for [`Stage::seed`].
-    fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), Unplanted>> {
+    /// The same as for [`Sandbox::seed`].
+    fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), SeedError>> {
         self.seed(definitions).map_ok(drop).boxed_local()
     }
 
@@ -153,7 +153,7 @@ pub trait Stage {
     /// # Errors
     ///
     /// Returns an error if an object has an unknown kind or cannot be stored; the message names it.
-    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, Unplanted>>;
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, SeedError>>;
 
     /// Sends `call` and waits for the complete answer.
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer>;
@@ -170,19 +170,41 @@ pub trait Stage {
     /// # Errors
     ///
     /// Returns an error that names the leftovers.
-    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>>;
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>>;
+}
+
+/// Failures of a cluster, or of a sandbox in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterError {
+    /// The environment failed: something is missing, does not start or cannot be stopped.
+    #[error(transparent)]
+    Environment(#[from] provision::EnvironmentError),
+    /// A signal arrived before the server was ready.
+    #[error("received {0} before the server was ready")]
+    Interrupted(&'static str),
+    /// No runtime or client can be created for the server.
+    #[error("{0}")]
+    Client(String),
+    /// The sandbox of a fixture cannot be created.
+    #[error("{0}")]
+    Sandbox(String),
+    /// Objects of a fixture could not be deleted.
+    #[error("{0}")]
+    Leftovers(String),
 }
 
 /// Reasons why a fixture's objects could not be seeded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unplanted {
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SeedError {
     /// The server rejects the object as invalid (422), so no client can create it: the fixture is skipped.
+    #[error("{0}")]
     Refused(String),
     /// Any other failure.
+    #[error("{0}")]
     Failed(String),
 }
 
-impl From<String> for Unplanted {
+impl From<String> for SeedError {
     fn from(why: String) -> Self {
         Self::Failed(why)
     }

@@ -1,6 +1,6 @@
 //! Permissions of a subject on a fake server: the RBAC role it ships with, enforced.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -16,16 +16,37 @@ pub struct Role {
     objects: Vec<Value>,
 }
 
+/// Reasons why a file of roles is not usable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RoleError {
+    /// The file cannot be read.
+    #[error("unable to read {}: {why}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// The system's message.
+        why: String,
+    },
+    /// The file is not YAML, or does not bind exactly one service account.
+    #[error("{}: {why}", file.display())]
+    Invalid {
+        /// The file.
+        file: PathBuf,
+        /// The problem.
+        why: String,
+    },
+}
+
 impl Role {
     /// Reads a YAML file of roles and bindings, such as `controllers/deploy/rbac.yaml`.
     ///
     /// # Errors
     ///
     /// Returns an error if the file cannot be read or does not bind exactly one service account.
-    pub fn read(file: &Path) -> Result<Self, String> {
-        let text =
-            std::fs::read_to_string(file).map_err(|error| format!("unable to read {}: {error}", file.display()))?;
-        Self::parse(&text).map_err(|why| format!("{}: {why}", file.display()))
+    pub fn read(file: &Path) -> Result<Self, RoleError> {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| RoleError::Unreadable { file: file.to_owned(), why: error.to_string() })?;
+        Self::parse(&text).map_err(|why| RoleError::Invalid { file: file.to_owned(), why })
     }
 
     fn parse(text: &str) -> Result<Self, String> {

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::embedded::{seed, send};
-use super::{Access, Answer, Call, Cluster, Role, Stage, Unplanted};
+use super::{Access, Answer, Call, Cluster, ClusterError, Role, Sandbox, SeedError};
 use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{Door, ListenOptions, listen};
@@ -25,17 +25,17 @@ use crate::transcript::Transcript;
 
 /// A fake server over HTTPS for each fixture, in wall time. It has every capability except virtual time.
 #[derive(Clone, Debug, Default)]
-pub struct Served {
+pub struct ServedCluster {
     /// Role that restricts the subject; `None` allows everything.
     pub role: Option<Role>,
 }
 
-impl Cluster for Served {
+impl Cluster for ServedCluster {
     fn name(&self) -> &'static str {
         "fake"
     }
 
-    fn kubernetes(&self) -> Result<String, String> {
+    fn kubernetes(&self) -> Result<String, ClusterError> {
         Ok(KUBERNETES_VERSION.to_owned())
     }
 
@@ -43,26 +43,29 @@ impl Cluster for Served {
         Capability::ALL.into_iter().filter(|capability| *capability != Capability::VirtualTime).collect()
     }
 
-    fn stage<'a>(&'a self, _: &'a Fixture, clock: &'a Clock) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
+    fn sandbox<'a>(
+        &'a self,
+        _: &'a Fixture,
+        clock: &'a Clock,
+    ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>> {
         async {
             let server = ApiServer::new(Role::enforced(self.role.as_ref(), ApiServerConfig::new(clock.clone())));
-            let objects = self.role.as_ref().map_or_else(Vec::new, Role::objects);
-            server.seed(objects).map_err(|error| error.to_string())?;
-            let listening =
-                listen(server.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
-            let folder = crate::scratch::folder().map_err(|no_room| no_room.to_string())?;
+            let failed = |error: &dyn std::fmt::Display| ClusterError::Sandbox(error.to_string());
+            server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects)).map_err(|error| failed(&error))?;
+            let listening = listen(server.clone(), ListenOptions::loopback()).await.map_err(|error| failed(&error))?;
+            let folder = crate::process::tempdir::create().map_err(|error| failed(&error))?;
             let kubeconfig = folder.path().join("kubeconfig");
-            listening.write_kubeconfig(&kubeconfig).map_err(|error| error.to_string())?;
+            listening.write_kubeconfig(&kubeconfig).map_err(|error| failed(&error))?;
             let (stop, door) = (CancellationToken::new(), listening.door());
             let serving = tokio::spawn(listening.serve(stop.clone()));
-            Ok(Box::new(ServedStage { server, kubeconfig, stop, door, serving, _folder: folder }) as Box<dyn Stage>)
+            Ok(Box::new(ServedSandbox { server, kubeconfig, stop, door, serving, _folder: folder }) as Box<dyn Sandbox>)
         }
         .boxed_local()
     }
 }
 
 /// The server of one fixture and its socket.
-struct ServedStage {
+struct ServedSandbox {
     server: ApiServer,
     kubeconfig: PathBuf,
     stop: CancellationToken,
@@ -71,7 +74,7 @@ struct ServedStage {
     _folder: tempfile::TempDir,
 }
 
-impl Stage for ServedStage {
+impl Sandbox for ServedSandbox {
     fn transcript(&self) -> &Transcript {
         self.server.transcript()
     }
@@ -84,7 +87,7 @@ impl Stage for ServedStage {
         self.server.store().revision()
     }
 
-    fn keep_back(&self, resource: &ResourceId) -> bool {
+    fn hold_events(&self, resource: &ResourceId) -> bool {
         let faults = self.server.faults();
         let free = !faults.is_held(resource);
         if free {
@@ -93,16 +96,16 @@ impl Stage for ServedStage {
         free
     }
 
-    fn let_go(&self, resource: &ResourceId) {
+    fn release_events(&self, resource: &ResourceId) {
         self.server.faults().release(resource, Some(self.revision()));
     }
 
-    fn keep_readers_waiting(&self) -> bool {
+    fn hold_readers(&self) -> bool {
         self.server.faults().keep_readers_waiting(true);
         true
     }
 
-    fn let_readers_in(&self) {
+    fn release_readers(&self) {
         self.server.faults().keep_readers_waiting(false);
     }
 
@@ -110,9 +113,9 @@ impl Stage for ServedStage {
         self.server.compact(self.server.store().revision());
     }
 
-    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, Unplanted>> {
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, SeedError>> {
         let seeded = seed(&self.server, objects);
-        async { seeded.map_err(Unplanted::from) }.boxed_local()
+        async { seeded.map_err(SeedError::from) }.boxed_local()
     }
 
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
@@ -127,7 +130,7 @@ impl Stage for ServedStage {
         self.door.clone()
     }
 
-    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>> {
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>> {
         async move {
             self.stop.cancel();
             self.serving.abort();

@@ -14,7 +14,7 @@ const CONTEXT: usize = 2;
 
 /// The results of one fixture that are compared.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ComparedRun {
     /// Its report.
     pub report: FixtureReport,
     /// Its transcript; in wall time, the one grouped by object ([`crate::transcript::by_object`]).
@@ -63,17 +63,17 @@ pub struct Difference {
     /// Its promise.
     pub promise: String,
     /// Result of the first subject.
-    pub a: Told,
+    pub a: SubjectResult,
     /// Result of the second subject.
-    pub b: Told,
+    pub b: SubjectResult,
     /// The transcripts side by side; empty if they are equal.
-    pub rows: Vec<Row>,
+    pub rows: Vec<DiffRow>,
 }
 
 /// Result of a fixture with one of the subjects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
+pub struct SubjectResult {
     /// `None` if the subject did not run the fixture at all.
     pub outcome: Option<Outcome>,
     /// Reason of a skip and the like.
@@ -87,7 +87,7 @@ pub struct Told {
 /// A line of each transcript, or of one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub struct DiffRow {
     /// True if both lines are equal.
     pub same: bool,
     /// The first subject's line.
@@ -98,7 +98,7 @@ pub struct Row {
 
 /// Settings of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Closeness {
+pub struct CompareOptions {
     /// Compares outcomes only.
     pub outcomes_only: bool,
     /// Times that differ by no more than this are equal. In wall time no two runs agree to the millisecond.
@@ -107,8 +107,8 @@ pub struct Closeness {
 
 /// Compares the results `a` and `b`, in any order.
 #[must_use]
-pub fn compare(names: [&str; 2], a: &[Seen], b: &[Seen], closeness: Closeness) -> Comparison {
-    let mut fixtures: BTreeMap<&str, [Option<&Seen>; 2]> = BTreeMap::new();
+pub fn compare(names: [&str; 2], a: &[ComparedRun], b: &[ComparedRun], options: CompareOptions) -> Comparison {
+    let mut fixtures: BTreeMap<&str, [Option<&ComparedRun>; 2]> = BTreeMap::new();
     for (side, list) in [a, b].into_iter().enumerate() {
         for seen in list {
             fixtures.entry(&seen.report.id).or_default()[side] = Some(seen);
@@ -118,13 +118,13 @@ pub fn compare(names: [&str; 2], a: &[Seen], b: &[Seen], closeness: Closeness) -
     let not_comparable: Vec<NotComparable> =
         fixtures.iter().filter_map(|(id, [a, b])| not_comparable(id, *a, *b)).collect();
     fixtures.retain(|id, _| !not_comparable.iter().any(|other| other.id == *id));
-    let differences = fixtures.values().filter_map(|[a, b]| difference(*a, *b, closeness)).collect();
+    let differences = fixtures.values().filter_map(|[a, b]| difference(*a, *b, options)).collect();
     let [a, b] = names.map(str::to_owned);
     let (api_version, kind) = ("plumbline/v1", "Comparison");
     Comparison { api_version, kind, a, b, fixtures: count, differences, not_comparable }
 }
 
-fn not_comparable(id: &str, a: Option<&Seen>, b: Option<&Seen>) -> Option<NotComparable> {
+fn not_comparable(id: &str, a: Option<&ComparedRun>, b: Option<&ComparedRun>) -> Option<NotComparable> {
     let unseen = |report: &FixtureReport| {
         matches!(report.outcome, Outcome::Skip | Outcome::Unsupported | Outcome::NotRun)
             .then(|| format!("{}: {}", report.outcome.participle(), report.reason))
@@ -138,10 +138,10 @@ fn not_comparable(id: &str, a: Option<&Seen>, b: Option<&Seen>) -> Option<NotCom
     Some(NotComparable { id: id.to_owned(), reason })
 }
 
-fn difference(a: Option<&Seen>, b: Option<&Seen>, closeness: Closeness) -> Option<Difference> {
+fn difference(a: Option<&ComparedRun>, b: Option<&ComparedRun>, options: CompareOptions) -> Option<Difference> {
     let known = &a.or(b)?.report;
-    let told = |seen: Option<&Seen>| {
-        let told = |Seen { report, .. }: &Seen| Told {
+    let told = |seen: Option<&ComparedRun>| {
+        let told = |ComparedRun { report, .. }: &ComparedRun| SubjectResult {
             outcome: Some(report.outcome),
             reason: report.reason.clone(),
             failures: report.failures.iter().map(|failure| failure.message.clone()).collect(),
@@ -149,9 +149,9 @@ fn difference(a: Option<&Seen>, b: Option<&Seen>, closeness: Closeness) -> Optio
         seen.map(told).unwrap_or_default()
     };
     let (told_a, told_b) = (told(a), told(b));
-    let text = |seen: Option<&Seen>| seen.map(|seen| seen.transcript.clone()).unwrap_or_default();
-    let leeway = [a, b].into_iter().flatten().map(|seen| seen.leeway).fold(closeness.tolerance, Duration::max);
-    let rows = if closeness.outcomes_only { Vec::new() } else { rows(&text(a), &text(b), leeway) };
+    let text = |seen: Option<&ComparedRun>| seen.map(|seen| seen.transcript.clone()).unwrap_or_default();
+    let leeway = [a, b].into_iter().flatten().map(|seen| seen.leeway).fold(options.tolerance, Duration::max);
+    let rows = if options.outcomes_only { Vec::new() } else { rows(&text(a), &text(b), leeway) };
     if told_a.outcome == told_b.outcome && rows.is_empty() {
         return None;
     }
@@ -159,12 +159,12 @@ fn difference(a: Option<&Seen>, b: Option<&Seen>, closeness: Closeness) -> Optio
 }
 
 /// Returns the lines of two transcripts side by side; empty if they are equal.
-fn rows(a: &str, b: &str, tolerance: Duration) -> Vec<Row> {
+fn rows(a: &str, b: &str, tolerance: Duration) -> Vec<DiffRow> {
     let (a, b): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
-    let lines = |lines: &[&str]| lines.iter().map(|line| Line::new(line, tolerance)).collect::<Vec<_>>();
+    let lines = |lines: &[&str]| lines.iter().map(|line| ComparedLine::new(line, tolerance)).collect::<Vec<_>>();
     let (read_a, read_b) = (lines(&a), lines(&b));
-    let keys = |lines: &[Line]| lines.iter().map(|line| line.key.clone()).collect::<Vec<_>>();
-    let pair = |a: Option<&&str>, b: Option<&&str>, same| Row {
+    let keys = |lines: &[ComparedLine]| lines.iter().map(|line| line.key.clone()).collect::<Vec<_>>();
+    let pair = |a: Option<&&str>, b: Option<&&str>, same| DiffRow {
         same,
         a: a.map(|line| (*line).to_owned()),
         b: b.map(|line| (*line).to_owned()),
@@ -184,7 +184,7 @@ fn rows(a: &str, b: &str, tolerance: Duration) -> Vec<Row> {
 }
 
 /// A line of a transcript, with its times separated if they need not agree exactly.
-struct Line {
+struct ComparedLine {
     key: String,
     /// In seconds. One at the beginning of the line is the time of the entry; the others are times in objects.
     times: Vec<f64>,
@@ -193,7 +193,7 @@ struct Line {
 /// Additional tolerance for times in objects: Kubernetes truncates them to whole seconds.
 const WHOLE_SECONDS: f64 = 1.0;
 
-impl Line {
+impl ComparedLine {
     fn new(line: &str, tolerance: Duration) -> Self {
         if tolerance.is_zero() {
             return Self { key: line.to_owned(), times: Vec::new() };
@@ -267,7 +267,7 @@ impl Comparison {
     }
 }
 
-impl Told {
+impl SubjectResult {
     fn words(&self) -> String {
         let outcome = self.outcome.map_or("not run", Outcome::participle);
         let why: Vec<&str> = [self.reason.as_str()]
@@ -280,7 +280,7 @@ impl Told {
 }
 
 /// Returns the rows around differences.
-fn show(rows: &[Row], width: Option<usize>) -> Vec<String> {
+fn show(rows: &[DiffRow], width: Option<usize>) -> Vec<String> {
     let near = |index: usize| {
         let (from, to) = (index.saturating_sub(CONTEXT), (index + CONTEXT + 1).min(rows.len()));
         rows[from..to].iter().any(|row| !row.same)
@@ -307,7 +307,7 @@ fn show(rows: &[Row], width: Option<usize>) -> Vec<String> {
     lines
 }
 
-fn below(row: &Row) -> Vec<String> {
+fn below(row: &DiffRow) -> Vec<String> {
     let line = |mark: &str, text: &Option<String>| text.as_ref().map(|text| format!("{mark} {text}"));
     if row.same {
         return line(" ", &row.a).into_iter().collect();
@@ -315,7 +315,7 @@ fn below(row: &Row) -> Vec<String> {
     [line("-", &row.a), line("+", &row.b)].into_iter().flatten().collect()
 }
 
-fn beside(row: &Row, width: usize) -> String {
+fn beside(row: &DiffRow, width: usize) -> String {
     let column = width.saturating_sub(6) / 2;
     let cut = |text: &Option<String>| {
         let text = text.as_deref().unwrap_or_default();
@@ -344,14 +344,14 @@ mod tests {
     use crate::conformance::report::tests::fixture;
     use crate::runner::verdict;
 
-    fn seen(id: &str, outcome: Outcome, transcript: &str) -> Seen {
+    fn seen(id: &str, outcome: Outcome, transcript: &str) -> ComparedRun {
         let report = verdict::blank(&fixture(id, "core"), outcome, "");
-        Seen { report, transcript: transcript.to_owned(), leeway: Duration::ZERO }
+        ComparedRun { report, transcript: transcript.to_owned(), leeway: Duration::ZERO }
     }
 
-    const WALL: Closeness = Closeness { outcomes_only: false, tolerance: Duration::from_millis(500) };
-    const EXACT: Closeness = Closeness { outcomes_only: false, tolerance: Duration::ZERO };
-    const OUTCOMES: Closeness = Closeness { outcomes_only: true, tolerance: Duration::ZERO };
+    const WALL: CompareOptions = CompareOptions { outcomes_only: false, tolerance: Duration::from_millis(500) };
+    const EXACT: CompareOptions = CompareOptions { outcomes_only: false, tolerance: Duration::ZERO };
+    const OUTCOMES: CompareOptions = CompareOptions { outcomes_only: true, tolerance: Duration::ZERO };
 
     const ONE: &str = "t=+5s       user           DELETE nodes/n1 200\n        removed\nt=+60s      podgc          DELETE pods/a 200  grace=0\n";
 
@@ -363,10 +363,10 @@ mod tests {
     #[case::something_else(&ONE.replace("grace=0", "grace=30"), WALL, false)]
     #[case::less("t=+5s       user           DELETE nodes/n1 200\n        removed\n", WALL, false)]
     #[case::nobody_looks("", OUTCOMES, true)]
-    fn transcripts_are_compared(#[case] other: &str, #[case] closeness: Closeness, #[case] equal: bool) {
+    fn transcripts_are_compared(#[case] other: &str, #[case] options: CompareOptions, #[case] equal: bool) {
         let (a, b) = ([seen("podgc/x", Outcome::Pass, ONE)], [seen("podgc/x", Outcome::Pass, other)]);
-        assert_eq!(compare(["a", "b"], &a, &b, closeness).is_equal(), equal);
-        assert_eq!(compare(["b", "a"], &b, &a, closeness).is_equal(), equal, "the other way round");
+        assert_eq!(compare(["a", "b"], &a, &b, options).is_equal(), equal);
+        assert_eq!(compare(["b", "a"], &b, &a, options).is_equal(), equal, "the other way round");
     }
 
     #[test]
@@ -459,8 +459,8 @@ mod tests {
         #[test]
         fn whoever_is_compared_with_themselves_is_equal(text in "(t=\\+[0-9]{1,3}(\\.[0-9])?s [a-z ]{0,9}\n){0,9}", width in 0_usize..200) {
             let list = [seen("podgc/x", Outcome::Fail, &text)];
-            for closeness in [EXACT, WALL, OUTCOMES] {
-                prop_assert!(compare(["a", "a"], &list, &list, closeness).is_equal());
+            for options in [EXACT, WALL, OUTCOMES] {
+                prop_assert!(compare(["a", "a"], &list, &list, options).is_equal());
             }
             let other = [seen("podgc/x", Outcome::Fail, &format!("{text}t=+1s x\n"))];
             let different = compare(["a", "b"], &list, &other, WALL);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::report::{FixtureResult, Outcome};
+use super::report::{ConformanceOutcome, FixtureResult};
 use crate::fixture::decode::Cursor;
 use crate::fixture::error::Fail;
 use crate::fixture::pattern::glob;
@@ -97,11 +97,11 @@ fn read(cursor: &Cursor<'_>, fixtures: &[Fixture]) -> Option<Vec<Deviation>> {
 
 /// Turns a known failure into a known deviation.
 pub fn apply(deviations: &[Deviation], result: &mut FixtureResult) {
-    if result.outcome != Outcome::Fail {
+    if result.outcome != ConformanceOutcome::Fail {
         return;
     }
     if let Some(deviation) = deviations.iter().find(|deviation| deviation.covers(&result.id)) {
-        result.outcome = Outcome::KnownDeviation;
+        result.outcome = ConformanceOutcome::KnownDeviation;
         result.reason = deviation.text();
     }
 }
@@ -112,7 +112,7 @@ pub fn apply(deviations: &[Deviation], result: &mut FixtureResult) {
 pub fn unneeded<'a>(deviations: &'a [Deviation], results: &[FixtureResult]) -> Vec<&'a Deviation> {
     let unneeded = |deviation: &&Deviation| {
         let covered = || results.iter().filter(|result| deviation.covers(&result.id)).map(|result| result.outcome);
-        let passed = |outcome| matches!(outcome, Outcome::Pass | Outcome::Flaky);
+        let passed = |outcome| matches!(outcome, ConformanceOutcome::Pass | ConformanceOutcome::Flaky);
         !deviation.sometimes && covered().next().is_some() && covered().all(passed)
     };
     deviations.iter().filter(unneeded).collect()
@@ -162,12 +162,12 @@ mod tests {
     }
 
     #[rstest]
-    #[case::failure(Outcome::Fail, Outcome::KnownDeviation)]
-    #[case::pass(Outcome::Pass, Outcome::Pass)]
-    #[case::flaky(Outcome::Flaky, Outcome::Flaky)]
-    #[case::skip(Outcome::Skip, Outcome::Skip)]
-    #[case::not_run(Outcome::NotRun, Outcome::NotRun)]
-    fn only_failures_are_excused(#[case] before: Outcome, #[case] after: Outcome) {
+    #[case::failure(ConformanceOutcome::Fail, ConformanceOutcome::KnownDeviation)]
+    #[case::pass(ConformanceOutcome::Pass, ConformanceOutcome::Pass)]
+    #[case::flaky(ConformanceOutcome::Flaky, ConformanceOutcome::Flaky)]
+    #[case::skip(ConformanceOutcome::Skip, ConformanceOutcome::Skip)]
+    #[case::not_run(ConformanceOutcome::NotRun, ConformanceOutcome::NotRun)]
+    fn only_failures_are_excused(#[case] before: ConformanceOutcome, #[case] after: ConformanceOutcome) {
         let deviations = parse(Path::new("d.yaml"), GOOD, &suite()).expect("a good file");
         let mut one = result("podgc/orphan-a", "core", before);
         apply(&deviations, &mut one);
@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[rstest]
-    #[case::still_fails(&[("a/1", Outcome::KnownDeviation), ("a/2", Outcome::Pass)], false)]
-    #[case::all_pass(&[("a/1", Outcome::Pass), ("a/2", Outcome::Flaky)], true)]
-    #[case::one_could_not_be_seen(&[("a/1", Outcome::Pass), ("a/2", Outcome::Skip)], false)]
-    #[case::one_is_not_claimed(&[("a/1", Outcome::Pass), ("a/2", Outcome::Unsupported)], false)]
-    #[case::one_waits(&[("a/1", Outcome::Pass), ("a/2", Outcome::NotRun)], false)]
-    #[case::none_could_be_seen(&[("a/1", Outcome::NotRun), ("a/2", Outcome::Unsupported)], false)]
-    #[case::another_profile(&[("b/1", Outcome::Pass)], false)]
-    fn an_entry_must_be_needed(#[case] outcomes: &[(&str, Outcome)], #[case] unneeded: bool) {
+    #[case::still_fails(&[("a/1", ConformanceOutcome::KnownDeviation), ("a/2", ConformanceOutcome::Pass)], false)]
+    #[case::all_pass(&[("a/1", ConformanceOutcome::Pass), ("a/2", ConformanceOutcome::Flaky)], true)]
+    #[case::one_could_not_be_seen(&[("a/1", ConformanceOutcome::Pass), ("a/2", ConformanceOutcome::Skip)], false)]
+    #[case::one_is_not_claimed(&[("a/1", ConformanceOutcome::Pass), ("a/2", ConformanceOutcome::Unsupported)], false)]
+    #[case::one_waits(&[("a/1", ConformanceOutcome::Pass), ("a/2", ConformanceOutcome::NotRun)], false)]
+    #[case::none_could_be_seen(&[("a/1", ConformanceOutcome::NotRun), ("a/2", ConformanceOutcome::Unsupported)], false)]
+    #[case::another_profile(&[("b/1", ConformanceOutcome::Pass)], false)]
+    fn an_entry_must_be_needed(#[case] outcomes: &[(&str, ConformanceOutcome)], #[case] unneeded: bool) {
         let always = Deviation {
             fixtures: "a/*".to_owned(),
             reason: "Known.".to_owned(),

@@ -21,8 +21,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::digest;
-use super::record::replace;
+use super::ConformanceError;
+use super::report_writer::replace;
+use crate::digest;
 use crate::report::JudgedRun;
 
 const INDEX: &str = "index.yaml";
@@ -33,9 +34,9 @@ const PASSED: &str = "_passed";
 
 /// The evidence folder of one run.
 #[derive(Debug)]
-pub struct Evidence {
+pub struct EvidenceFolder {
     folder: PathBuf,
-    index: BTreeMap<String, Item>,
+    index: BTreeMap<String, IndexEntry>,
     /// Digest of each file, by its path in the folder.
     digests: BTreeMap<String, String>,
 }
@@ -43,7 +44,7 @@ pub struct Evidence {
 /// An entry of the index.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Item {
+struct IndexEntry {
     fixture: String,
     file: String,
     promise: String,
@@ -54,27 +55,29 @@ struct Item {
     files: Vec<&'static str>,
 }
 
-impl Evidence {
+impl EvidenceFolder {
     /// Creates an empty folder. The folder of an earlier run, identified by its index, is removed.
     ///
     /// # Errors
     ///
     /// Returns an error if the folder cannot be created, or contains files that are not evidence.
-    pub fn begin(folder: &Path) -> Result<Self, String> {
-        let told = |what: &str, error: &io::Error| format!("unable to {what} {}: {error}", folder.display());
+    pub fn create(folder: &Path) -> Result<Self, ConformanceError> {
+        let failed = |what: &str, error: &io::Error| {
+            ConformanceError::Unwritable(format!("unable to {what} {}: {error}", folder.display()))
+        };
         if folder.join(INDEX).is_file() {
-            fs::remove_dir_all(folder).map_err(|error| told("remove the old folder", &error))?;
+            fs::remove_dir_all(folder).map_err(|error| failed("remove the old folder", &error))?;
         }
-        fs::create_dir_all(folder).map_err(|error| told("create the folder", &error))?;
-        let mut inside = fs::read_dir(folder).map_err(|error| told("read the folder", &error))?;
+        fs::create_dir_all(folder).map_err(|error| failed("create the folder", &error))?;
+        let mut inside = fs::read_dir(folder).map_err(|error| failed("read the folder", &error))?;
         if inside.next().is_some() {
-            return Err(format!(
+            return Err(ConformanceError::ForeignFolder(format!(
                 "{} contains files that are not plumbline evidence: choose another --out",
                 folder.display()
-            ));
+            )));
         }
         let mut evidence = Self { folder: folder.to_owned(), index: BTreeMap::new(), digests: BTreeMap::new() };
-        evidence.write_index().map_err(|error| told("write the index of", &error))?;
+        evidence.write_index().map_err(|error| failed("write the index of", &error))?;
         Ok(evidence)
     }
 
@@ -115,7 +118,7 @@ impl Evidence {
         for (file, text) in &files {
             self.put(&format!("{name}/{file}"), text)?;
         }
-        let item = Item {
+        let item = IndexEntry {
             fixture: report.id.clone(),
             file: report.file.clone(),
             promise: report.promise.clone(),
@@ -231,7 +234,7 @@ mod tests {
     fn failures_leave_four_files_and_an_entry() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("evidence");
-        let mut evidence = Evidence::begin(&folder).expect("an empty folder");
+        let mut evidence = EvidenceFolder::create(&folder).expect("an empty folder");
         assert!(evidence.is_empty());
         for id in ["podgc/a[x=1]", "podgc/a[x:1]", "podgc/../b"] {
             evidence.add(&judged(id), "fail").expect("a writable folder");
@@ -256,13 +259,13 @@ mod tests {
     fn an_old_folder_is_replaced_and_a_foreign_one_is_not() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("evidence");
-        let mut old = Evidence::begin(&folder).expect("an empty folder");
+        let mut old = EvidenceFolder::create(&folder).expect("an empty folder");
         old.add(&judged("podgc/a"), "fail").expect("a writable folder");
-        let new = Evidence::begin(&folder).expect("ours");
+        let new = EvidenceFolder::create(&folder).expect("ours");
         assert!(new.is_empty() && !folder.join("podgc").exists());
         fs::remove_file(folder.join(INDEX)).expect("there");
         fs::write(folder.join("thesis.txt"), "dear to me").expect("a writable folder");
-        let refused = Evidence::begin(&folder).expect_err("not ours");
+        let refused = EvidenceFolder::create(&folder).expect_err("not ours").to_string();
         assert!(refused.contains("--out"), "{refused}");
         assert!(folder.join("thesis.txt").exists());
     }

@@ -15,9 +15,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::digest;
-use super::record::EVIDENCE;
+use super::report_writer::EVIDENCE;
 use super::verify::Finding;
+use crate::digest::{self, ReadError};
 
 /// File name, next to the report.
 pub const FILE: &str = "evidence.sha256";
@@ -39,15 +39,15 @@ pub fn text(report: &str, files: &BTreeMap<String, String>) -> String {
 /// # Errors
 ///
 /// Returns an error if a file cannot be read; the message names it.
-pub fn files(folder: &Path) -> Result<BTreeMap<String, String>, String> {
+pub fn files(folder: &Path) -> Result<BTreeMap<String, String>, ReadError> {
     let mut files = BTreeMap::new();
     below(&folder.join(EVIDENCE), "", &mut files)?;
     Ok(files)
 }
 
-fn below(root: &Path, path: &str, files: &mut BTreeMap<String, String>) -> Result<(), String> {
+fn below(root: &Path, path: &str, files: &mut BTreeMap<String, String>) -> Result<(), ReadError> {
     let folder = root.join(path);
-    let unreadable = |error| format!("unable to read the folder {}: {error}", folder.display());
+    let unreadable = |source| ReadError { path: folder.clone(), is_folder: true, source };
     for entry in fs::read_dir(&folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -67,7 +67,7 @@ fn below(root: &Path, path: &str, files: &mut BTreeMap<String, String>) -> Resul
 /// # Errors
 ///
 /// Returns an error if a file cannot be read; the message names it.
-pub fn check(folder: &Path, report: &str) -> Result<Vec<Finding>, String> {
+pub fn check(folder: &Path, report: &str) -> Result<Vec<Finding>, ReadError> {
     if !folder.join(EVIDENCE).is_dir() {
         return Ok(Vec::new());
     }

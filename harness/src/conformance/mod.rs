@@ -1,31 +1,52 @@
 //! Conformance reports: who was tested, on what, with which result, in a self-consistent document.
 //!
 //! ```text
-//! claim (--implementation) ─┐
-//! profiles.yaml ────────────┼─► report, every fixture `not-run` ─► record: outcomes as they come ─► report.yaml, report.json
-//! deviations/<project>.yaml ┘                                          └─► evidence/ for each failure
+//! implementation file ──────┐
+//! profiles.yaml ────────────┼─► template (all fixtures `not-run`) ─► report writer ─► report.yaml, report.json
+//! deviations/<project>.yaml ┘                                              └─► evidence/ for each failure
 //! ```
 //!
-//! - [`claim`]: the implementation's own description · [`profile`]: fixtures required for conformance · [`deviations`]:
-//!   known differences
-//! - [`begin`]: the report before the first fixture
-//! - [`report`]: the model; everything derivable from the list of fixtures is derived in one place · [`digest`]
-//! - [`record`]: fills the report while fixtures run; a killed run leaves `not-run` · [`evidence`]: details of failed
-//!   fixtures · [`manifest`]: ties the evidence to the report
+//! - [`implementation`]: the implementation's own description · [`profile`]: fixtures required for conformance ·
+//!   [`deviations`]: known differences
+//! - [`template`]: the report before the first fixture
+//! - [`report`]: the model; everything derivable from the list of fixtures is derived in one place
+//! - [`report_writer`]: fills the report while fixtures run; a killed run leaves `not-run` · [`evidence`]: details of
+//!   failed fixtures · [`manifest`]: ties the evidence to the report
 //! - [`verify`]: finds later edits and inconsistencies · [`compare`]: compares two subjects
 //!
 //! Modelled on gateway-api's conformance report, with three differences: the list of fixtures is part of the report,
 //! every count and verdict is derived from that list, and a skipped or flaky core fixture prevents conformance (except
 //! fixtures that need virtual time, which wall-time subjects may skip).
 
-pub mod begin;
-pub mod claim;
 pub mod compare;
 pub mod deviations;
-pub mod digest;
 pub mod evidence;
+pub mod implementation;
 pub mod manifest;
 pub mod profile;
-pub mod record;
 pub mod report;
+pub mod report_writer;
+pub mod template;
 pub mod verify;
+
+/// Failures while a conformance report is written.
+#[derive(Debug, thiserror::Error)]
+pub enum ConformanceError {
+    /// The tested subject cannot be identified.
+    #[error(transparent)]
+    Subject(#[from] crate::subject::SubjectError),
+    /// The cluster does not report its version.
+    #[error(transparent)]
+    Cluster(#[from] crate::cluster::ClusterError),
+    /// A file or folder of the report cannot be written.
+    #[error("{0}")]
+    Unwritable(String),
+    /// The evidence folder contains files that are not evidence.
+    #[error("{0}")]
+    ForeignFolder(String),
+}
+
+/// A document that is not a conformance report: the problem, with line and column.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(String);

@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::claim::Implementation;
+use super::ParseError;
 use super::deviations::Deviation;
-use super::digest;
+use super::implementation::Implementation;
 use super::profile::ALL;
+use crate::digest;
 use crate::report;
 
 /// Version of [`ConformanceReport`]. Fields may be added within a version; none changes its meaning.
@@ -27,7 +28,7 @@ const NOT_DIGESTED: [&str; 2] = ["time", "digest"];
 /// Outcome of a fixture. Like [`report::Outcome`], with known deviations separate from failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ConformanceOutcome {
     /// Everything behaved as promised.
     Pass,
     /// A check failed.
@@ -44,7 +45,7 @@ pub enum Outcome {
     NotRun,
 }
 
-impl Outcome {
+impl ConformanceOutcome {
     /// All outcomes, in the order of summaries.
     pub const ALL: [Self; 7] =
         [Self::Pass, Self::Fail, Self::KnownDeviation, Self::Flaky, Self::Skip, Self::Unsupported, Self::NotRun];
@@ -76,7 +77,7 @@ impl Outcome {
     }
 }
 
-impl From<report::Outcome> for Outcome {
+impl From<report::Outcome> for ConformanceOutcome {
     fn from(outcome: report::Outcome) -> Self {
         match outcome {
             report::Outcome::Pass => Self::Pass,
@@ -115,13 +116,13 @@ pub struct ConformanceReport {
     /// The implementation's own description.
     pub implementation: Implementation,
     /// The tested subject.
-    pub subject: Tested,
+    pub subject: TestedSubject,
     /// The suite that tested it.
     pub suite: Suite,
     /// Kubernetes version that the API server has or emulates.
     pub kubernetes_version: String,
     /// The cluster it ran on.
-    pub cluster: Place,
+    pub cluster: ClusterInfo,
     /// The kind of time.
     pub mode: Mode,
     /// The requested profile.
@@ -129,7 +130,7 @@ pub struct ConformanceReport {
     /// Known deviations that apply to fixtures in the list.
     pub deviations: Vec<Deviation>,
     /// The verdicts; derived from `fixtures`.
-    pub profiles: Vec<Summary>,
+    pub profiles: Vec<ProfileSummary>,
     /// Every fixture of the profile, sorted by id.
     pub fixtures: Vec<FixtureResult>,
 }
@@ -137,7 +138,7 @@ pub struct ConformanceReport {
 /// The tested subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Tested {
+pub struct TestedSubject {
     /// The name in reports.
     pub name: String,
     /// `in-process`, `command`, …
@@ -171,7 +172,7 @@ pub struct Suite {
 /// The cluster of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Place {
+pub struct ClusterInfo {
     /// The name.
     pub name: String,
     /// The image it ran from, `rancher/k3s:v1.36.1-k3s1`; absent if there was none or the program chose it itself.
@@ -197,8 +198,8 @@ pub struct FixtureResult {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub virtual_time: bool,
     /// The outcome.
-    pub outcome: Outcome,
-    /// The reason, where the outcome needs one; see [`Outcome::needs_reason`].
+    pub outcome: ConformanceOutcome,
+    /// The reason, where the outcome needs one; see [`ConformanceOutcome::needs_reason`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -206,7 +207,7 @@ pub struct FixtureResult {
 /// The result of a profile; derived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Summary {
+pub struct ProfileSummary {
     /// The profile's name.
     pub name: String,
     /// True if every core fixture passed, and there is at least one.
@@ -214,7 +215,7 @@ pub struct Summary {
     /// Reasons against conformance; empty if conformant.
     pub reasons: Vec<String>,
     /// Numbers of fixtures by level.
-    pub levels: BTreeMap<String, Counts>,
+    pub levels: BTreeMap<String, OutcomeCounts>,
     /// Features of level `extended` whose fixtures all passed. Fixtures that require virtual time do not count in wall
     /// time.
     pub supported_features: Vec<String>,
@@ -227,8 +228,8 @@ pub struct Summary {
 /// Numbers of fixtures by outcome; derived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "one for each Outcome")]
-pub struct Counts {
+#[expect(missing_docs, reason = "one for each ConformanceOutcome")]
+pub struct OutcomeCounts {
     pub total: usize,
     pub pass: usize,
     pub fail: usize,
@@ -239,10 +240,10 @@ pub struct Counts {
     pub not_run: usize,
 }
 
-impl Counts {
+impl OutcomeCounts {
     /// Counts outcomes.
     #[must_use]
-    pub fn of(outcomes: impl IntoIterator<Item = Outcome>) -> Self {
+    pub fn of(outcomes: impl IntoIterator<Item = ConformanceOutcome>) -> Self {
         let mut counts = Self::default();
         for outcome in outcomes {
             counts.total += 1;
@@ -251,28 +252,28 @@ impl Counts {
         counts
     }
 
-    const fn slot(&mut self, outcome: Outcome) -> &mut usize {
+    const fn slot(&mut self, outcome: ConformanceOutcome) -> &mut usize {
         match outcome {
-            Outcome::Pass => &mut self.pass,
-            Outcome::Fail => &mut self.fail,
-            Outcome::KnownDeviation => &mut self.known_deviation,
-            Outcome::Flaky => &mut self.flaky,
-            Outcome::Skip => &mut self.skip,
-            Outcome::Unsupported => &mut self.unsupported,
-            Outcome::NotRun => &mut self.not_run,
+            ConformanceOutcome::Pass => &mut self.pass,
+            ConformanceOutcome::Fail => &mut self.fail,
+            ConformanceOutcome::KnownDeviation => &mut self.known_deviation,
+            ConformanceOutcome::Flaky => &mut self.flaky,
+            ConformanceOutcome::Skip => &mut self.skip,
+            ConformanceOutcome::Unsupported => &mut self.unsupported,
+            ConformanceOutcome::NotRun => &mut self.not_run,
         }
     }
 
     /// Returns the number of fixtures with this outcome.
     #[must_use]
-    pub const fn get(mut self, outcome: Outcome) -> usize {
+    pub const fn get(mut self, outcome: ConformanceOutcome) -> usize {
         *self.slot(outcome)
     }
 
     /// Formats `44 passed, 1 failed`, without zero counts.
     #[must_use]
     pub fn tally(self) -> String {
-        let parts = Outcome::ALL.into_iter().filter(|outcome| self.get(*outcome) > 0);
+        let parts = ConformanceOutcome::ALL.into_iter().filter(|outcome| self.get(*outcome) > 0);
         parts.map(|outcome| format!("{} {}", self.get(outcome), outcome.words())).collect::<Vec<_>>().join(", ")
     }
 }
@@ -325,30 +326,30 @@ impl ConformanceReport {
     /// # Errors
     ///
     /// Returns the problem with line and column: unknown, missing and duplicate fields, unknown words.
-    pub fn read(text: &str) -> Result<Self, String> {
+    pub fn read(text: &str) -> Result<Self, ParseError> {
         if text.trim_start().starts_with('{') {
-            serde_json::from_str(text).map_err(|error| error.to_string())
+            serde_json::from_str(text).map_err(|error| ParseError(error.to_string()))
         } else {
-            serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())
+            serde_saphyr::from_str(text).map_err(|error| ParseError(error.without_snippet().to_string()))
         }
     }
 
     /// Returns the fixtures with this outcome.
-    pub fn with(&self, outcome: Outcome) -> impl Iterator<Item = &FixtureResult> {
+    pub fn with(&self, outcome: ConformanceOutcome) -> impl Iterator<Item = &FixtureResult> {
         self.fixtures.iter().filter(move |fixture| fixture.outcome == outcome)
     }
 
     /// Returns true if every profile is conformant and no fixture failed, provisional ones excepted.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        let failed = self.with(Outcome::Fail).any(|fixture| fixture.level != "provisional");
+        let failed = self.with(ConformanceOutcome::Fail).any(|fixture| fixture.level != "provisional");
         !failed && !self.profiles.is_empty() && self.profiles.iter().all(|profile| profile.conformant)
     }
 }
 
 /// Returns the summary of the requested profile; for [`ALL`], also of each of its parts.
 #[must_use]
-pub fn summaries(profile: &str, fixtures: &[FixtureResult]) -> Vec<Summary> {
+pub fn summaries(profile: &str, fixtures: &[FixtureResult]) -> Vec<ProfileSummary> {
     if profile != ALL {
         return vec![summary(profile, fixtures.iter().filter(|fixture| fixture.is_in(profile)))];
     }
@@ -363,12 +364,12 @@ impl FixtureResult {
     }
 }
 
-fn summary<'a>(name: &str, fixtures: impl Iterator<Item = &'a FixtureResult>) -> Summary {
-    let mut levels: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
+fn summary<'a>(name: &str, fixtures: impl Iterator<Item = &'a FixtureResult>) -> ProfileSummary {
+    let mut levels: BTreeMap<String, Vec<ConformanceOutcome>> = BTreeMap::new();
     let mut out_of_reach = 0;
-    let mut features: BTreeMap<&str, Vec<Outcome>> = BTreeMap::new();
+    let mut features: BTreeMap<&str, Vec<ConformanceOutcome>> = BTreeMap::new();
     for fixture in fixtures {
-        let is_out_of_reach = fixture.virtual_time && fixture.outcome == Outcome::Skip;
+        let is_out_of_reach = fixture.virtual_time && fixture.outcome == ConformanceOutcome::Skip;
         if fixture.level == "core" && is_out_of_reach {
             out_of_reach += 1;
         }
@@ -377,32 +378,37 @@ fn summary<'a>(name: &str, fixtures: impl Iterator<Item = &'a FixtureResult>) ->
             features.entry(&fixture.feature).or_default().push(fixture.outcome);
         }
     }
-    let levels: BTreeMap<String, Counts> =
-        levels.into_iter().map(|(level, outcomes)| (level, Counts::of(outcomes))).collect();
+    let levels: BTreeMap<String, OutcomeCounts> =
+        levels.into_iter().map(|(level, outcomes)| (level, OutcomeCounts::of(outcomes))).collect();
     let core = levels.get("core").copied().unwrap_or_default();
     let in_reach = core.total - out_of_reach;
-    let counting = |outcome| core.get(outcome) - if outcome == Outcome::Skip { out_of_reach } else { 0 };
-    let mut reasons: Vec<String> = Outcome::ALL
+    let counting = |outcome| core.get(outcome) - if outcome == ConformanceOutcome::Skip { out_of_reach } else { 0 };
+    let mut reasons: Vec<String> = ConformanceOutcome::ALL
         .into_iter()
-        .filter(|outcome| *outcome != Outcome::Pass && counting(*outcome) > 0)
+        .filter(|outcome| *outcome != ConformanceOutcome::Pass && counting(*outcome) > 0)
         .map(|outcome| format!("{} of {in_reach} core fixtures {}", counting(outcome), outcome.words()))
         .collect();
     if in_reach == 0 {
         reasons.push("there is no core fixture".to_owned());
     }
-    let named = |means: fn(&[Outcome]) -> bool| {
+    let named = |means: fn(&[ConformanceOutcome]) -> bool| {
         features.iter().filter(|(_, outcomes)| means(outcomes)).map(|(name, _)| (*name).to_owned()).collect()
     };
-    Summary {
+    ProfileSummary {
         name: name.to_owned(),
         conformant: reasons.is_empty(),
         reasons,
-        supported_features: named(|outcomes| outcomes.iter().all(|outcome| *outcome == Outcome::Pass)),
+        supported_features: named(|outcomes| outcomes.iter().all(|outcome| *outcome == ConformanceOutcome::Pass)),
         failed_features: named(|outcomes| {
-            let lost = |outcome: &Outcome| !matches!(outcome, Outcome::Pass | Outcome::Unsupported);
-            outcomes.iter().any(lost) || (outcomes.contains(&Outcome::Pass) && outcomes.contains(&Outcome::Unsupported))
+            let lost = |outcome: &ConformanceOutcome| {
+                !matches!(outcome, ConformanceOutcome::Pass | ConformanceOutcome::Unsupported)
+            };
+            outcomes.iter().any(lost)
+                || (outcomes.contains(&ConformanceOutcome::Pass) && outcomes.contains(&ConformanceOutcome::Unsupported))
         }),
-        unsupported_features: named(|outcomes| outcomes.iter().all(|outcome| *outcome == Outcome::Unsupported)),
+        unsupported_features: named(|outcomes| {
+            outcomes.iter().all(|outcome| *outcome == ConformanceOutcome::Unsupported)
+        }),
         levels,
     }
 }
@@ -436,7 +442,7 @@ steps:
     }
 
     /// Returns a consistent result.
-    pub(crate) fn result(id: &str, level: &str, outcome: Outcome) -> FixtureResult {
+    pub(crate) fn result(id: &str, level: &str, outcome: ConformanceOutcome) -> FixtureResult {
         FixtureResult {
             id: id.to_owned(),
             profiles: vec![id.split('/').next().unwrap_or_default().to_owned()],
@@ -464,7 +470,7 @@ steps:
                 contacts: vec![text("ops@example.org")],
                 features: vec![text("podgc.*")],
             },
-            subject: Tested {
+            subject: TestedSubject {
                 name: text("collector"),
                 kind: text("command"),
                 what: text("collector --now"),
@@ -475,7 +481,7 @@ steps:
             },
             suite: Suite { version: text("0.1.0"), digest: digest::bytes(b"suite") },
             kubernetes_version: text("v1.36.0"),
-            cluster: Place {
+            cluster: ClusterInfo {
                 name: text("fake"),
                 image: Some(text("rancher/k3s:v1.36.1-k3s1")),
                 capabilities: vec![text("crash"), text("faults")],
@@ -490,8 +496,8 @@ steps:
         report
     }
 
-    pub(crate) fn outcomes() -> impl Strategy<Value = Outcome> {
-        prop::sample::select(Outcome::ALL.to_vec())
+    pub(crate) fn outcomes() -> impl Strategy<Value = ConformanceOutcome> {
+        prop::sample::select(ConformanceOutcome::ALL.to_vec())
     }
 
     /// Generates lists of results with distinct ids.
@@ -514,15 +520,15 @@ steps:
                 let total: usize = summary.levels.values().map(|counts| counts.total).sum();
                 prop_assert_eq!(total, mine.len());
                 for (level, counts) in &summary.levels {
-                    let sum: usize = Outcome::ALL.into_iter().map(|outcome| counts.get(outcome)).sum();
+                    let sum: usize = ConformanceOutcome::ALL.into_iter().map(|outcome| counts.get(outcome)).sum();
                     prop_assert_eq!(sum, counts.total);
-                    for outcome in Outcome::ALL {
+                    for outcome in ConformanceOutcome::ALL {
                         let here = mine.iter().filter(|one| one.level == *level && one.outcome == outcome).count();
                         prop_assert_eq!(here, counts.get(outcome));
                     }
                 }
                 let core = || mine.iter().filter(|one| one.level == "core");
-                let conformant = core().count() > 0 && core().all(|one| one.outcome == Outcome::Pass);
+                let conformant = core().count() > 0 && core().all(|one| one.outcome == ConformanceOutcome::Pass);
                 prop_assert_eq!(conformant, summary.conformant);
                 prop_assert_eq!(conformant, summary.reasons.is_empty());
             }
@@ -549,15 +555,15 @@ steps:
     }
 
     #[rstest]
-    #[case(Outcome::Pass, None)]
-    #[case(Outcome::Fail, Some("1 of 2 core fixtures failed"))]
-    #[case(Outcome::KnownDeviation, Some("1 of 2 core fixtures known to deviate"))]
-    #[case(Outcome::Flaky, Some("1 of 2 core fixtures flaky"))]
-    #[case(Outcome::Skip, Some("1 of 2 core fixtures skipped"))]
-    #[case(Outcome::Unsupported, Some("1 of 2 core fixtures unsupported"))]
-    #[case(Outcome::NotRun, Some("1 of 2 core fixtures not run"))]
-    fn only_passing_makes_conformant(#[case] outcome: Outcome, #[case] reason: Option<&str>) {
-        let list = vec![result("podgc/a", "core", Outcome::Pass), result("podgc/b", "core", outcome)];
+    #[case(ConformanceOutcome::Pass, None)]
+    #[case(ConformanceOutcome::Fail, Some("1 of 2 core fixtures failed"))]
+    #[case(ConformanceOutcome::KnownDeviation, Some("1 of 2 core fixtures known to deviate"))]
+    #[case(ConformanceOutcome::Flaky, Some("1 of 2 core fixtures flaky"))]
+    #[case(ConformanceOutcome::Skip, Some("1 of 2 core fixtures skipped"))]
+    #[case(ConformanceOutcome::Unsupported, Some("1 of 2 core fixtures unsupported"))]
+    #[case(ConformanceOutcome::NotRun, Some("1 of 2 core fixtures not run"))]
+    fn only_passing_makes_conformant(#[case] outcome: ConformanceOutcome, #[case] reason: Option<&str>) {
+        let list = vec![result("podgc/a", "core", ConformanceOutcome::Pass), result("podgc/b", "core", outcome)];
         let report = report("podgc", list);
         assert_eq!(report.profiles[0].reasons, reason.into_iter().collect::<Vec<_>>());
         assert_eq!((report.profiles[0].conformant, report.is_success()), (reason.is_none(), reason.is_none()));
@@ -565,12 +571,12 @@ steps:
 
     /// Fixtures that need virtual time are required only for subjects that run in virtual time.
     #[rstest]
-    #[case::out_of_reach(Outcome::Skip, true)]
-    #[case::failed(Outcome::Fail, false)]
-    #[case::not_run(Outcome::NotRun, false)]
-    fn virtual_time_is_required_only_in_virtual_time(#[case] outcome: Outcome, #[case] conformant: bool) {
+    #[case::out_of_reach(ConformanceOutcome::Skip, true)]
+    #[case::failed(ConformanceOutcome::Fail, false)]
+    #[case::not_run(ConformanceOutcome::NotRun, false)]
+    fn virtual_time_is_required_only_in_virtual_time(#[case] outcome: ConformanceOutcome, #[case] conformant: bool) {
         let far = FixtureResult { virtual_time: true, ..result("podgc/b", "core", outcome) };
-        let report = report("podgc", vec![result("podgc/a", "core", Outcome::Pass), far.clone()]);
+        let report = report("podgc", vec![result("podgc/a", "core", ConformanceOutcome::Pass), far.clone()]);
         assert_eq!((report.profiles[0].conformant, report.profiles[0].levels["core"].total), (conformant, 2));
         let alone = summaries("podgc", &[far]);
         assert!(!alone[0].conformant, "nothing was seen");
@@ -579,15 +585,17 @@ steps:
     #[test]
     fn beyond_the_core_failures_count_and_deviations_do_not() {
         let with = |level, outcome| {
-            let report =
-                report("podgc", vec![result("podgc/a", "core", Outcome::Pass), result("podgc/b", level, outcome)]);
+            let report = report(
+                "podgc",
+                vec![result("podgc/a", "core", ConformanceOutcome::Pass), result("podgc/b", level, outcome)],
+            );
             (report.profiles[0].conformant, report.is_success())
         };
-        assert_eq!(with("hardened", Outcome::Fail), (true, false));
-        assert_eq!(with("hardened", Outcome::KnownDeviation), (true, true));
-        assert_eq!(with("provisional", Outcome::Fail), (true, true));
-        assert_eq!(with("extended", Outcome::Unsupported), (true, true));
-        let empty = report("podgc", vec![result("podgc/a", "hardened", Outcome::Pass)]);
+        assert_eq!(with("hardened", ConformanceOutcome::Fail), (true, false));
+        assert_eq!(with("hardened", ConformanceOutcome::KnownDeviation), (true, true));
+        assert_eq!(with("provisional", ConformanceOutcome::Fail), (true, true));
+        assert_eq!(with("extended", ConformanceOutcome::Unsupported), (true, true));
+        let empty = report("podgc", vec![result("podgc/a", "hardened", ConformanceOutcome::Pass)]);
         assert_eq!(empty.profiles[0].reasons, ["there is no core fixture"]);
     }
 
@@ -598,14 +606,14 @@ steps:
             ..result(&format!("podgc/{name}{}", outcome as u8), "extended", outcome)
         };
         let list = vec![
-            feature("podgc.a", Outcome::Pass),
-            feature("podgc.b", Outcome::Pass),
-            feature("podgc.b", Outcome::Flaky),
-            feature("podgc.c", Outcome::Unsupported),
-            feature("podgc.d", Outcome::Pass),
-            FixtureResult { virtual_time: true, ..feature("podgc.d", Outcome::Skip) },
-            FixtureResult { virtual_time: true, ..feature("podgc.e", Outcome::Skip) },
-            feature("podgc.f", Outcome::Skip),
+            feature("podgc.a", ConformanceOutcome::Pass),
+            feature("podgc.b", ConformanceOutcome::Pass),
+            feature("podgc.b", ConformanceOutcome::Flaky),
+            feature("podgc.c", ConformanceOutcome::Unsupported),
+            feature("podgc.d", ConformanceOutcome::Pass),
+            FixtureResult { virtual_time: true, ..feature("podgc.d", ConformanceOutcome::Skip) },
+            FixtureResult { virtual_time: true, ..feature("podgc.e", ConformanceOutcome::Skip) },
+            feature("podgc.f", ConformanceOutcome::Skip),
         ];
         let summary = &report("podgc", list).profiles[0];
         assert_eq!(summary.supported_features, ["podgc.a", "podgc.d"]);
@@ -621,9 +629,9 @@ steps:
     #[case::twice("mode: wall", "mode: wall\nmode: wall", "mode")]
     #[case::broken("mode: wall", "mode: [", "line")]
     fn reading_is_strict(#[case] from: &str, #[case] to: &str, #[case] message: &str) {
-        let yaml = report("podgc", vec![result("podgc/a", "core", Outcome::Pass)]).to_yaml().expect("YAML");
+        let yaml = report("podgc", vec![result("podgc/a", "core", ConformanceOutcome::Pass)]).to_yaml().expect("YAML");
         assert!(yaml.contains(from), "{yaml}");
-        let error = ConformanceReport::read(&yaml.replacen(from, to, 1)).expect_err("not a report");
+        let error = ConformanceReport::read(&yaml.replacen(from, to, 1)).expect_err("not a report").to_string();
         assert!(error.contains(message), "{error}");
     }
 }

@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::deviations;
-use super::digest;
 use super::profile::Profiles;
-use super::report::{self, API_VERSION, ConformanceReport, FixtureResult, KIND, Mode, Outcome};
+use super::report::{self, API_VERSION, ConformanceOutcome, ConformanceReport, FixtureResult, KIND, Mode};
 use crate::cluster::remote;
+use crate::digest;
 use crate::fixture::pattern::glob;
 use crate::fixture::{Capability, Controller, Fixture, Level};
 use crate::subject::Subject as _;
@@ -22,7 +22,7 @@ use crate::subject::external::{self, External};
 
 /// The suite to compare with.
 #[derive(Clone, Copy, Debug)]
-pub struct Bench<'a> {
+pub struct ReferenceSuite<'a> {
     /// All its fixtures.
     pub fixtures: &'a [Fixture],
     /// Its profiles.
@@ -48,8 +48,8 @@ impl fmt::Display for Finding {
 
 /// Returns every inconsistency of `report`; empty if there is none.
 #[must_use]
-pub fn verify(report: &ConformanceReport, bench: Bench<'_>) -> Vec<Finding> {
-    let mut check = Check { report, bench, findings: Vec::new() };
+pub fn verify(report: &ConformanceReport, reference: ReferenceSuite<'_>) -> Vec<Finding> {
+    let mut check = Verifier { report, reference, findings: Vec::new() };
     check.head();
     check.list();
     check.outcomes();
@@ -58,13 +58,13 @@ pub fn verify(report: &ConformanceReport, bench: Bench<'_>) -> Vec<Finding> {
     check.findings
 }
 
-struct Check<'a> {
+struct Verifier<'a> {
     report: &'a ConformanceReport,
-    bench: Bench<'a>,
+    reference: ReferenceSuite<'a>,
     findings: Vec<Finding>,
 }
 
-impl Check<'_> {
+impl Verifier<'_> {
     fn note(&mut self, field: impl Into<String>, message: impl Into<String>) {
         self.findings.push(Finding { field: field.into(), message: message.into() });
     }
@@ -94,16 +94,16 @@ impl Check<'_> {
                 self.note(format!("subject.controllers[{index}]"), format!("there is no controller `{name}`"));
             }
         }
-        if report.suite.digest != self.bench.digest {
-            let (theirs, ours) = (&report.suite.digest, self.bench.digest);
+        if report.suite.digest != self.reference.digest {
+            let (theirs, ours) = (&report.suite.digest, self.reference.digest);
             let message = format!(
                 "says {theirs}, the fixtures at hand have {ours}: select those of version {} with --fixtures",
                 report.suite.version
             );
             self.note("suite.digest", message);
         }
-        if !self.bench.profiles.has(&report.profile) {
-            let known = self.bench.profiles.names().join(", ");
+        if !self.reference.profiles.has(&report.profile) {
+            let known = self.reference.profiles.names().join(", ");
             self.note("profile", format!("there is no profile `{}`; there are {known}", report.profile));
         }
         for (index, name) in report.cluster.capabilities.iter().enumerate() {
@@ -119,9 +119,9 @@ impl Check<'_> {
 
     /// Checks that every fixture of the profile is listed exactly once, with the suite's metadata.
     fn list(&mut self) {
-        let (report, bench) = (self.report, self.bench);
+        let (report, reference) = (self.report, self.reference);
         let known: BTreeMap<&str, &Fixture> =
-            bench.fixtures.iter().map(|fixture| (fixture.id.as_str(), fixture)).collect();
+            reference.fixtures.iter().map(|fixture| (fixture.id.as_str(), fixture)).collect();
         let mut seen = BTreeSet::new();
         for result in &report.fixtures {
             let at = |field: &str| format!("fixtures[{}]{field}", result.id);
@@ -135,15 +135,15 @@ impl Check<'_> {
                     self.same(&at(".feature"), &result.feature, &fixture.feature);
                     let virtual_time = fixture.requires.contains(&Capability::VirtualTime);
                     self.same(&at(".virtualTime"), &result.virtual_time.to_string(), &virtual_time.to_string());
-                    let profiles = bench.profiles.of(&result.id);
+                    let profiles = reference.profiles.of(&result.id);
                     self.same(&at(".profiles"), &result.profiles.join(", "), &profiles.join(", "));
-                    if !bench.profiles.selects(&report.profile, &result.id) {
+                    if !reference.profiles.selects(&report.profile, &result.id) {
                         self.note(at(""), format!("does not belong to profile {}", report.profile));
                     }
                 }
             }
         }
-        for id in known.keys().filter(|id| bench.profiles.selects(&report.profile, id)) {
+        for id in known.keys().filter(|id| reference.profiles.selects(&report.profile, id)) {
             if !seen.contains(id) {
                 self.note(format!("fixtures[{id}]"), format!("is missing, but belongs to profile {}", report.profile));
             }
@@ -155,14 +155,14 @@ impl Check<'_> {
 
     /// Checks that each outcome is possible for this fixture, subject and cluster.
     fn outcomes(&mut self) {
-        let (report, bench) = (self.report, self.bench);
+        let (report, reference) = (self.report, self.reference);
         for result in &report.fixtures {
             let field = format!("fixtures[{}]", result.id);
             if result.outcome.needs_reason() == result.reason.is_empty() {
                 let message = if result.reason.is_empty() { "is missing" } else { "is not needed" };
                 self.note(format!("{field}.reason"), message);
             }
-            if let Some(fixture) = bench.fixtures.iter().find(|fixture| fixture.id == result.id)
+            if let Some(fixture) = reference.fixtures.iter().find(|fixture| fixture.id == result.id)
                 && let Some(why) = impossible(report, fixture, result)
             {
                 self.note(format!("{field}.outcome"), why);
@@ -184,13 +184,13 @@ impl Check<'_> {
             let entry = report.deviations.iter().find(|deviation| deviation.covers(&result.id));
             let field = format!("fixtures[{}]", result.id);
             match (result.outcome, entry) {
-                (Outcome::KnownDeviation, None) => {
+                (ConformanceOutcome::KnownDeviation, None) => {
                     self.note(format!("{field}.outcome"), "is `known-deviation`, but no entry in deviations covers it");
                 }
-                (Outcome::KnownDeviation, Some(entry)) => {
+                (ConformanceOutcome::KnownDeviation, Some(entry)) => {
                     self.same(&format!("{field}.reason"), &result.reason, &entry.text());
                 }
-                (Outcome::Fail, Some(_)) => {
+                (ConformanceOutcome::Fail, Some(_)) => {
                     self.note(format!("{field}.outcome"), "is `fail`, but an entry in deviations covers it");
                 }
                 _ => {}
@@ -238,15 +238,17 @@ fn impossible(report: &ConformanceReport, fixture: &Fixture, result: &FixtureRes
         outcome if outcome.has_run() && undeclared => {
             Some(format!("cannot have run: the implementation does not declare {}", fixture.feature))
         }
-        Outcome::Unsupported if absent.is_empty() && !undeclared && !refuses_flags(report, fixture) => Some(
+        ConformanceOutcome::Unsupported if absent.is_empty() && !undeclared && !refuses_flags(report, fixture) => Some(
             "is `unsupported`, but the subject has its controllers, declares its feature and accepts its flags"
                 .to_owned(),
         ),
-        Outcome::Skip if !absent.is_empty() => {
+        ConformanceOutcome::Skip if !absent.is_empty() => {
             Some(format!("should be `unsupported`: subject.controllers lacks {}", absent.join(", ")))
         }
-        Outcome::Skip if undeclared => Some("should be `unsupported`: its feature is not declared".to_owned()),
-        Outcome::Skip if lacks.is_empty() && !may_be_skipped(report, fixture, &result.reason) => {
+        ConformanceOutcome::Skip if undeclared => {
+            Some("should be `unsupported`: its feature is not declared".to_owned())
+        }
+        ConformanceOutcome::Skip if lacks.is_empty() && !may_be_skipped(report, fixture, &result.reason) => {
             Some("was skipped, but the cluster has all capabilities that it requires".to_owned())
         }
         _ => None,

@@ -6,7 +6,8 @@
 //! * [`LiveChecker`] — evaluates the checks of a step while the run is still going on.
 //! * [`traffic`] — order, completeness and explanation of the subject's requests.
 //!
-//! [`judge`] combines them. The always-on invariants (`crate::invariants`) are judged separately, with the same context.
+//! [`judge`] combines them. The always-on invariants (`crate::invariants`) are judged separately, with the same
+//! context.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -51,7 +51,8 @@ pub const ALL: [Invariant; 16] = [
         "role_limits",
         &["I-D17", "I-T4", "I-X4"],
         writes::role_limits,
-        "A controller writes only what its role allows: disruption `pdb/status` and `pods/status`; podgc and taint eviction `pods/status` and deletes of pods; ttl patches of nodes; all of them Events.",
+        "A controller writes only what its role allows: disruption `pdb/status` and `pods/status`; podgc and taint \
+         eviction `pods/status` and deletes of pods; ttl patches of nodes; all of them Events.",
     ),
     core(
         "no_idle_writes",
@@ -64,7 +65,9 @@ pub const ALL: [Invariant; 16] = [
         "disruptions_allowed",
         &["I-D1", "I-D2", "I-D10"],
         budgets::disruptions_allowed,
-        "Every budget status written is consistent: no negative numbers, `disruptionsAllowed = max(0, current - desired)` and 0 if no pods are expected, and the condition matches; after a failed sync `disruptionsAllowed` is 0.",
+        "Every budget status written is consistent: no negative numbers, `disruptionsAllowed = max(0, current - \
+         desired)` and 0 if no pods are expected, and the condition matches; after a failed sync \
+         `disruptionsAllowed` is 0.",
     ),
     core(
         "status_carries_version",
@@ -94,7 +97,8 @@ pub const ALL: [Invariant; 16] = [
         "conditions_age_two_minutes",
         &["I-D16"],
         budgets::conditions_age_two_minutes,
-        "DisruptionTarget is set to False only on a pod that is neither terminating nor finished, not for TerminationByKubelet, and not before the condition is two minutes old.",
+        "DisruptionTarget is set to False only on a pod that is neither terminating nor finished, not for \
+         TerminationByKubelet, and not before the condition is two minutes old.",
     ),
     core(
         "force_deletes_have_grace_zero",
@@ -112,19 +116,22 @@ pub const ALL: [Invariant; 16] = [
         "orphans_are_confirmed",
         &["I-G1", "I-G2", "I-G12"],
         podgc::orphans_are_confirmed,
-        "PodGC marks a pod as orphaned only after a live GET of its node returned 404 in the same cycle, and not before the node has been missing for 40 s since its deletion or since the controller started.",
+        "PodGC marks a pod as orphaned only after a live GET of its node returned 404 in the same cycle, and not \
+         before the node has been missing for 40 s since its deletion or since the controller started.",
     ),
     core(
         "condition_before_delete",
         &["I-N5"],
         taint_eviction::condition_before_delete,
-        "Taint eviction deletes a pod only after its DisruptionTarget condition is True with reason DeletionByTaintManager.",
+        "Taint eviction deletes a pod only after its DisruptionTarget condition is True with reason \
+         DeletionByTaintManager.",
     ),
     core(
         "no_early_eviction",
         &["I-N1", "I-N2", "I-N8", "I-N9"],
         taint_eviction::no_early_eviction,
-        "Taint eviction deletes a pod only if it was bound to a node with a NoExecute taint that it does not tolerate, or has stayed there for as long as it tolerates the taint.",
+        "Taint eviction deletes a pod only if it was bound to a node with a NoExecute taint that it does not \
+         tolerate, or has stayed there for as long as it tolerates the taint.",
     ),
     core(
         "ttl_values",

@@ -7,7 +7,7 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::cluster::{Answer, Call, Stage, resource_id};
+use crate::cluster::{Answer, Call, Sandbox, resource_id};
 use crate::fixture::{Edit, Operation, PatchKind, Target, UserRequest, WatchStart, time_text};
 use crate::url::escape;
 
@@ -21,7 +21,7 @@ pub type ListVersions = RefCell<BTreeMap<String, String>>;
 /// Sends `request`, which may take several calls. Returns the first failed reply, or the reply to the main call.
 /// Relative times in bodies refer to `now` and `start`.
 pub async fn send(
-    (stage, versions): (&dyn Stage, &ListVersions),
+    (stage, versions): (&dyn Sandbox, &ListVersions),
     request: &UserRequest,
     now: Timestamp,
     start: Timestamp,
@@ -74,7 +74,7 @@ pub async fn send(
 }
 
 struct Caller<'a> {
-    stage: &'a dyn Stage,
+    stage: &'a dyn Sandbox,
     request: &'a UserRequest,
 }
 
@@ -93,10 +93,10 @@ impl Caller<'_> {
     /// POST, then PUT of the status through its subresource, as a kubelet or controller writes it.
     async fn create(&self, object: Value) -> Answer {
         let resource = resource_id(&self.request.target.resource);
-        let kept_back = self.stage.keep_back(&resource);
+        let kept_back = self.stage.hold_events(&resource);
         let answer = self.create_with_status(object).await;
         if kept_back {
-            self.stage.let_go(&resource);
+            self.stage.release_events(&resource);
         }
         answer
     }

@@ -11,15 +11,15 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::faults::{self, ArmedFault, CrashEvent};
 use super::log::LogCapture;
 use super::timing::{self, TimeMode};
-use super::{RunRecorder, calls, isolate};
+use super::{RunError, RunRecorder, calls, isolate};
 use crate::apiserver::faults::{Faults, WatchEnd};
-use crate::cluster::{Answer, Cluster, Stage, Unplanted, resource_id};
+use crate::cluster::{Answer, Cluster, Sandbox, SeedError, resource_id};
 use crate::expect::LiveChecker;
 use crate::expect::StepReply;
 use crate::fixture::parse::step_checks;
 use crate::fixture::{Action, Check, CheckKind, Control, Fault, Fixture, StepKind, UserRequest, WatchFault, time_text};
-use crate::interrupt;
-use crate::subject::gate::Cut;
+use crate::process::signals;
+use crate::subject::client_factory::KillSwitch;
 use crate::subject::{Launch, Running, Subject};
 use crate::time::{self, Clock, settle};
 use crate::transcript::by_object::STARTS;
@@ -39,9 +39,9 @@ pub fn run(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder) -
             time::run_wall(async { play(fixture, context, recorder, Clock::wall()).await })
         }
     });
-    recorder.update(|record| {
-        record.errors.extend(panics.into_iter().map(|panic| format!("the subject panicked: {panic}")));
-    });
+    for panic in panics {
+        recorder.fail(RunError::Panic(panic));
+    }
     result
 }
 
@@ -58,23 +58,21 @@ pub struct RunContext<'a> {
 
 async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder, clock: Clock) {
     let log = LogCapture::collect(&clock);
-    let add_error = |text: String| recorder.update(|record| record.errors.push(text));
-    let stage = match context.cluster.stage(fixture, &clock).await {
+    let stage = match context.cluster.sandbox(fixture, &clock).await {
         Ok(stage) => stage,
-        Err(why) => return add_error(format!("unable to set up the sandbox: {why}")),
+        Err(why) => return recorder.fail(RunError::Sandbox(why.into())),
     };
     let mut run = FixtureRun::new(fixture, context, recorder, clock, stage);
     // In virtual time a run is over before a signal matters.
-    let signalled = async {
-        if context.cluster.is_virtual() { std::future::pending().await } else { interrupt::signalled().await }
-    };
+    let signalled =
+        async { if context.cluster.is_virtual() { std::future::pending().await } else { signals::signalled().await } };
     let played = tokio::select! {
         biased;
         played = run.play() => played,
-        signal = signalled => Err(format!("interrupted by {signal}")),
+        signal = signalled => Err(RunError::Interrupted(signal)),
     };
-    if let Err(why) = played {
-        add_error(why);
+    if let Err(error) = played {
+        recorder.fail(error);
     }
     if let TimeMode::Virtual = run.mode {
         let armed = run.armed.borrow();
@@ -87,8 +85,8 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
         record.log = log.lines();
         record.log.extend(subject_log);
     });
-    if let Err(why) = run.close().await {
-        add_error(why);
+    if let Err(error) = run.close().await {
+        recorder.fail(error);
     }
 }
 
@@ -102,10 +100,10 @@ struct FixtureRun<'a> {
     /// The controllers' clock: never skewed.
     subject_clock: Clock,
     mode: TimeMode,
-    stage: Box<dyn Stage>,
+    stage: Box<dyn Sandbox>,
     running: RefCell<Option<Box<dyn Running>>>,
     /// Disconnects the current subject; shared with crash faults.
-    cut: Arc<Mutex<Option<Cut>>>,
+    cut: Arc<Mutex<Option<KillSwitch>>>,
     crashes: (UnboundedSender<CrashEvent>, UnboundedReceiver<CrashEvent>),
     armed: RefCell<Vec<ArmedFault>>,
     versions: calls::ListVersions,
@@ -121,7 +119,7 @@ impl<'a> FixtureRun<'a> {
         context: RunContext<'a>,
         recorder: &'a RunRecorder,
         clock: Clock,
-        stage: Box<dyn Stage>,
+        stage: Box<dyn Sandbox>,
     ) -> Self {
         let mode = TimeMode::new(fixture, &context);
         recorder.update(|record| {
@@ -150,7 +148,7 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    async fn play(&mut self) -> Result<(), String> {
+    async fn play(&mut self) -> Result<(), RunError> {
         self.set_up().await?;
         let fixture = self.fixture;
         let mut live = self.recorder.update(|record| LiveChecker::new(fixture, &record.run(&[], Duration::ZERO)));
@@ -185,7 +183,7 @@ impl<'a> FixtureRun<'a> {
         Ok(())
     }
 
-    async fn set_up(&mut self) -> Result<(), String> {
+    async fn set_up(&mut self) -> Result<(), RunError> {
         let given = &self.fixture.given;
         if let TimeMode::Virtual = self.mode {
             self.seed_given(given.objects.to_vec()).await?;
@@ -198,14 +196,14 @@ impl<'a> FixtureRun<'a> {
         // starts.
         let _start = self.starts.acquire().await;
         let starts = !given.stopped && !self.fixture.controllers.is_empty();
-        let begun = if starts && self.stage.keep_readers_waiting() {
+        let begun = if starts && self.stage.hold_readers() {
             let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
             let (definitions, others) = given.objects.iter().cloned().partition(is_definition);
             self.stage.define(definitions).await.map_err(|error| self.seed_error(error))?;
             self.start()?;
             self.wait_for_blocked_reads().await?;
             self.seed_given(others).await?;
-            self.stage.let_readers_in();
+            self.stage.release_readers();
             self.clock.elapsed()
         } else {
             self.seed_given(given.objects.to_vec()).await?;
@@ -219,20 +217,20 @@ impl<'a> FixtureRun<'a> {
     }
 
     /// Seeds `objects` and returns all objects that exist then. If the server refuses one, the fixture is skipped.
-    async fn seed(&self, objects: Vec<Value>) -> Result<Vec<Value>, String> {
+    async fn seed(&self, objects: Vec<Value>) -> Result<Vec<Value>, RunError> {
         self.stage.seed(objects).await.map_err(|error| self.seed_error(error))
     }
 
-    fn seed_error(&self, error: Unplanted) -> String {
-        let (Unplanted::Failed(why) | Unplanted::Refused(why)) = &error;
-        if let Unplanted::Refused(why) = &error {
+    fn seed_error(&self, error: SeedError) -> RunError {
+        let (SeedError::Failed(why) | SeedError::Refused(why)) = &error;
+        if let SeedError::Refused(why) = &error {
             self.recorder.update(|record| record.skip = Some(why.clone()));
         }
-        format!("unable to seed the given objects: {why}")
+        RunError::Seed(why.as_str().into())
     }
 
     /// Seeds `objects`, with times relative to now, and arms the given faults.
-    async fn seed_given(&self, mut objects: Vec<Value>) -> Result<(), String> {
+    async fn seed_given(&self, mut objects: Vec<Value>) -> Result<(), RunError> {
         let given = &self.fixture.given;
         let now = self.clock.now();
         for object in &mut objects {
@@ -245,7 +243,7 @@ impl<'a> FixtureRun<'a> {
     }
 
     /// On the wall clock: sets `t=+0s` to the time at which the controllers had begun to watch, but not before `begun`.
-    async fn set_start(&mut self, begun: Duration) -> Result<(), String> {
+    async fn set_start(&mut self, begun: Duration) -> Result<(), RunError> {
         let runs = self.running.borrow().as_ref().is_some_and(|running| running.is_seen());
         if runs {
             self.wait_until_ready(0).await?;
@@ -261,7 +259,7 @@ impl<'a> FixtureRun<'a> {
 
     /// Waits until the subject is blocked on its initial reads: it has requested everything its controllers watch, or
     /// [`timing::READERS_LIMIT`] has passed since its first read.
-    async fn wait_for_blocked_reads(&self) -> Result<(), String> {
+    async fn wait_for_blocked_reads(&self) -> Result<(), RunError> {
         let transcript = self.stage.transcript().clone();
         let limit = self.clock.elapsed() + self.subject.ready_limit();
         let mut first_read = None;
@@ -287,12 +285,12 @@ impl<'a> FixtureRun<'a> {
 
     /// Waits until the subject reports ready and has listed or watched, after entry `from`, everything its controllers
     /// watch.
-    async fn wait_until_ready(&mut self, from: usize) -> Result<(), String> {
+    async fn wait_until_ready(&mut self, from: usize) -> Result<(), RunError> {
         // Taken out while waiting: no borrow may be held across an await.
         let Some(mut running) = self.running.take() else { return Ok(()) };
         let ready = running.ready().await;
         *self.running.borrow_mut() = Some(running);
-        ready?;
+        ready.map_err(|why| RunError::NotReady(why.into()))?;
         let transcript = self.stage.transcript().clone();
         let limit = self.clock.elapsed() + self.subject.ready_limit();
         loop {
@@ -304,13 +302,8 @@ impl<'a> FixtureRun<'a> {
             }
             if self.clock.elapsed() >= limit {
                 let log = self.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
-                let log = &log[log.len().saturating_sub(10)..];
-                return Err(format!(
-                    "the subject never became ready: after {} s it has not listed or watched {}; the end of its log:\n    {}",
-                    self.subject.ready_limit().as_secs(),
-                    missing.join(", "),
-                    log.join("\n    ")
-                ));
+                let log = log[log.len().saturating_sub(10)..].to_vec();
+                return Err(RunError::NotWatching { limit: self.subject.ready_limit().as_secs(), missing, log });
             }
             self.clock.timeout(timing::LOOK_AGAIN, news).await;
             self.check_running()?;
@@ -323,7 +316,7 @@ impl<'a> FixtureRun<'a> {
         live: &mut LiveChecker<'_>,
         index: usize,
         limit: Duration,
-    ) -> Result<(), String> {
+    ) -> Result<(), RunError> {
         let transcript = self.stage.transcript().clone();
         let checks = self.fixture.steps.get(index).map_or(&self.fixture.expect[..], step_checks);
         let metrics = asks_for_metrics(checks);
@@ -348,20 +341,20 @@ impl<'a> FixtureRun<'a> {
     }
 
     /// Stops the subject and removes the fixture's objects.
-    async fn close(self) -> Result<(), String> {
+    async fn close(self) -> Result<(), RunError> {
         if let Some(mut running) = self.running.take() {
             running.crash();
         }
-        self.stage.clear().await.map_err(|why| format!("unable to clean up: {why}"))
+        self.stage.clear().await.map_err(|why| RunError::CleanUp(why.into()))
     }
 
     /// Lets time pass until `target`. Crashes, restarts and ends of outages that are due before happen on time.
-    async fn wait_until(&mut self, target: Duration) -> Result<(), String> {
+    async fn wait_until(&mut self, target: Duration) -> Result<(), RunError> {
         self.wait_for(std::future::pending(), target).await
     }
 
     /// Like [`Self::wait_until`], but returns early when `news` resolves.
-    async fn wait_for(&mut self, news: impl Future<Output = ()>, target: Duration) -> Result<(), String> {
+    async fn wait_for(&mut self, news: impl Future<Output = ()>, target: Duration) -> Result<(), RunError> {
         let mut news = std::pin::pin!(news);
         loop {
             let now = self.clock.elapsed();
@@ -398,7 +391,7 @@ impl<'a> FixtureRun<'a> {
     }
 
     /// Waits until everything is idle, and handles crashes of the subject.
-    async fn wait_until_idle(&mut self) -> Result<(), String> {
+    async fn wait_until_idle(&mut self) -> Result<(), RunError> {
         loop {
             match self.mode {
                 TimeMode::Virtual => settle().await,
@@ -412,16 +405,16 @@ impl<'a> FixtureRun<'a> {
         self.check_running()
     }
 
-    fn check_running(&self) -> Result<(), String> {
-        if let Some(why) = self.stage.trouble() {
-            return Err(why);
+    fn check_running(&self) -> Result<(), RunError> {
+        if let Some(why) = self.stage.failure() {
+            return Err(RunError::Cluster(why.into()));
         }
         let mut running = self.running.borrow_mut();
         let Some(reason) = running.as_mut().and_then(|running| running.ended()) else { return Ok(()) };
-        Err(format!("the controllers ended by themselves at {}: {reason}", moment(self.clock.elapsed())))
+        Err(RunError::Ended { at: moment(self.clock.elapsed()), reason })
     }
 
-    async fn act(&mut self, step: usize, actions: &'a [Action]) -> Result<(), String> {
+    async fn act(&mut self, step: usize, actions: &'a [Action]) -> Result<(), RunError> {
         let together = |action: &Action| matches!(action, Action::Request(UserRequest { together: Some(_), .. }));
         for group in actions.chunk_by(|one, next| together(one) && together(next)) {
             match &group[0] {
@@ -475,7 +468,7 @@ impl<'a> FixtureRun<'a> {
         });
     }
 
-    async fn control(&mut self, control: Control) -> Result<(), String> {
+    async fn control(&mut self, control: Control) -> Result<(), RunError> {
         match control {
             Control::Start => self.start(),
             Control::Stop => {
@@ -486,7 +479,7 @@ impl<'a> FixtureRun<'a> {
                     None => Ok(()),
                 };
                 self.note("the controllers have stopped");
-                stopped.map_err(|error| format!("the controllers did not stop cleanly: {error}"))
+                stopped.map_err(|why| RunError::Stop(why.into()))
             }
             Control::Crash => {
                 self.crash("the controllers crash");
@@ -499,15 +492,12 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    fn start(&self) -> Result<(), String> {
+    fn start(&self) -> Result<(), RunError> {
         if self.fixture.controllers.is_empty() {
             return Ok(());
         }
         if self.running.borrow().is_some() {
-            return Err(format!(
-                "unable to start the controllers at {}: they already run",
-                moment(self.clock.elapsed())
-            ));
+            return Err(RunError::AlreadyRunning(moment(self.clock.elapsed())));
         }
         if !self.clock.elapsed().is_zero() {
             self.note(STARTS);
@@ -519,8 +509,8 @@ impl<'a> FixtureRun<'a> {
             clock: &self.subject_clock,
         };
         self.stage.door().shut(false);
-        let running = self.subject.launch(&launch)?;
-        *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.cut());
+        let running = self.subject.launch(&launch).map_err(|why| RunError::Launch(why.into()))?;
+        *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.kill_switch());
         *self.running.borrow_mut() = Some(running);
         Ok(())
     }
@@ -533,7 +523,7 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    fn crashed(&mut self, crashed: &CrashEvent) -> Result<(), String> {
+    fn crashed(&mut self, crashed: &CrashEvent) -> Result<(), RunError> {
         self.crash(&format!("the controllers crash {}", crashed.at));
         if crashed.restart_after.is_zero() {
             return self.start();
@@ -542,16 +532,16 @@ impl<'a> FixtureRun<'a> {
         Ok(())
     }
 
-    fn faults(&self) -> Result<&Faults, String> {
-        self.stage.faults().ok_or_else(|| "the fixture injects faults, which the cluster does not support".to_owned())
+    fn faults(&self) -> Result<&Faults, RunError> {
+        self.stage.faults().ok_or(RunError::NoFaults)
     }
 
-    fn arm(&self, fault: &Fault) -> Result<(), String> {
+    fn arm(&self, fault: &Fault) -> Result<(), RunError> {
         let (cut, door) = (self.cut.clone(), self.stage.door());
         let cut = move || {
             door.shut(true);
             if let Some(cut) = cut.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-                cut.now();
+                cut.trip();
             }
         };
         let leeway = (self.mode.tolerance(), self.mode.late());
@@ -561,7 +551,7 @@ impl<'a> FixtureRun<'a> {
         Ok(())
     }
 
-    fn watch_fault(&self, fault: &WatchFault) -> Result<(), String> {
+    fn watch_fault(&self, fault: &WatchFault) -> Result<(), RunError> {
         let (faults, revision) = (self.faults()?, self.stage.revision());
         match fault {
             WatchFault::Drop(resource) => {

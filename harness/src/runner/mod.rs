@@ -1,9 +1,11 @@
 //! Runs fixtures: each in its own sandbox, in the cluster's time, on its own thread.
 //!
-//! - [`suite`]: a whole plan, several fixtures at a time, with events for reporters · [`isolate`]: threads, panics, hangs
+//! - [`suite`]: a whole plan, several fixtures at a time, with events for reporters
+//! - [`isolate`]: threads, panics, hangs
 //! - [`repeat`]: the same fixtures many times, until something differs
-//! - [`drive`]: one fixture from seed to end · `timing`: virtual and wall time · [`calls`], [`faults`]: actions of the steps
-//! - [`verdict`]: from the record to a report · [`log`]: the subject's log
+//! - [`drive`]: one fixture from seed to end · `timing`: virtual and wall time
+//! - [`calls`], [`faults`]: actions of the steps
+//! - [`error`]: reasons why a run ended early · [`verdict`]: from the record to a report · [`log`]: the subject's log
 //!
 //! Order of events at a time T: tasks with a timer due at T run until they are idle, then the steps at T run in the
 //! order of the file, each until everything is idle, then time advances. Results do not depend on the number of
@@ -11,6 +13,7 @@
 
 pub mod calls;
 pub mod drive;
+pub mod error;
 pub mod faults;
 pub mod isolate;
 pub mod log;
@@ -24,6 +27,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
+
+pub use error::{RunError, StartUpError};
 
 use crate::expect::{Run, StepReply};
 use crate::transcript::{Entry, Transcript};
@@ -63,7 +68,7 @@ pub struct RunRecord {
     /// another subject may not make the request that our controllers make.
     pub idle_faults: Vec<String>,
     /// Reasons why the run was interrupted or cannot be trusted.
-    pub errors: Vec<String>,
+    pub errors: Vec<Arc<RunError>>,
 }
 
 impl RunRecord {
@@ -88,6 +93,11 @@ impl RunRecorder {
     /// Updates the record.
     pub fn update<T>(&self, change: impl FnOnce(&mut RunRecord) -> T) -> T {
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Records an error of the run.
+    pub fn fail(&self, error: RunError) {
+        self.update(|record| record.errors.push(Arc::new(error)));
     }
 
     /// Returns a copy of the record so far.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use ring::digest::{Context, SHA256};
 
 use super::suite::{self, RunOptions, TestBed};
-use crate::apiserver::lifecycle::Ids;
+use crate::apiserver::ids::Ids;
 use crate::fixture::Fixture;
-use crate::interrupt;
+use crate::process::signals;
 use crate::report::{JudgedRun, Outcome};
 use crate::time::Stopwatch;
 
@@ -130,9 +130,9 @@ pub fn run(
     let mut first: Vec<Option<FirstResult>> = vec![None; fixtures.len()];
     suite::run_all(fixtures, test_bed, RunOptions::one_by_one(), |index, judged| {
         first[index] = Some(FirstResult::of(judged));
-        interrupt::requested().is_none()
+        signals::requested().is_none()
     });
-    if interrupt::requested().is_some() {
+    if signals::requested().is_some() {
         return Ok(RoundsResult { runs: 0, wall: stopwatch.elapsed() });
     }
     let mut same = RoundsResult { runs: 1, wall: stopwatch.elapsed() };
@@ -155,13 +155,13 @@ pub fn run(
                 if let Some(what) = what {
                     flake.get_or_insert_with(|| Flake { id: judged.report.id.clone(), run, jobs, what });
                 }
-                flake.is_none() && interrupt::requested().is_none()
+                flake.is_none() && signals::requested().is_none()
             },
         );
         if let Some(flake) = flake {
             return Err(Box::new(flake));
         }
-        if interrupt::requested().is_some() {
+        if signals::requested().is_some() {
             // Only complete rounds count.
             break;
         }

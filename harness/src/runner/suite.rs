@@ -9,11 +9,11 @@ use tokio::sync::Semaphore;
 
 use super::isolate::{self, JobOutcome};
 use super::verdict;
-use super::{RunRecorder, drive, timing};
-use crate::cluster::{Cluster, Embedded};
-use crate::fixture::{Fixture, parse};
-use crate::interrupt;
+use super::{RunError, RunRecorder, StartUpError, drive, timing};
+use crate::cluster::{Cluster, EmbeddedCluster};
+use crate::fixture::{Fixture, Problems, parse};
 use crate::plan::{Capabilities, Plan};
+use crate::process::signals;
 use crate::report::{Event, FixtureReport, JudgedRun, Outcome, Reporter, RunReport};
 use crate::subject::Subject;
 use crate::subject::in_process::InProcess;
@@ -59,7 +59,7 @@ impl TestBed {
     /// Our own controllers in process, in virtual time.
     #[must_use]
     pub fn embedded() -> Self {
-        Self { cluster: Arc::new(Embedded::default()), subject: Arc::new(InProcess) }
+        Self { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(InProcess) }
     }
 
     /// Returns the combined capabilities of cluster and subject.
@@ -80,7 +80,7 @@ impl TestBed {
 /// # Errors
 ///
 /// The reason why it is not ready, with the end of its log.
-pub fn check_start_up(test_bed: &TestBed) -> Result<(), String> {
+pub fn check_start_up(test_bed: &TestBed) -> Result<(), StartUpError> {
     let controllers = test_bed.subject.controllers();
     if test_bed.subject.is_virtual() || controllers.is_empty() {
         return Ok(());
@@ -93,13 +93,15 @@ pub fn check_start_up(test_bed: &TestBed) -> Result<(), String> {
     );
     let (fixtures, problems) = parse::read(Path::new("rehearsal.yaml"), "faults", &text);
     let Some(fixture) = fixtures.first().filter(|_| problems.is_empty()) else {
-        return Err(format!("the start-up check is not a valid fixture: {problems:?}"));
+        return Err(StartUpError::Check(Problems(problems)));
     };
     let (recorder, starts) = (RunRecorder::default(), timing::start_permits());
     let context = drive::RunContext { cluster: &*test_bed.cluster, subject: &*test_bed.subject, starts: &starts };
-    drive::run(fixture, context, &recorder).map_err(|error| format!("unable to make a runtime: {error}"))?;
+    if let Err(error) = drive::run(fixture, context, &recorder) {
+        recorder.fail(RunError::Runtime(error));
+    }
     let errors = recorder.record().errors;
-    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+    if errors.is_empty() { Ok(()) } else { Err(StartUpError::Run(errors)) }
 }
 
 /// Runs `plan` and reports to `reporter`.
@@ -159,10 +161,10 @@ pub fn run(
         results[index] = Some(report);
         written.is_ok()
             && broken.is_none()
-            && interrupt::requested().is_none()
+            && signals::requested().is_none()
             && !(options.fail_fast && first_failure.is_some())
     });
-    let why = match (interrupt::requested(), broken, first_failure) {
+    let why = match (signals::requested(), broken, first_failure) {
         (Some(signal), ..) => format!("interrupted by {signal}"),
         (None, Some(_), _) => "the cluster broke before this fixture ran".to_owned(),
         (None, None, Some(id)) => format!("--fail-fast after {id}"),
@@ -179,7 +181,7 @@ pub fn run(
 
 /// Marks failures as not run if the cluster broke or the run was interrupted: they are no statement about the subject.
 fn cut_short(report: &mut FixtureReport, broken: Option<&str>) {
-    let why = match (interrupt::requested(), broken) {
+    let why = match (signals::requested(), broken) {
         (Some(signal), _) if report.outcome == Outcome::Fail => format!("interrupted by {signal}"),
         (None, Some(why)) if report.has_failed() => {
             format!("the cluster broke: {}", why.lines().next().unwrap_or_default())
@@ -240,7 +242,7 @@ fn run_part(
                 *recorder.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
                 let judged = run_once(fixture, &test_bed, &starts, &fresh);
                 match judged.report.outcome {
-                    Outcome::Fail if attempt < attempts && interrupt::requested().is_none() => {
+                    Outcome::Fail if attempt < attempts && signals::requested().is_none() => {
                         attempt += 1;
                         before = Some(judged);
                     }
@@ -273,7 +275,7 @@ fn run_once(fixture: &Fixture, test_bed: &TestBed, starts: &Semaphore, recorder:
     let stopwatch = Stopwatch::start();
     let context = drive::RunContext { cluster: &*test_bed.cluster, subject: &*test_bed.subject, starts };
     if let Err(error) = drive::run(fixture, context, recorder) {
-        recorder.update(|record| record.errors.push(format!("unable to make a runtime: {error}")));
+        recorder.fail(RunError::Runtime(error));
     }
     let mut judged = verdict::judge(fixture, &recorder.record());
     judged.report.wall_micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);

@@ -48,7 +48,7 @@ pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
         let (transcript, objects) = (String::new(), Vec::new());
         return JudgedRun { report, transcript, entries, start: record.start, leeway: Duration::ZERO, objects };
     }
-    let mut failures: Vec<Failure> = record.errors.iter().map(|error| plain(error)).collect();
+    let mut failures: Vec<Failure> = record.errors.iter().map(|error| plain(&error.to_string())).collect();
     failures.extend(record.idle_faults.iter().map(|on| {
         plain(&format!(
             "the fault on `{on}` affected nothing: no request matched it (write `*:pods` for objects of all namespaces)"

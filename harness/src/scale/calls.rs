@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::report::Calls;
+use super::report::CallCount;
 
 /// Resources of the measured controllers. A real API server also sends requests to itself, but none for these.
 const RESOURCES: [&str; 8] = [
@@ -21,9 +21,9 @@ const RESOURCES: [&str; 8] = [
 
 /// Number of requests by verb and resource up to some moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted(BTreeMap<(String, String), u64>);
+pub(super) struct RequestCounts(BTreeMap<(String, String), u64>);
 
-impl Counted {
+impl RequestCounts {
     /// Parses Prometheus text; unrelated samples are ignored.
     pub(super) fn read(text: &str) -> Self {
         let mut counted = BTreeMap::new();
@@ -47,24 +47,25 @@ impl Counted {
     }
 
     /// Returns the requests since `before` without `own`, sorted by verb and resource.
-    pub(super) fn since(&self, before: &Self, own: &Own) -> Vec<Calls> {
+    pub(super) fn since(&self, before: &Self, own: &OwnRequests) -> Vec<CallCount> {
         let others = self.0.iter().map(|(key, count)| {
             let ours = own.0.get(key).copied().unwrap_or_default();
             let earlier = before.0.get(key).copied().unwrap_or_default();
             (key, count.saturating_sub(earlier).saturating_sub(ours))
         });
         let some = others.filter(|(_, count)| *count > 0);
-        some.map(|((verb, resource), count)| Calls { verb: verb.clone(), resource: resource.clone(), count }).collect()
+        some.map(|((verb, resource), count)| CallCount { verb: verb.clone(), resource: resource.clone(), count })
+            .collect()
     }
 }
 
 /// Requests of the load generator between two moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Own(BTreeMap<(String, String), u64>);
+pub(super) struct OwnRequests(BTreeMap<(String, String), u64>);
 
-impl Own {
+impl OwnRequests {
     /// Returns the requests that the load generator sent from `before` to `after`, according to its own counters.
-    pub(super) fn between(before: &Counted, after: &Counted) -> Self {
+    pub(super) fn between(before: &RequestCounts, after: &RequestCounts) -> Self {
         let grown = after.0.iter().map(|(key, count)| {
             let earlier = before.0.get(key).copied().unwrap_or_default();
             (key.clone(), count.saturating_sub(earlier))
@@ -112,16 +113,17 @@ apiserver_longrunning_requests{group=\"\",resource=\"pods\",subresource=\"\",ver
 
     #[test]
     fn requests_of_others_are_what_is_left() {
-        let (before, after) = (Counted::read(BEFORE), Counted::read(AFTER));
-        let ours = Counted::read("apiserver_request_total{resource=\"pods\",verb=\"WATCH\",subresource=\"\"} 1\n");
-        let own = Own::between(&Counted::default(), &ours);
+        let (before, after) = (RequestCounts::read(BEFORE), RequestCounts::read(AFTER));
+        let ours =
+            RequestCounts::read("apiserver_request_total{resource=\"pods\",verb=\"WATCH\",subresource=\"\"} 1\n");
+        let own = OwnRequests::between(&RequestCounts::default(), &ours);
         let told: Vec<String> = after
             .since(&before, &own)
             .iter()
             .map(|calls| format!("{} {} {}", calls.verb, calls.resource, calls.count))
             .collect();
         assert_eq!(told, ["LIST pods 3", "PUT poddisruptionbudgets/status 3004", "WATCH pods 1"]);
-        assert!(before.since(&before, &Own::default()).is_empty());
+        assert!(before.since(&before, &OwnRequests::default()).is_empty());
     }
 
     #[rstest]

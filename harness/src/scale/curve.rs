@@ -7,11 +7,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::report::Point;
-use super::run::{BUDGET, Bench, LOOK};
-use super::subject::{Command, Live};
-use super::{Error, Options, Say};
-use crate::bench::bodies::{self, World};
+use super::report::CurvePoint;
+use super::run::{BUDGET, LOOK, ScaleBench};
+use super::subject::{MeasuredCommand, RunningSubject};
+use super::{ProgressSink, ScaleError, ScaleOptions};
+use crate::bench::bodies::{self, LoadSpec};
 use crate::bench::load::number_member;
 
 /// Numbers of pods in the namespace.
@@ -29,15 +29,15 @@ const LIMITS: [&str; 2] = [r#"{"spec":{"maxUnavailable":5}}"#, r#"{"spec":{"maxU
 
 /// Measures `command` on a fresh cluster for each size; also returns the cluster's name and version.
 pub(super) async fn measure(
-    options: &Options,
-    command: &Command,
+    options: &ScaleOptions,
+    command: &MeasuredCommand,
     folder: &Path,
-    say: Say<'_>,
-) -> Result<(Vec<Point>, (String, String)), Error> {
+    say: ProgressSink<'_>,
+) -> Result<(Vec<CurvePoint>, (String, String)), ScaleError> {
     let mut points = Vec::new();
     let mut place = (String::new(), String::new());
     for pods in SIZES {
-        let world = World {
+        let world = LoadSpec {
             nodes: pods / PODS_OF_NODE,
             apps: pods / OWN,
             pods,
@@ -46,7 +46,7 @@ pub(super) async fn measure(
             annotated: false,
         };
         let folder = folder.join(format!("curve-{pods}"));
-        let mut bench = Bench::start(options, world, &folder, say).await?;
+        let mut bench = ScaleBench::start(options, world, &folder, say).await?;
         place = bench.place();
         let point = point(&mut bench, command).await;
         points.push(bench.end(point).await?);
@@ -54,14 +54,14 @@ pub(super) async fn measure(
     Ok((points, place))
 }
 
-async fn point(bench: &mut Bench<'_>, command: &Command) -> Result<Point, Error> {
+async fn point(bench: &mut ScaleBench<'_>, command: &MeasuredCommand) -> Result<CurvePoint, ScaleError> {
     let pods = bench.model.world.pods;
     let first = bench.first(command).await?;
     if let Some(left) = first.left {
-        return Err(Error::Environment(format!("{pods} pods in one namespace: {left}")));
+        return Err(ScaleError::Environment(format!("{pods} pods in one namespace: {left}")));
     }
     bench.say(format!("{pods} pods in one namespace: {} syncs", BUDGETS * ROUNDS));
-    let processor = |bench: &Bench<'_>| bench.live.as_ref().and_then(Live::usage).map(|usage| usage.cpu);
+    let processor = |bench: &ScaleBench<'_>| bench.live.as_ref().and_then(RunningSubject::usage).map(|usage| usage.cpu);
     let before = processor(bench).unwrap_or_default();
     let mut connection = bench.endpoint.connect().await?;
     let mut times = Vec::new();
@@ -72,10 +72,10 @@ async fn point(bench: &mut Bench<'_>, command: &Command) -> Result<Point, Error>
             let begin = bench.clock.elapsed();
             let changed = connection.exchange("PATCH", &path, &[LIMITS[round % 2].as_bytes()], 200).await?;
             let generation = number_member(changed, "generation")
-                .ok_or_else(|| crate::bench::Error::Reply(format!("no generation after PATCH {path}")))?;
+                .ok_or_else(|| crate::bench::BenchError::Reply(format!("no generation after PATCH {path}")))?;
             bench.follower.held().expect_generation(app, generation);
             if let Some(left) = bench.until("curve", |left| left.budgets == 0).await? {
-                return Err(Error::Environment(format!("{pods} pods in one namespace, {path}: {left}")));
+                return Err(ScaleError::Environment(format!("{pods} pods in one namespace, {path}: {left}")));
             }
             let end = bench.follower.held().right_since(app).unwrap_or_default();
             times.push(end.saturating_sub(begin));
@@ -88,5 +88,5 @@ async fn point(bench: &mut Bench<'_>, command: &Command) -> Result<Point, Error>
     let middle = times.get(times.len() / 2).copied().unwrap_or_default();
     let syncs = times.len();
     let each = |time: Duration| time.as_secs_f64() / syncs.max(1) as f64;
-    Ok(Point { pods, pods_of_budget: OWN, syncs, cpu_seconds: each(spent), seconds: middle.as_secs_f64() })
+    Ok(CurvePoint { pods, pods_of_budget: OWN, syncs, cpu_seconds: each(spent), seconds: middle.as_secs_f64() })
 }

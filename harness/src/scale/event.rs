@@ -9,7 +9,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 
 /// Followed resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum WatchedKind {
     /// Budgets with their status.
     Budgets,
     /// Nodes with their annotation.
@@ -18,7 +18,7 @@ pub(super) enum Kind {
     Pods,
 }
 
-impl Kind {
+impl WatchedKind {
     /// All of them.
     pub(super) const ALL: [Self; 3] = [Self::Budgets, Self::Nodes, Self::Pods];
 
@@ -34,42 +34,42 @@ impl Kind {
 
 /// One line of a watch.
 #[derive(Debug, Deserialize)]
-pub(super) struct Event<'a> {
+pub(super) struct WatchEvent<'a> {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, `ERROR`.
     #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
     /// The object.
     #[serde(borrow)]
-    pub(super) object: Object<'a>,
+    pub(super) object: WatchedObject<'a>,
 }
 
 /// A budget, node or pod, or a `Status` (in `ERROR` events).
 #[derive(Debug, Deserialize)]
-pub(super) struct Object<'a> {
+pub(super) struct WatchedObject<'a> {
     /// Its metadata.
     #[serde(borrow, default)]
     pub(super) metadata: Metadata<'a>,
     /// Status of a budget; unused for other kinds. In a `Status` this member is a text.
     #[serde(default, deserialize_with = "status_or_nothing")]
-    pub(super) status: Option<Status>,
+    pub(super) status: Option<BudgetNumbers>,
     /// HTTP status code, in a `Status`.
     pub(super) code: Option<u16>,
 }
 
 /// A page of objects.
 #[derive(Debug, Deserialize)]
-pub(super) struct List<'a> {
+pub(super) struct ObjectPage<'a> {
     /// The metadata, with version and continue token.
     #[serde(borrow)]
-    pub(super) metadata: ListMetadata<'a>,
+    pub(super) metadata: PageMetadata<'a>,
     /// The objects.
     #[serde(borrow)]
-    pub(super) items: Vec<Object<'a>>,
+    pub(super) items: Vec<WatchedObject<'a>>,
 }
 
 /// Metadata of a list.
 #[derive(Debug, Deserialize)]
-pub(super) struct ListMetadata<'a> {
+pub(super) struct PageMetadata<'a> {
     /// The version of the list.
     #[serde(borrow, rename = "resourceVersion")]
     pub(super) resource_version: Cow<'a, str>,
@@ -107,7 +107,7 @@ pub(super) struct Annotations {
 /// Numbers in a budget's status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Status {
+pub(super) struct BudgetNumbers {
     /// Number of expected pods.
     pub(super) expected_pods: Option<i64>,
     /// Number of healthy pods.
@@ -120,21 +120,21 @@ pub(super) struct Status {
     pub(super) observed_generation: Option<i64>,
 }
 
-fn status_or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Status>, D::Error> {
+fn status_or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<BudgetNumbers>, D::Error> {
     deserializer.deserialize_any(StatusVisitor)
 }
 
 struct StatusVisitor;
 
 impl<'de> Visitor<'de> for StatusVisitor {
-    type Value = Option<Status>;
+    type Value = Option<BudgetNumbers>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("a status")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        Status::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        BudgetNumbers::deserialize(MapAccessDeserializer::new(map)).map(Some)
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
@@ -148,11 +148,11 @@ impl<'de> Visitor<'de> for StatusVisitor {
 
 /// Splits a text that arrives in chunks into lines.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     begun: Vec<u8>,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Passes each line that ends in `piece` to `each`, without the line end.
     pub(super) fn read(&mut self, mut piece: &[u8], mut each: impl FnMut(&[u8])) {
         while let Some(end) = memchr::memchr(b'\n', piece) {
@@ -177,7 +177,7 @@ mod tests {
     fn lines_are_whole_whatever_the_pieces() {
         let text = b"one\n\ntwo two\nthree\nnot yet";
         for size in 1..text.len() {
-            let (mut lines, mut seen) = (Lines::default(), Vec::new());
+            let (mut lines, mut seen) = (LineSplitter::default(), Vec::new());
             text.chunks(size)
                 .for_each(|piece| lines.read(piece, |line| seen.push(String::from_utf8_lossy(line).into_owned())));
             assert_eq!(seen, ["one", "", "two two", "three"], "in pieces of {size}");
@@ -186,12 +186,12 @@ mod tests {
 
     #[test]
     fn errors_and_objects_without_status_are_events_too() {
-        let error: Event<'_> = serde_json::from_str(
+        let error: WatchEvent<'_> = serde_json::from_str(
             r#"{"type":"ERROR","object":{"kind":"Status","metadata":{},"status":"Failure","code":410}}"#,
         )
         .unwrap();
         assert_eq!((&*error.kind, &*error.object.metadata.name, error.object.status), ("ERROR", "", None));
-        let pod: Event<'_> = serde_json::from_str(
+        let pod: WatchEvent<'_> = serde_json::from_str(
             r#"{"type":"ADDED","object":{"metadata":{"name":"a"},"status":{"phase":"Running","observedGeneration":1}}}"#,
         )
         .unwrap();

@@ -1,5 +1,5 @@
-//! Three watches that keep [`Held`] up to date. Apart from the scenarios they are the only load of this program on the
-//! server during a measurement.
+//! Three watches that keep [`ServerState`] up to date. Apart from the scenarios they are the only load of this program
+//! on the server during a measurement.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
-use super::Error;
-use super::event::{Event, Kind, Lines, List, Object};
-use super::held::Held;
+use super::ScaleError;
+use super::event::{LineSplitter, ObjectPage, WatchEvent, WatchedKind, WatchedObject};
+use super::server_state::ServerState;
 use crate::bench::bodies;
 use crate::bench::http::{Connection, Endpoint};
 use crate::bench::load::text_member;
@@ -31,26 +31,26 @@ const ENDS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Follows a server until dropped.
-pub(super) struct Follower {
-    held: Arc<Mutex<Held>>,
+pub(super) struct ServerFollower {
+    held: Arc<Mutex<ServerState>>,
     changed: Arc<Notify>,
     resumed: Arc<AtomicU64>,
-    watches: JoinSet<Result<(), Error>>,
+    watches: JoinSet<Result<(), ScaleError>>,
 }
 
-impl Follower {
+impl ServerFollower {
     /// Starts to follow. Nodes and budgets are reported from the beginning, pods from now on.
     ///
     /// A server under load ends slow watches and forgets versions: a watch resumes where it ended, or from a new list.
-    pub(super) async fn start(clock: &Clock, endpoint: &Endpoint, held: Held) -> Result<Self, Error> {
+    pub(super) async fn start(clock: &Clock, endpoint: &Endpoint, held: ServerState) -> Result<Self, ScaleError> {
         let held = Arc::new(Mutex::new(held));
         let changed = Arc::new(Notify::new());
         let resumed = Arc::new(AtomicU64::new(0));
         let mut watches = JoinSet::new();
         let opened = Arc::new(Semaphore::new(0));
-        for kind in Kind::ALL {
+        for kind in WatchedKind::ALL {
             let mut connection = endpoint.connect().await?;
-            let version = if kind == Kind::Pods {
+            let version = if kind == WatchedKind::Pods {
                 // Existing pods are not of interest: the watch starts at the current version.
                 let list = connection.exchange("GET", &format!("{}?limit=1", kind.path()), &[], 200).await?;
                 text_member(list, "resourceVersion").unwrap_or_default().to_owned()
@@ -59,11 +59,11 @@ impl Follower {
             };
             let (clock, endpoint, resumed) = (clock.clone(), endpoint.clone(), resumed.clone());
             let (held, changed, opened) = (held.clone(), changed.clone(), opened.clone());
-            let watch = Watch { kind, version, clock, endpoint, held, changed, resumed, opened };
+            let watch = ResourceWatch { kind, version, clock, endpoint, held, changed, resumed, opened };
             watches.spawn(watch.follow(connection));
         }
         let mut this = Self { held, changed, resumed, watches };
-        let open = opened.acquire_many(u32::try_from(Kind::ALL.len()).unwrap_or(u32::MAX));
+        let open = opened.acquire_many(u32::try_from(WatchedKind::ALL.len()).unwrap_or(u32::MAX));
         tokio::select! {
             _ = open => {}
             error = ended(&mut this.watches) => return Err(error),
@@ -77,7 +77,7 @@ impl Follower {
     }
 
     /// Returns the state of the server.
-    pub(super) fn held(&self) -> MutexGuard<'_, Held> {
+    pub(super) fn held(&self) -> MutexGuard<'_, ServerState> {
         lock(&self.held)
     }
 
@@ -86,7 +86,7 @@ impl Follower {
     /// # Errors
     ///
     /// Returns an error if a watch failed permanently.
-    pub(super) async fn changed(&mut self) -> Result<(), Error> {
+    pub(super) async fn changed(&mut self) -> Result<(), ScaleError> {
         tokio::select! {
             biased;
             error = ended(&mut self.watches) => Err(error),
@@ -96,21 +96,21 @@ impl Follower {
 }
 
 /// Locks the state.
-pub(super) fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+pub(super) fn lock(held: &Mutex<ServerState>) -> MutexGuard<'_, ServerState> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn ended(watches: &mut JoinSet<Result<(), Error>>) -> Error {
+async fn ended(watches: &mut JoinSet<Result<(), ScaleError>>) -> ScaleError {
     match watches.join_next().await {
         Some(Ok(Err(error))) => error,
-        Some(Err(error)) => Error::Bench(crate::bench::Error::Task(error.to_string())),
+        Some(Err(error)) => ScaleError::Bench(crate::bench::BenchError::Task(error.to_string())),
         Some(Ok(Ok(()))) | None => std::future::pending().await,
     }
 }
 
 /// Reasons for the end of a watch.
 #[derive(Debug, PartialEq, Eq)]
-enum End {
+enum WatchEnd {
     /// The connection was closed by either side.
     Cut(String),
     /// Its version is too old.
@@ -120,34 +120,34 @@ enum End {
 }
 
 /// One of the three watches.
-struct Watch {
-    kind: Kind,
+struct ResourceWatch {
+    kind: WatchedKind,
     /// The last version received.
     version: String,
     clock: Clock,
     endpoint: Endpoint,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<ServerState>>,
     changed: Arc<Notify>,
     resumed: Arc<AtomicU64>,
     opened: Arc<Semaphore>,
 }
 
-impl Watch {
+impl ResourceWatch {
     /// Watches until a permanent failure; never returns `Ok`.
-    async fn follow(mut self, connection: Connection) -> Result<(), Error> {
+    async fn follow(mut self, connection: Connection) -> Result<(), ScaleError> {
         let mut ends = 0;
         let mut connection = Some(connection);
         loop {
             let before = self.version.clone();
             let end = match self.read(connection.take()).await {
-                End::Gone => self.again().await,
+                WatchEnd::Gone => self.again().await,
                 end => end,
             };
             ends = if self.version == before { ends + 1 } else { 1 };
             match end {
-                End::Cut(why) if ends >= ENDS => return Err(Error::Watch { path: self.kind.path(), why }),
-                End::Wrong(why) => return Err(Error::Watch { path: self.kind.path(), why }),
-                End::Cut(_) | End::Gone => {}
+                WatchEnd::Cut(why) if ends >= ENDS => return Err(ScaleError::Watch { path: self.kind.path(), why }),
+                WatchEnd::Wrong(why) => return Err(ScaleError::Watch { path: self.kind.path(), why }),
+                WatchEnd::Cut(_) | WatchEnd::Gone => {}
             }
             self.resumed.fetch_add(1, Ordering::Relaxed);
             self.clock.sleep(PAUSE * ends).await;
@@ -155,17 +155,17 @@ impl Watch {
     }
 
     /// Reads the watch from its version to its end, over its own connection.
-    async fn read(&mut self, connection: Option<Connection>) -> End {
+    async fn read(&mut self, connection: Option<Connection>) -> WatchEnd {
         let mut connection = match connection {
             Some(connection) => connection,
             None => match self.endpoint.connect().await {
                 Ok(connection) => connection,
-                Err(error) => return End::Cut(error.to_string()),
+                Err(error) => return WatchEnd::Cut(error.to_string()),
             },
         };
         let Self { kind, version, clock, held, changed, opened, .. } = self;
         let path = format!("{}?watch=1&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}", kind.path());
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         let mut trouble = None;
         let read = connection.watch(
             &path,
@@ -185,34 +185,34 @@ impl Watch {
         );
         match (read.await, trouble) {
             (_, Some(end)) => end,
-            (Ok(()), None) => End::Cut("closed by the server".to_owned()),
-            (Err(crate::bench::Error::Refused { status: 410, .. }), None) => End::Gone,
-            (Err(error), None) => End::Cut(error.to_string()),
+            (Ok(()), None) => WatchEnd::Cut("closed by the server".to_owned()),
+            (Err(crate::bench::BenchError::Refused { status: 410, .. }), None) => WatchEnd::Gone,
+            (Err(error), None) => WatchEnd::Cut(error.to_string()),
         }
     }
 
     /// Restarts after the server forgot the version: nodes and budgets by a watch from its memory, pods by a list.
-    async fn again(&mut self) -> End {
-        if self.kind != Kind::Pods {
+    async fn again(&mut self) -> WatchEnd {
+        if self.kind != WatchedKind::Pods {
             FROM_MEMORY.clone_into(&mut self.version);
-            return End::Gone;
+            return WatchEnd::Gone;
         }
         match self.list().await {
-            Ok(()) => End::Gone,
-            Err(error) => End::Cut(error.to_string()),
+            Ok(()) => WatchEnd::Gone,
+            Err(error) => WatchEnd::Cut(error.to_string()),
         }
     }
 
     /// Lists the pods: those that are missing are gone.
-    async fn list(&mut self) -> Result<(), crate::bench::Error> {
+    async fn list(&mut self) -> Result<(), crate::bench::BenchError> {
         let mut connection = self.endpoint.connect().await?;
         let (mut present, mut token) = (BTreeMap::new(), String::new());
         let version = loop {
             let path = format!("{}?limit={PAGE}&continue={token}", self.kind.path());
             let page = connection.exchange("GET", &path, &[], 200).await?;
-            let page: List<'_> = serde_json::from_slice(page)
-                .map_err(|error| crate::bench::Error::Reply(format!("GET {path}: {error}")))?;
-            for Object { metadata, .. } in &page.items {
+            let page: ObjectPage<'_> = serde_json::from_slice(page)
+                .map_err(|error| crate::bench::BenchError::Reply(format!("GET {path}: {error}")))?;
+            for WatchedObject { metadata, .. } in &page.items {
                 if let Some(pod) = bodies::pod_number(&metadata.name) {
                     present.insert(pod, metadata.deletion_timestamp.is_some());
                 }
@@ -230,25 +230,33 @@ impl Watch {
 }
 
 /// Processes a line and its version; returns the reason if it ends the watch.
-fn take(held: &mut Held, kind: Kind, version: &mut String, line: &[u8], now: Duration) -> Option<End> {
-    match serde_json::from_slice::<Event<'_>>(line) {
+fn take(
+    held: &mut ServerState,
+    kind: WatchedKind,
+    version: &mut String,
+    line: &[u8],
+    now: Duration,
+) -> Option<WatchEnd> {
+    match serde_json::from_slice::<WatchEvent<'_>>(line) {
         Ok(event) if event.kind == "ERROR" => {
             let gone = event.object.code == Some(410);
-            Some(if gone { End::Gone } else { End::Wrong(String::from_utf8_lossy(line).into_owned()) })
+            Some(if gone { WatchEnd::Gone } else { WatchEnd::Wrong(String::from_utf8_lossy(line).into_owned()) })
         }
         Ok(event) => {
             event.object.metadata.resource_version.as_ref().clone_into(version);
             held.take(kind, &event, now);
             None
         }
-        Err(error) => Some(End::Wrong(format!("{error} in {}", String::from_utf8_lossy(&line[..line.len().min(200)])))),
+        Err(error) => {
+            Some(WatchEnd::Wrong(format!("{error} in {}", String::from_utf8_lossy(&line[..line.len().min(200)]))))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scale::held::Going;
+    use crate::scale::server_state::ExpectedDeletion;
     use wiremock::matchers::{method, path, query_param, query_param_is_missing};
     use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -315,16 +323,16 @@ mod tests {
         let expired = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410}}"#;
         watch_from(&server, "7", format!("{expired}\n")).await;
         watch_from(&server, "9", event("DELETED", 4, 10)).await;
-        for (kind, everything) in [("nodes", "/api/v1/nodes"), ("budgets", Kind::Budgets.path())] {
+        for (kind, everything) in [("nodes", "/api/v1/nodes"), ("budgets", WatchedKind::Budgets.path())] {
             let hang = ResponseTemplate::new(200).set_delay(Duration::from_hours(1));
             Mock::given(path(everything)).respond_with(hang).named(kind).mount(&server).await;
         }
 
-        let held = Arc::new(Mutex::new(Held::new(0, 0)));
-        lock(&held).expect_to_go([1, 2, 3, 4], Going::Gone);
+        let held = Arc::new(Mutex::new(ServerState::new(0, 0)));
+        lock(&held).expect_to_go([1, 2, 3, 4], ExpectedDeletion::Gone);
         let endpoint = endpoint(&server).await;
-        let watch = Watch {
-            kind: Kind::Pods,
+        let watch = ResourceWatch {
+            kind: WatchedKind::Pods,
             version: "5".to_owned(),
             clock: Clock::wall(),
             endpoint: endpoint.clone(),

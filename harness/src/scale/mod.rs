@@ -6,10 +6,10 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`place`] | the cluster: the fake server as a separate process, or a real one |
+//! | [`target_cluster`] | the cluster: the fake server as a separate process, or a real one |
 //! | `subject` | starts and watches the program; measures CPU time and memory from `/proc` |
 //! | `model` | the expected pods, nodes and applications. PURE |
-//! | `event`, `held`, `follow` | the state of the server, from its watches |
+//! | `event`, `server_state`, `follow` | the state of the server, from its watches |
 //! | `calls` | requests by verb, from the server's counters |
 //! | `run`, `scenario`, `curve` | the scenarios and their measurement |
 //! | [`report`] | table and JSON, targets and references |
@@ -20,36 +20,36 @@ mod calls;
 mod curve;
 mod event;
 mod follow;
-mod held;
 mod model;
-pub mod place;
 pub mod report;
 mod run;
 mod scenario;
+mod server_state;
 pub mod subject;
+pub mod target_cluster;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use self::place::Cluster;
-pub use self::report::{Report, Scenario, Shape};
+pub use self::report::{ClusterShape, ScaleReport, Scenario};
 pub use self::run::run;
+pub use self::target_cluster::ClusterChoice;
 
 use crate::fixture::Controller;
 
 /// Options of a measurement.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ScaleOptions {
     /// Size of the cluster.
-    pub shape: Shape,
+    pub shape: ClusterShape,
     /// Scenarios in order; [`Scenario::Start`] always comes first.
     pub scenarios: Vec<Scenario>,
     /// Measures the cost of a budget's sync in namespaces of several sizes.
     pub curve: bool,
     /// The cluster.
-    pub cluster: Cluster,
+    pub cluster: ClusterChoice,
     /// The subjects, measured one after the other, each on a fresh cluster.
-    pub subjects: Vec<subject::Command>,
+    pub subjects: Vec<subject::MeasuredCommand>,
     /// The controllers to start.
     pub controllers: Vec<Controller>,
     /// Connections of the load.
@@ -62,7 +62,7 @@ pub struct Options {
 
 /// Progress of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ProgressEvent {
     /// A phase began or ended.
     Phase(String),
     /// A number changed.
@@ -70,11 +70,11 @@ pub enum Told {
 }
 
 /// Receiver of progress.
-pub type Say<'a> = &'a (dyn Fn(Told) + Sync);
+pub type ProgressSink<'a> = &'a (dyn Fn(ProgressEvent) + Sync);
 
 /// Reasons why a measurement failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ScaleError {
     /// Conflicting flags.
     #[error("{0}")]
     Usage(String),
@@ -83,7 +83,7 @@ pub enum Error {
     Environment(String),
     /// The load failed.
     #[error(transparent)]
-    Bench(#[from] crate::bench::Error),
+    Bench(#[from] crate::bench::BenchError),
     /// A watch of the load generator ended.
     #[error("the watch of {path} ended: {why}")]
     Watch {

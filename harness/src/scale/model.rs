@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::bench::bodies::{PODS_MAX, World};
+use crate::bench::bodies::{LoadSpec, PODS_MAX};
 
 /// The pods of a world, as changed by scenarios.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     /// The mapping of numbers to applications and nodes.
-    pub(super) world: World,
+    pub(super) world: LoadSpec,
     alive: BTreeSet<usize>,
     /// The number of the next pod of each application, in units of the number of applications.
     next: Vec<usize>,
@@ -18,7 +18,7 @@ pub(super) struct Model {
 
 impl Model {
     /// Creates a model with all pods of the world.
-    pub(super) fn new(world: World) -> Self {
+    pub(super) fn new(world: LoadSpec) -> Self {
         let next = vec![world.pods.div_ceil(world.apps.max(1)); world.apps];
         Self { world, alive: (0..world.pods).collect(), next, closed: BTreeSet::new() }
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn model() -> Model {
-        Model::new(World { nodes: 5, apps: 3, pods: 12, namespaces: 2, budget: "", annotated: false })
+        Model::new(LoadSpec { nodes: 5, apps: 3, pods: 12, namespaces: 2, budget: "", annotated: false })
     }
 
     #[test]

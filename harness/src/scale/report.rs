@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::bench::report::{Unit, tell};
 
-/// Version of [`Report`] in JSON. Fields may be added within a version; none changes its meaning.
+/// Version of [`ScaleReport`] in JSON. Fields may be added within a version; none changes its meaning.
 pub const API_VERSION: &str = "plumbline/v1";
-/// `kind` of [`Report`].
+/// `kind` of [`ScaleReport`].
 pub const KIND: &str = "ScaleReport";
 
 /// A measurement of one subject, or of two in turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Report {
+pub struct ScaleReport {
     /// [`API_VERSION`].
     pub api_version: String,
     /// [`KIND`].
@@ -26,17 +26,17 @@ pub struct Report {
     /// Processors of the machine, shared by subject, server and load.
     pub processors: usize,
     /// Size of the cluster.
-    pub shape: Shape,
+    pub shape: ClusterShape,
     /// The measured subjects, in order.
-    pub subjects: Vec<Subject>,
+    pub subjects: Vec<SubjectReport>,
     /// The first subject compared with the second, or with the reference.
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<MeasureComparison>,
 }
 
 /// Size of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Shape {
+pub struct ClusterShape {
     /// Nodes.
     pub nodes: usize,
     /// Pods, all ready, each with a replica set.
@@ -49,7 +49,7 @@ pub struct Shape {
     pub share: usize,
 }
 
-impl Default for Shape {
+impl Default for ClusterShape {
     fn default() -> Self {
         Self { nodes: 5_000, pods: 150_000, budgets: 3_000, namespaces: 10, share: 10 }
     }
@@ -88,22 +88,22 @@ impl Scenario {
 /// The results of one subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Subject {
+pub struct SubjectReport {
     /// Its name.
     pub name: String,
     /// Its command line.
     pub command: String,
     /// The scenarios in the order in which they ran, in one process of the subject.
-    pub scenarios: Vec<Measured>,
+    pub scenarios: Vec<ScenarioResult>,
     /// The cost of a budget's sync in namespaces of several sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub curve: Vec<Point>,
+    pub curve: Vec<CurvePoint>,
 }
 
 /// The results of one scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Measured {
+pub struct ScenarioResult {
     /// The scenario.
     pub scenario: Scenario,
     /// The objects left at the time limit, if it did not finish.
@@ -124,7 +124,7 @@ pub struct Measured {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu_seconds: Option<f64>,
     /// Requests of the subject (all requests without those of the load), as counted by the server.
-    pub calls: Vec<Calls>,
+    pub calls: Vec<CallCount>,
     /// The reason if `calls` is empty or incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_unknown: Option<String>,
@@ -135,7 +135,7 @@ pub struct Measured {
 /// Requests of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Calls {
+pub struct CallCount {
     /// The verb in the server's metrics: `GET`, `LIST`, `WATCH`, `POST`, `PUT`, `PATCH`, `DELETE`, …
     pub verb: String,
     /// Plural name, with subresource.
@@ -159,7 +159,7 @@ pub struct Detail {
 /// The cost of a budget's sync in a namespace of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Point {
+pub struct CurvePoint {
     /// Pods of the namespace.
     pub pods: usize,
     /// Pods of each budget.
@@ -187,7 +187,7 @@ pub enum Measure {
 /// A measure of the first subject compared with another value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Comparison {
+pub struct MeasureComparison {
     /// The scenario.
     pub scenario: Scenario,
     /// The measure.
@@ -205,7 +205,7 @@ pub struct Comparison {
     pub beside: String,
 }
 
-impl Comparison {
+impl MeasureComparison {
     /// Returns true if the target is missed.
     #[must_use]
     pub fn is_missed(&self) -> bool {
@@ -225,7 +225,7 @@ const TARGETS: [(Scenario, Measure, f64); 4] = [
     (Scenario::TaintStorm, Measure::Time, 0.5),
 ];
 
-/// Values of kube-controller-manager for [`Shape::default`].
+/// Values of kube-controller-manager for [`ClusterShape::default`].
 const REFERENCES: [(Scenario, Measure, f64); 5] = [
     (Scenario::Start, Measure::Time, 33.0),
     (Scenario::Start, Measure::Cpu, 46.0),
@@ -236,7 +236,7 @@ const REFERENCES: [(Scenario, Measure, f64); 5] = [
 
 const MEASURES: [Measure; 3] = [Measure::Time, Measure::Cpu, Measure::Memory];
 
-impl Measured {
+impl ScenarioResult {
     fn value(&self, measure: Measure) -> Option<f64> {
         match measure {
             Measure::Time => self.left.is_none().then_some(self.seconds),
@@ -246,7 +246,7 @@ impl Measured {
     }
 }
 
-impl Subject {
+impl SubjectReport {
     fn value(&self, scenario: Scenario, measure: Measure) -> Option<f64> {
         self.scenarios.iter().find(|measured| measured.scenario == scenario)?.value(measure)
     }
@@ -255,12 +255,12 @@ impl Subject {
 /// Compares the first of `subjects` with the second, or with the reference if there is only one and `shape` is that of
 /// the reference.
 #[must_use]
-pub fn compare(shape: Shape, subjects: &[Subject]) -> Vec<Comparison> {
+pub fn compare(shape: ClusterShape, subjects: &[SubjectReport]) -> Vec<MeasureComparison> {
     let Some((first, others)) = subjects.split_first() else { return Vec::new() };
     let second = others.first();
     let reference = |scenario, measure| {
         let found = REFERENCES.iter().find(|(s, m, _)| *s == scenario && *m == measure);
-        found.map(|(_, _, value)| *value).filter(|_| shape == Shape::default())
+        found.map(|(_, _, value)| *value).filter(|_| shape == ClusterShape::default())
     };
     let mut comparisons = Vec::new();
     for measured in &first.scenarios {
@@ -274,25 +274,25 @@ pub fn compare(shape: Shape, subjects: &[Subject]) -> Vec<Comparison> {
             let target = TARGETS.iter().find(|(s, m, _)| *s == scenario && *m == measure).map(|(_, _, target)| *target);
             let ratio = measured / other.max(f64::MIN_POSITIVE);
             let beside = beside.to_owned();
-            comparisons.push(Comparison { scenario, measure, measured, other, ratio, target, beside });
+            comparisons.push(MeasureComparison { scenario, measure, measured, other, ratio, target, beside });
         }
     }
     comparisons
 }
 
-impl Report {
+impl ScaleReport {
     /// The targets that were missed.
-    pub fn missed(&self) -> impl Iterator<Item = &Comparison> {
+    pub fn missed(&self) -> impl Iterator<Item = &MeasureComparison> {
         self.comparisons.iter().filter(|comparison| comparison.is_missed())
     }
 
     /// Returns the scenarios that did not finish, with their subjects.
-    pub fn unfinished(&self) -> impl Iterator<Item = (&Subject, &Measured)> {
+    pub fn unfinished(&self) -> impl Iterator<Item = (&SubjectReport, &ScenarioResult)> {
         let of = |subject| move |measured| (subject, measured);
         self.subjects
             .iter()
-            .flat_map(move |subject: &Subject| subject.scenarios.iter().map(of(subject)))
-            .filter(|(_, measured): &(&Subject, &Measured)| measured.left.is_some())
+            .flat_map(move |subject: &SubjectReport| subject.scenarios.iter().map(of(subject)))
+            .filter(|(_, measured): &(&SubjectReport, &ScenarioResult)| measured.left.is_some())
     }
 
     /// Prints the table.
@@ -301,7 +301,7 @@ impl Report {
     ///
     /// Returns an error if `out` cannot be written.
     pub fn table(&self, out: &mut impl Write) -> io::Result<()> {
-        let Shape { nodes, pods, budgets, namespaces, .. } = self.shape;
+        let ClusterShape { nodes, pods, budgets, namespaces, .. } = self.shape;
         let shape = format!("{nodes} nodes, {pods} pods, {budgets} budgets in {namespaces} namespaces · ");
         // The curve uses its own sizes.
         let shape = if self.subjects.iter().any(|subject| !subject.scenarios.is_empty()) { &shape } else { "" };
@@ -325,7 +325,7 @@ impl Report {
         let Some(first) = self.comparisons.first() else { return Ok(()) };
         writeln!(out, "\ncompared with {}", first.beside)?;
         for comparison in &self.comparisons {
-            let Comparison { scenario, measure, measured, other, ratio, target, .. } = comparison;
+            let MeasureComparison { scenario, measure, measured, other, ratio, target, .. } = comparison;
             let (what, unit) = match measure {
                 Measure::Time => ("time", Unit::Seconds),
                 Measure::Cpu => ("CPU", Unit::Seconds),
@@ -352,7 +352,7 @@ fn line(out: &mut impl Write, cells: [String; 6]) -> io::Result<()> {
     writeln!(out, "{}", text.trim_end())
 }
 
-fn row(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
+fn row(out: &mut impl Write, measured: &ScenarioResult) -> io::Result<()> {
     let seconds = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), |value| tell(value, Unit::Seconds));
     let bytes = |value: Option<u64>| value.map_or_else(|| "?".to_owned(), |value| tell(value as f64, Unit::Bytes));
     line(
@@ -372,7 +372,7 @@ fn row(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
     for Detail { name, unit, value } in &measured.details {
         writeln!(out, "    {name}: {}", tell(*value, *unit))?;
     }
-    let calls = measured.calls.iter().map(|Calls { verb, resource, count }| format!("{count} {verb} {resource}"));
+    let calls = measured.calls.iter().map(|CallCount { verb, resource, count }| format!("{count} {verb} {resource}"));
     let calls = calls.collect::<Vec<_>>().join(", ");
     if !calls.is_empty() {
         writeln!(out, "    calls: {calls}")?;
@@ -383,12 +383,12 @@ fn row(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
     Ok(())
 }
 
-fn curve(out: &mut impl Write, points: &[Point]) -> io::Result<()> {
+fn curve(out: &mut impl Write, points: &[CurvePoint]) -> io::Result<()> {
     if points.is_empty() {
         return Ok(());
     }
     writeln!(out, "a budget's sync in one namespace:")?;
-    for Point { pods, pods_of_budget, syncs, cpu_seconds, seconds } in points {
+    for CurvePoint { pods, pods_of_budget, syncs, cpu_seconds, seconds } in points {
         let (cpu, time) = (tell(*cpu_seconds, Unit::Seconds), tell(*seconds, Unit::Seconds));
         let name = format!("{pods} pods");
         writeln!(

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::calls::{Counted, Own};
-use super::follow::Follower;
-use super::held::{Held, Left};
+use super::calls::{OwnRequests, RequestCounts};
+use super::follow::ServerFollower;
 use super::model::Model;
-use super::place::Place;
-use super::report::{self, Detail, Measured, Report, Scenario};
-use super::subject::{Command, Live};
-use super::{Error, Options, Say, Told, curve};
+use super::report::{self, Detail, ScaleReport, Scenario, ScenarioResult};
+use super::server_state::{Remaining, ServerState};
+use super::subject::{MeasuredCommand, RunningSubject};
+use super::target_cluster::TargetCluster;
+use super::{ProgressEvent, ProgressSink, ScaleError, ScaleOptions, curve};
 use crate::apiserver::counters::Counters;
-use crate::bench::bodies::{self, World};
+use crate::bench::bodies::{self, LoadSpec};
 use crate::bench::http::Endpoint;
 use crate::bench::load;
 use crate::bench::process::Usage;
@@ -28,16 +28,16 @@ pub(super) const LOOK: Duration = Duration::from_millis(500);
 /// # Errors
 ///
 /// Returns an error if the cluster or a subject does not start or ends early, or the server refuses the load. A
-/// scenario that does not converge is not an error; see [`Measured::left`].
-pub async fn run(options: &Options, say: Say<'_>) -> Result<Report, Error> {
+/// scenario that does not converge is not an error; see [`ScenarioResult::left`].
+pub async fn run(options: &ScaleOptions, say: ProgressSink<'_>) -> Result<ScaleReport, ScaleError> {
     let mut subjects = Vec::new();
     let mut place = (String::new(), String::new());
     for (number, command) in options.subjects.iter().enumerate() {
-        say(Told::Phase(format!("{}: {}", command.name(), command.line())));
+        say(ProgressEvent::Phase(format!("{}: {}", command.name(), command.line())));
         let folder = options.logs.join(format!("subject-{}", number + 1));
         let mut scenarios = Vec::new();
         if !options.scenarios.is_empty() {
-            let mut bench = Bench::start(options, world(options), &folder, say).await?;
+            let mut bench = ScaleBench::start(options, world(options), &folder, say).await?;
             place = bench.place();
             let measured = bench.scenarios(command).await;
             scenarios = bench.end(measured).await?;
@@ -47,9 +47,9 @@ pub async fn run(options: &Options, say: Say<'_>) -> Result<Report, Error> {
             (points, place) = curve::measure(options, command, &folder, say).await?;
         }
         let (name, command) = (command.name().to_owned(), command.line());
-        subjects.push(report::Subject { name, command, scenarios, curve: points });
+        subjects.push(report::SubjectReport { name, command, scenarios, curve: points });
     }
-    Ok(Report {
+    Ok(ScaleReport {
         api_version: report::API_VERSION.to_owned(),
         kind: report::KIND.to_owned(),
         cluster: place.0,
@@ -64,59 +64,59 @@ pub async fn run(options: &Options, say: Say<'_>) -> Result<Report, Error> {
 /// The limit of all budgets.
 pub(super) const BUDGET: &str = r#""maxUnavailable":"10%""#;
 
-fn world(options: &Options) -> World {
-    let report::Shape { nodes, pods, budgets, namespaces, .. } = options.shape;
-    World { nodes, apps: budgets, pods, namespaces, budget: BUDGET, annotated: false }
+fn world(options: &ScaleOptions) -> LoadSpec {
+    let report::ClusterShape { nodes, pods, budgets, namespaces, .. } = options.shape;
+    LoadSpec { nodes, apps: budgets, pods, namespaces, budget: BUDGET, annotated: false }
 }
 
 /// A cluster with a world in it, and possibly a subject.
-pub(super) struct Bench<'a> {
-    pub(super) options: &'a Options,
+pub(super) struct ScaleBench<'a> {
+    pub(super) options: &'a ScaleOptions,
     pub(super) clock: Clock,
     pub(super) endpoint: Endpoint,
-    pub(super) follower: Follower,
+    pub(super) follower: ServerFollower,
     pub(super) model: Model,
     /// uid of each application's replica set.
     pub(super) owners: Vec<Arc<str>>,
-    pub(super) live: Option<Live>,
-    pub(super) place: Place,
-    say: Say<'a>,
+    pub(super) live: Option<RunningSubject>,
+    pub(super) place: TargetCluster,
+    say: ProgressSink<'a>,
     counters: Arc<Counters>,
     folder: PathBuf,
 }
 
 /// State at the beginning of a scenario.
-pub(super) struct Begun {
+pub(super) struct ScenarioStart {
     at: Duration,
     subject: Option<Usage>,
     server: Option<Usage>,
     /// The server's request counts, or the reason why they are unknown.
-    calls: Result<Counted, String>,
-    own: Counted,
+    calls: Result<RequestCounts, String>,
+    own: RequestCounts,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> ScaleBench<'a> {
     /// Starts the cluster and fills it with `world`.
     pub(super) async fn start(
-        options: &'a Options,
-        world: World,
+        options: &'a ScaleOptions,
+        world: LoadSpec,
         folder: &Path,
-        say: Say<'a>,
-    ) -> Result<Bench<'a>, Error> {
-        say(Told::Phase("starting the cluster".to_owned()));
+        say: ProgressSink<'a>,
+    ) -> Result<ScaleBench<'a>, ScaleError> {
+        say(ProgressEvent::Phase("starting the cluster".to_owned()));
         let clock = Clock::wall();
-        let place = Place::start(&options.cluster, folder).await?;
+        let place = TargetCluster::start(&options.cluster, folder).await?;
         let counters = Arc::new(Counters::default());
         let endpoint = Endpoint::from_kubeconfig(&place.kubeconfig, "plumbline-scale/1 load").await?;
         let endpoint = endpoint.counted(counters.clone());
         let owners = seed(&clock, &endpoint, world, options.connections, (say, &counters)).await?;
-        let mut held = Held::new(world.apps, world.nodes);
+        let mut held = ServerState::new(world.apps, world.nodes);
         let model = Model::new(world);
         for app in 0..world.apps {
             let (expected, healthy) = model.counts(app);
             held.expect(app, expected, healthy);
         }
-        let follower = Follower::start(&clock, &endpoint, held).await?;
+        let follower = ServerFollower::start(&clock, &endpoint, held).await?;
         let folder = folder.to_owned();
         Ok(Self { options, clock, endpoint, follower, model, owners, live: None, place, say, counters, folder })
     }
@@ -127,11 +127,11 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn say(&self, text: impl Into<String>) {
-        (self.say)(Told::Phase(text.into()));
+        (self.say)(ProgressEvent::Phase(text.into()));
     }
 
     /// Starts the subject and runs the scenarios one after the other.
-    async fn scenarios(&mut self, command: &Command) -> Result<Vec<Measured>, Error> {
+    async fn scenarios(&mut self, command: &MeasuredCommand) -> Result<Vec<ScenarioResult>, ScaleError> {
         let mut measured = vec![self.first(command).await?];
         for scenario in &self.options.scenarios {
             if *scenario == Scenario::Start {
@@ -147,11 +147,12 @@ impl<'a> Bench<'a> {
     }
 
     /// Starts the subject and waits until every budget has its status and every node its annotation.
-    pub(super) async fn first(&mut self, command: &Command) -> Result<Measured, Error> {
+    pub(super) async fn first(&mut self, command: &MeasuredCommand) -> Result<ScenarioResult, ScaleError> {
         self.say("start");
         let begun = self.begin().await?;
         let logs = &self.folder;
-        let live = Live::start(command, &self.options.controllers, &self.place.kubeconfig, logs, &self.clock).await?;
+        let live = RunningSubject::start(command, &self.options.controllers, &self.place.kubeconfig, logs, &self.clock)
+            .await?;
         self.live = Some(live);
         let left = self.until("start", |left| left.budgets == 0 && left.nodes == 0).await?;
         let end = self.follower.held().progress();
@@ -159,7 +160,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Stops the subject and the cluster. Returns the first error.
-    pub(super) async fn end<T>(mut self, result: Result<T, Error>) -> Result<T, Error> {
+    pub(super) async fn end<T>(mut self, result: Result<T, ScaleError>) -> Result<T, ScaleError> {
         let stopped = match self.live.take() {
             Some(live) => live.stop().await,
             None => Ok(()),
@@ -175,26 +176,26 @@ impl<'a> Bench<'a> {
     }
 
     /// Deletes what was created; the cluster's own controllers empty the namespaces.
-    async fn tidy(&self) -> Result<(), Error> {
+    async fn tidy(&self) -> Result<(), ScaleError> {
         self.say("deleting nodes and namespaces");
         let namespaces =
             (0..self.model.world.namespaces).map(|number| format!("/api/v1/namespaces/{}", bodies::namespace(number)));
         let nodes = (0..self.model.world.nodes).map(|number| format!("/api/v1/nodes/{}", bodies::node_name(number)));
-        let all = Arc::new(load::Deletions(namespaces.chain(nodes).collect()));
+        let all = Arc::new(load::DeleteObjects(namespaces.chain(nodes).collect()));
         load::run(&self.clock, &self.endpoint, self.options.connections, all.0.len(), all.clone()).await?;
         Ok(())
     }
 
     /// Records the state at the beginning of a scenario.
-    pub(super) async fn begin(&self) -> Result<Begun, Error> {
+    pub(super) async fn begin(&self) -> Result<ScenarioStart, ScaleError> {
         let calls = self.calls().await?;
         if let Some(live) = &self.live {
             live.forget_peak();
         }
-        Ok(Begun {
+        Ok(ScenarioStart {
             calls,
-            own: Counted::read(&self.counters.text()),
-            subject: self.live.as_ref().and_then(Live::usage),
+            own: RequestCounts::read(&self.counters.text()),
+            subject: self.live.as_ref().and_then(RunningSubject::usage),
             server: self.server(),
             at: self.clock.elapsed(),
         })
@@ -204,23 +205,23 @@ impl<'a> Bench<'a> {
     pub(super) async fn end_of(
         &self,
         scenario: Scenario,
-        begun: Begun,
+        begun: ScenarioStart,
         left: Option<String>,
         end: Duration,
-    ) -> Result<Measured, Error> {
-        let usage = self.live.as_ref().and_then(Live::usage);
+    ) -> Result<ScenarioResult, ScaleError> {
+        let usage = self.live.as_ref().and_then(RunningSubject::usage);
         let server = self.server();
         let spent = |now: Option<Usage>, before: Option<Usage>| {
             now.map(|now| now.cpu.saturating_sub(before.unwrap_or_default().cpu).as_secs_f64())
         };
         let end = if left.is_some() { self.clock.elapsed() } else { end };
         let calls = self.calls().await?;
-        let own = Own::between(&begun.own, &Counted::read(&self.counters.text()));
+        let own = OwnRequests::between(&begun.own, &RequestCounts::read(&self.counters.text()));
         let (calls, unknown) = match (begun.calls, calls) {
             (Ok(before), Ok(after)) => (after.since(&before, &own), None),
             (Err(why), _) | (_, Err(why)) => (Vec::new(), Some(why)),
         };
-        Ok(Measured {
+        Ok(ScenarioResult {
             scenario,
             left,
             seconds: end.saturating_sub(begun.at).as_secs_f64(),
@@ -240,15 +241,19 @@ impl<'a> Bench<'a> {
 
     /// Returns the server's request counts, or the reason why they are unknown: a real cluster may deny access to
     /// metrics.
-    async fn calls(&self) -> Result<Result<Counted, String>, Error> {
+    async fn calls(&self) -> Result<Result<RequestCounts, String>, ScaleError> {
         let mut connection = self.endpoint.connect().await?;
         let (status, body) = connection.ask("GET", "/metrics", &[]).await?;
-        let known = || Counted::read(&String::from_utf8_lossy(body));
+        let known = || RequestCounts::read(&String::from_utf8_lossy(body));
         Ok(if status == 200 { Ok(known()) } else { Err(format!("unknown: GET /metrics returned {status}")) })
     }
 
     /// Waits until `done` returns true; at the time limit returns a description of what is left.
-    pub(super) async fn until(&mut self, what: &str, done: impl Fn(Left) -> bool) -> Result<Option<String>, Error> {
+    pub(super) async fn until(
+        &mut self,
+        what: &str,
+        done: impl Fn(Remaining) -> bool,
+    ) -> Result<Option<String>, ScaleError> {
         let begin = self.clock.elapsed();
         let mut looked = begin;
         loop {
@@ -265,7 +270,7 @@ impl<'a> Bench<'a> {
                     0 => String::new(),
                     times => format!("; watches were cut off and resumed {times} times"),
                 };
-                (self.say)(Told::Progress(format!("{what}: {seconds} s, {}{resumed}", describe(left))));
+                (self.say)(ProgressEvent::Progress(format!("{what}: {seconds} s, {}{resumed}", describe(left))));
             }
             if now.saturating_sub(begin) > self.options.limit {
                 return Ok(Some(format!("{} after {} s", describe(left), self.options.limit.as_secs())));
@@ -277,23 +282,23 @@ impl<'a> Bench<'a> {
     }
 
     /// Reports progress and checks that subject and server still run.
-    pub(super) async fn progress(&mut self, text: &str) -> Result<(), Error> {
-        (self.say)(Told::Progress(text.to_owned()));
+    pub(super) async fn progress(&mut self, text: &str) -> Result<(), ScaleError> {
+        (self.say)(ProgressEvent::Progress(text.to_owned()));
         self.look().await
     }
 
     /// Returns an error if subject or server ended.
-    async fn look(&mut self) -> Result<(), Error> {
-        let ended = self.live.as_mut().and_then(Live::ended);
+    async fn look(&mut self) -> Result<(), ScaleError> {
+        let ended = self.live.as_mut().and_then(RunningSubject::ended);
         if let Some(why) = ended.or(self.place.ended().await.map(|end| format!("the server: {end}"))) {
-            return Err(Error::Environment(why));
+            return Err(ScaleError::Environment(why));
         }
         Ok(())
     }
 }
 
-fn describe(left: Left) -> String {
-    let Left { budgets, nodes, pods } = left;
+fn describe(left: Remaining) -> String {
+    let Remaining { budgets, nodes, pods } = left;
     let parts = [
         (budgets, "budgets without their status"),
         (nodes, "nodes without their annotation"),
@@ -309,7 +314,7 @@ pub(super) fn seconds(name: &str, value: Duration) -> Detail {
     Detail { name: name.to_owned(), unit: Unit::Seconds, value: value.as_secs_f64() }
 }
 
-impl Begun {
+impl ScenarioStart {
     /// The time.
     pub(super) fn at(&self) -> Duration {
         self.at
@@ -320,23 +325,23 @@ impl Begun {
 async fn seed(
     clock: &Clock,
     endpoint: &Endpoint,
-    world: World,
+    world: LoadSpec,
     connections: usize,
-    (say, counters): (Say<'_>, &Counters),
-) -> Result<Vec<Arc<str>>, Error> {
-    let World { nodes, apps, pods, namespaces, .. } = world;
+    (say, counters): (ProgressSink<'_>, &Counters),
+) -> Result<Vec<Arc<str>>, ScaleError> {
+    let LoadSpec { nodes, apps, pods, namespaces, .. } = world;
     let all = (namespaces + nodes + 2 * apps + 2 * pods) as u64;
-    say(Told::Phase(format!("seeding {nodes} nodes, {apps} replica sets and budgets, {pods} pods")));
+    say(ProgressEvent::Phase(format!("seeding {nodes} nodes, {apps} replica sets and budgets, {pods} pods")));
     let work = async {
         let names: Vec<String> = (0..namespaces).map(bodies::namespace).collect();
-        load::run(clock, endpoint, connections, namespaces, Arc::new(load::Namespaces(names))).await?;
-        load::run(clock, endpoint, connections, nodes, Arc::new(load::Nodes(world))).await?;
+        load::run(clock, endpoint, connections, namespaces, Arc::new(load::CreateNamespaces(names))).await?;
+        load::run(clock, endpoint, connections, nodes, Arc::new(load::CreateNodes(world))).await?;
         let uids = Mutex::new(vec!["".into(); apps]);
-        let sets = Arc::new(load::ReplicaSets { world, uids });
+        let sets = Arc::new(load::CreateReplicaSets { world, uids });
         load::run(clock, endpoint, connections, apps, sets.clone()).await?;
-        load::run(clock, endpoint, connections, apps, Arc::new(load::Budgets(world))).await?;
+        load::run(clock, endpoint, connections, apps, Arc::new(load::CreateBudgets(world))).await?;
         let owners = sets.uids.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let work = Arc::new(load::Pods { world, owners: owners.clone() });
+        let work = Arc::new(load::CreatePods { world, owners: owners.clone() });
         load::run(clock, endpoint, connections, pods, work).await?;
         Ok(owners)
     };
@@ -347,6 +352,6 @@ async fn seed(
             done = &mut work => return done,
             () = clock.sleep(LOOK) => {}
         }
-        say(Told::Progress(format!("seeding: {} % of {all} requests", counters.total() * 100 / all.max(1))));
+        say(ProgressEvent::Progress(format!("seeding: {} % of {all} requests", counters.total() * 100 / all.max(1))));
     }
 }

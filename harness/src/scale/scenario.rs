@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Error;
-use super::held::Going;
+use super::ScaleError;
 use super::model::Model;
-use super::report::{Detail, Measured, Scenario};
-use super::run::{Begun, Bench, seconds};
+use super::report::{Detail, Scenario, ScenarioResult};
+use super::run::{ScaleBench, ScenarioStart, seconds};
+use super::server_state::ExpectedDeletion;
 use crate::bench::bodies;
 use crate::bench::http::{Connection, refused};
-use crate::bench::load::{self, Pods, Work};
+use crate::bench::load::{self, CreatePods, Work};
 use crate::bench::report::Unit;
 use crate::time::Clock;
 
@@ -26,13 +26,13 @@ const TAINT: &str = r#"{"spec":{"taints":[{"key":"plumbline.dev/scale","effect":
 /// Body of a kubelet's final deletion of a pod.
 const AT_ONCE_GONE: &[u8] = br#"{"gracePeriodSeconds":0}"#;
 
-impl Bench<'_> {
+impl ScaleBench<'_> {
     /// Runs `scenario`.
-    pub(super) async fn scenario(&mut self, scenario: Scenario) -> Result<Measured, Error> {
+    pub(super) async fn scenario(&mut self, scenario: Scenario) -> Result<ScenarioResult, ScaleError> {
         self.say(scenario.as_str());
         match scenario {
             // Start always comes first; a second start would need another cluster.
-            Scenario::Start => Err(Error::Usage("start runs first and only once".to_owned())),
+            Scenario::Start => Err(ScaleError::Usage("start runs first and only once".to_owned())),
             Scenario::RollingRestart => self.rolling_restart().await,
             Scenario::Drain => self.drain().await,
             Scenario::TaintStorm => self.taint_storm().await,
@@ -40,11 +40,11 @@ impl Bench<'_> {
         }
     }
 
-    fn pods(&self) -> Pods {
-        Pods { world: self.model.world, owners: self.owners.clone() }
+    fn pods(&self) -> CreatePods {
+        CreatePods { world: self.model.world, owners: self.owners.clone() }
     }
 
-    async fn load<W: Work>(&self, connections: usize, count: usize, work: &Arc<W>) -> Result<(), Error> {
+    async fn load<W: Work>(&self, connections: usize, count: usize, work: &Arc<W>) -> Result<(), ScaleError> {
         load::run(&self.clock, &self.endpoint, connections, count, work.clone()).await?;
         Ok(())
     }
@@ -68,7 +68,7 @@ impl Bench<'_> {
     }
 
     /// Returns the nodes that a scenario affects; they differ between scenarios.
-    fn nodes(&self, scenario: Scenario) -> Result<Vec<usize>, Error> {
+    fn nodes(&self, scenario: Scenario) -> Result<Vec<usize>, ScaleError> {
         let (all, share) = (self.model.world.nodes, self.options.shape.share);
         let many = Model::part(all, share);
         let few = many.div_ceil(DRAINED);
@@ -78,20 +78,21 @@ impl Bench<'_> {
             _ => (2 * many, few),
         };
         if from + count >= all {
-            return Err(Error::Usage(format!("{all} nodes are too few for {share} % of them in each scenario")));
+            return Err(ScaleError::Usage(format!("{all} nodes are too few for {share} % of them in each scenario")));
         }
         Ok((from..from + count).collect())
     }
 
     /// Replaces the pods of each application one by one. The last one's readiness waits until all budgets have been
     /// updated, so that an idle subject cannot be right both times.
-    async fn rolling_restart(&mut self) -> Result<Measured, Error> {
+    async fn rolling_restart(&mut self) -> Result<ScenarioResult, ScaleError> {
         let count = Model::part(self.model.world.apps, self.options.shape.share);
         let mut replaced = Vec::new();
         for app in 0..count {
             let old = self.model.pods_of(app);
             let new: Option<Vec<usize>> = old.iter().map(|_| self.model.add(app)).collect();
-            let new = new.ok_or_else(|| Error::Usage("too many pods: no numbers are left for new ones".to_owned()))?;
+            let new =
+                new.ok_or_else(|| ScaleError::Usage("too many pods: no numbers are left for new ones".to_owned()))?;
             self.model.remove(&old);
             replaced.push((app, old.into_iter().zip(new).collect::<Vec<_>>()));
         }
@@ -105,7 +106,7 @@ impl Bench<'_> {
         if left.is_none() {
             self.expect(0..count, 0);
             let last = std::mem::take(&mut *rollout.last.lock().unwrap_or_else(PoisonError::into_inner));
-            let ready = Arc::new(Ready { pods: self.pods(), last });
+            let ready = Arc::new(ReportReady { pods: self.pods(), last });
             self.load(self.options.connections, ready.last.len(), &ready).await?;
             left = self.until("rolling-restart, the last pods", |left| left.budgets == 0).await?;
         }
@@ -115,24 +116,25 @@ impl Bench<'_> {
         ];
         let end = self.follower.held().progress();
         let measured = self.end_of(Scenario::RollingRestart, begun, left, end).await?;
-        Ok(Measured { details, ..measured })
+        Ok(ScenarioResult { details, ..measured })
     }
 
     /// Cordons and drains nodes one after the other; evicted pods are recreated on other nodes.
-    async fn drain(&mut self) -> Result<Measured, Error> {
+    async fn drain(&mut self) -> Result<ScenarioResult, ScaleError> {
         let nodes = self.nodes(Scenario::Drain)?;
         self.model.close(&nodes);
         let begun = self.begin().await?;
         let (mut evicted, mut refused, mut left) = (0, 0, None);
         let deadline = begun.at() + self.options.limit;
         for (done, node) in nodes.iter().enumerate() {
-            let closed = Arc::new(Nodes { nodes: vec![*node], body: Some(r#"{"spec":{"unschedulable":true}}"#) });
+            let closed = Arc::new(ChangeNodes { nodes: vec![*node], body: Some(r#"{"spec":{"unschedulable":true}}"#) });
             self.load(1, 1, &closed).await?;
             let old = self.model.pods_on(&[*node]);
             let app_of = |pod: usize| self.model.world.place(pod).0;
             let apps: Vec<usize> = old.iter().map(|pod| app_of(*pod)).collect();
             let new: Option<Vec<usize>> = apps.iter().map(|app| self.model.add(*app)).collect();
-            let new = new.ok_or_else(|| Error::Usage("too many pods: no numbers are left for new ones".to_owned()))?;
+            let new =
+                new.ok_or_else(|| ScaleError::Usage("too many pods: no numbers are left for new ones".to_owned()))?;
             self.model.remove(&old);
             let moves = old.into_iter().zip(new).collect();
             let (pods, clock) = (self.pods(), self.clock.clone());
@@ -161,30 +163,30 @@ impl Bench<'_> {
     }
 
     /// Taints nodes, all at once.
-    async fn taint_storm(&mut self) -> Result<Measured, Error> {
+    async fn taint_storm(&mut self) -> Result<ScenarioResult, ScaleError> {
         let nodes = self.nodes(Scenario::TaintStorm)?;
         let pods = self.model.pods_on(&nodes);
         let begun = self.begin().await?;
         let begun_at = begun.at();
-        let tainted = Arc::new(Nodes { nodes: nodes.clone(), body: Some(TAINT) });
-        let mut measured = self.pods_go(begun, Scenario::TaintStorm, &nodes, Going::Begun, &tainted).await?;
+        let tainted = Arc::new(ChangeNodes { nodes: nodes.clone(), body: Some(TAINT) });
+        let mut measured = self.pods_go(begun, Scenario::TaintStorm, &nodes, ExpectedDeletion::Begun, &tainted).await?;
         self.budgets_follow(begun_at, &mut measured).await?;
         // Play the kubelets, unmeasured, so that the pods are gone in the next scenario.
-        let gone = Arc::new(Ended { pods: self.pods(), gone: pods });
+        let gone = Arc::new(EndPods { pods: self.pods(), gone: pods });
         self.load(self.options.connections, gone.gone.len(), &gone).await?;
         Ok(measured)
     }
 
     /// Deletes nodes, all at once, so that their pods are orphaned.
-    async fn node_loss(&mut self) -> Result<Measured, Error> {
+    async fn node_loss(&mut self) -> Result<ScenarioResult, ScaleError> {
         let nodes = self.nodes(Scenario::NodeLoss)?;
         let begun = self.begin().await?;
         let begun_at = begun.at();
         for node in &nodes {
             self.follower.held().forget_node(*node);
         }
-        let deleted = Arc::new(Nodes { nodes: nodes.clone(), body: None });
-        let mut measured = self.pods_go(begun, Scenario::NodeLoss, &nodes, Going::Gone, &deleted).await?;
+        let deleted = Arc::new(ChangeNodes { nodes: nodes.clone(), body: None });
+        let mut measured = self.pods_go(begun, Scenario::NodeLoss, &nodes, ExpectedDeletion::Gone, &deleted).await?;
         self.budgets_follow(begun_at, &mut measured).await?;
         Ok(measured)
     }
@@ -192,29 +194,29 @@ impl Bench<'_> {
     /// Executes `work`, one piece per node, and waits until the nodes' pods go.
     async fn pods_go(
         &mut self,
-        begun: Begun,
+        begun: ScenarioStart,
         scenario: Scenario,
         nodes: &[usize],
-        how: Going,
-        work: &Arc<Nodes>,
-    ) -> Result<Measured, Error> {
+        how: ExpectedDeletion,
+        work: &Arc<ChangeNodes>,
+    ) -> Result<ScenarioResult, ScaleError> {
         let pods = self.model.pods_on(nodes);
         self.model.close(nodes);
         self.model.remove(&pods);
         self.follower.held().expect_to_go(pods.iter().copied(), how);
         self.expect(0..self.model.world.apps, 0);
-        if how == Going::Gone {
+        if how == ExpectedDeletion::Gone {
             self.expect_nothing_of_the_empty();
         }
         self.load(self.options.connections, nodes.len(), work).await?;
         let left = self.until(scenario.as_str(), |left| left.pods == 0).await?;
         let end = self.follower.held().pods_gone();
         let measured = self.end_of(scenario, begun, left, end).await?;
-        Ok(Measured { details: vec![number("nodes", nodes.len()), number("pods", pods.len())], ..measured })
+        Ok(ScenarioResult { details: vec![number("nodes", nodes.len()), number("pods", pods.len())], ..measured })
     }
 
     /// Waits until every budget is right again; not part of the measured time.
-    async fn budgets_follow(&mut self, begun: Duration, measured: &mut Measured) -> Result<(), Error> {
+    async fn budgets_follow(&mut self, begun: Duration, measured: &mut ScenarioResult) -> Result<(), ScaleError> {
         if measured.left.is_none() {
             measured.left = self.until("budgets", |left| left.budgets == 0).await?;
         }
@@ -222,7 +224,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn budgets_followed(&self, begun: Duration, measured: &mut Measured) {
+    fn budgets_followed(&self, begun: Duration, measured: &mut ScenarioResult) {
         if measured.left.is_none() {
             let held = self.follower.held();
             let last = (0..self.model.world.apps).filter_map(|app| held.right_since(app)).max().unwrap_or_default();
@@ -240,13 +242,13 @@ fn count(name: &str, value: u64) -> Detail {
 }
 
 /// Patches or deletes nodes.
-struct Nodes {
+struct ChangeNodes {
     nodes: Vec<usize>,
     body: Option<&'static str>,
 }
 
-impl Work for Nodes {
-    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), crate::bench::Error> {
+impl Work for ChangeNodes {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), crate::bench::BenchError> {
         let path = format!("/api/v1/nodes/{}", bodies::node_name(self.nodes[number]));
         let done = match self.body {
             Some(body) => connection.exchange("PATCH", &path, &[body.as_bytes()], 200).await,
@@ -258,7 +260,7 @@ impl Work for Nodes {
 
 /// Replaces the pods of each application one by one.
 struct Rollout {
-    pods: Pods,
+    pods: CreatePods,
     /// Applications, with old and new pods.
     replaced: Vec<(usize, Vec<(usize, usize)>)>,
     /// The last new pod of each application, with the server's response.
@@ -266,7 +268,7 @@ struct Rollout {
 }
 
 impl Work for Rollout {
-    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), crate::bench::Error> {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), crate::bench::BenchError> {
         let (app, replaced) = &self.replaced[number];
         for (at, (old, new)) in replaced.iter().enumerate() {
             gone(connection, &self.pods.path(*app, *old)).await?;
@@ -282,32 +284,32 @@ impl Work for Rollout {
 }
 
 /// Reports pods as ready.
-struct Ready {
-    pods: Pods,
+struct ReportReady {
+    pods: CreatePods,
     last: Vec<(usize, Vec<u8>)>,
 }
 
-impl Work for Ready {
-    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), crate::bench::Error> {
+impl Work for ReportReady {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), crate::bench::BenchError> {
         let (pod, created) = &self.last[number];
         self.pods.report_ready(connection, *pod, created).await
     }
 }
 
 /// Deletes pods like their kubelets.
-struct Ended {
-    pods: Pods,
+struct EndPods {
+    pods: CreatePods,
     gone: Vec<usize>,
 }
 
-impl Work for Ended {
-    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), crate::bench::Error> {
+impl Work for EndPods {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), crate::bench::BenchError> {
         let pod = self.gone[number];
         gone(connection, &self.pods.path(self.pods.world.place(pod).0, pod)).await
     }
 }
 
-async fn gone(connection: &mut Connection, path: &str) -> Result<(), crate::bench::Error> {
+async fn gone(connection: &mut Connection, path: &str) -> Result<(), crate::bench::BenchError> {
     match connection.ask("DELETE", path, &[AT_ONCE_GONE]).await? {
         (200 | 404, _) => Ok(()),
         (status, body) => Err(refused("DELETE", path, status, body)),
@@ -316,7 +318,7 @@ async fn gone(connection: &mut Connection, path: &str) -> Result<(), crate::benc
 
 /// Evicts the pods of a node and recreates them on other nodes.
 struct Drain {
-    pods: Pods,
+    pods: CreatePods,
     /// Each pod with its replacement.
     moves: Vec<(usize, usize)>,
     clock: Clock,
@@ -328,7 +330,7 @@ struct Drain {
 }
 
 impl Work for Drain {
-    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), crate::bench::Error> {
+    async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), crate::bench::BenchError> {
         let (old, new) = self.moves[number];
         let app = self.pods.world.place(old).0;
         let (path, namespace) = (self.pods.path(app, old), self.pods.world.namespace(app));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Error;
+use super::ScaleError;
 use crate::bench::process::Usage;
 use crate::cluster::Access;
 use crate::fixture::Controller;
@@ -17,9 +17,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// A program, identified by its command line.
 #[derive(Clone, Debug)]
-pub struct Command(pub command::Command);
+pub struct MeasuredCommand(pub command::Command);
 
-impl Command {
+impl MeasuredCommand {
     /// The name in the report.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -34,36 +34,36 @@ impl Command {
 }
 
 /// A running subject. Dropping it ends it.
-pub(super) struct Live {
+pub(super) struct RunningSubject {
     running: Box<dyn Running>,
     pid: u32,
     name: String,
 }
 
-impl Live {
+impl RunningSubject {
     /// Starts it; its log goes to `logs`.
     pub(super) async fn start(
-        command: &Command,
+        command: &MeasuredCommand,
         controllers: &[Controller],
         kubeconfig: &Path,
         logs: &Path,
         clock: &Clock,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, ScaleError> {
         let command = command::Command { log_folder: logs.to_owned(), ..command.0.clone() };
         let flags = std::collections::BTreeMap::new();
         let launch = Launch { controllers, flags: &flags, access: Access::Kubeconfig(kubeconfig), clock };
-        let mut running = command.launch(&launch).map_err(Error::Environment)?;
+        let mut running = command.launch(&launch).map_err(|error| ScaleError::Environment(error.to_string()))?;
         let begin = clock.elapsed();
         loop {
             if let Some(pid) = running.pid() {
                 return Ok(Self { running, pid, name: command.name.clone() });
             }
             if let Some(end) = running.ended() {
-                return Err(Error::Environment(format!("{} does not start: {end}", command.name)));
+                return Err(ScaleError::Environment(format!("{} does not start: {end}", command.name)));
             }
             if clock.elapsed().saturating_sub(begin) > PROCESS_LIMIT {
                 let why = "its process is not in /proc, so CPU time and memory cannot be measured";
-                return Err(Error::Environment(format!("{}: {why}", command.name)));
+                return Err(ScaleError::Environment(format!("{}: {why}", command.name)));
             }
             clock.sleep(PAUSE).await;
         }
@@ -86,7 +86,7 @@ impl Live {
     }
 
     /// Stops it.
-    pub(super) async fn stop(mut self) -> Result<(), Error> {
-        self.running.stop().await.map_err(Error::Environment)
+    pub(super) async fn stop(mut self) -> Result<(), ScaleError> {
+        self.running.stop().await.map_err(|error| ScaleError::Environment(error.to_string()))
     }
 }

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
 use regex::Regex;
 
-use super::gate::Cut;
-use super::{Identity, Launch, Running, Subject};
+use super::client_factory::KillSwitch;
+use super::{Identity, Launch, Running, Subject, SubjectError};
 use crate::cluster::{Access, client};
-use crate::conformance::digest;
+use crate::digest;
 use crate::fixture::{Capability, Controller};
-use crate::process::{Guarded, Start};
+use crate::process::{GuardedProcess, ProcessSpec};
 use crate::time::Clock;
 
 /// Time limit for ending after SIGTERM.
@@ -70,7 +70,7 @@ impl Command {
     }
 
     /// Returns the complete command line.
-    fn arguments(&self, values: &Values<'_>) -> Vec<OsString> {
+    fn arguments(&self, values: &Placeholders<'_>) -> Vec<OsString> {
         let mut arguments = Vec::new();
         for argument in &self.argv {
             if argument == "{flags}" {
@@ -89,14 +89,14 @@ impl Command {
 }
 
 /// Values of the placeholders.
-struct Values<'a> {
+struct Placeholders<'a> {
     kubeconfig: String,
     port: u16,
     controllers: String,
     flags: &'a BTreeMap<String, String>,
 }
 
-impl Values<'_> {
+impl Placeholders<'_> {
     fn fill(&self, text: &str) -> String {
         text.replace("{kubeconfig}", &self.kubeconfig)
             .replace("{port}", &self.port.to_string())
@@ -115,14 +115,15 @@ impl Subject for Command {
 
     /// The command line, and the digest of its program file. A script that an interpreter reads is not part of the
     /// digest.
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         let program = self.argv.first().map(String::as_str).unwrap_or_default();
-        let file = digest::program(program).ok_or_else(|| format!("no program {program} found"))?;
+        let file = digest::program(program)
+            .ok_or_else(|| SubjectError::Unidentified(format!("no program {program} found")))?;
         let what = shell_words::join(&self.argv);
         Ok(Identity {
             kind: KIND,
             what,
-            digest: Some(digest::file(&file)?),
+            digest: Some(digest::file(&file).map_err(|error| SubjectError::Unidentified(error.to_string()))?),
             environment: self.env.iter().map(|(name, _)| name.clone()).collect(),
             companions: self.companions.iter().map(|(of, name)| format!("{of}={name}")).collect(),
         })
@@ -155,10 +156,11 @@ impl Subject for Command {
         self.ready_limit
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
         static STARTS: AtomicU64 = AtomicU64::new(1);
         let Access::Kubeconfig(kubeconfig) = launch.access else {
-            return Err("a command subject needs a cluster that is reachable over a socket".to_owned());
+            let why = "a command subject needs a cluster that is reachable over a socket";
+            return Err(SubjectError::NotStarted(why.to_owned()));
         };
         let companions = self.companions.iter().filter(|(of, _)| launch.controllers.contains(of));
         let names: Vec<&str> = launch
@@ -167,22 +169,23 @@ impl Subject for Command {
             .map(|controller| controller.flag_name())
             .chain(companions.map(|(_, name)| name.as_str()))
             .collect();
-        let values = Values {
+        let values = Placeholders {
             kubeconfig: kubeconfig.display().to_string(),
-            port: crate::process::free_port().map_err(|error| format!("unable to find a free port: {error}"))?,
+            port: crate::process::free_port()
+                .map_err(|error| SubjectError::NotStarted(format!("unable to find a free port: {error}")))?,
             controllers: names.join(","),
             flags: launch.flags,
         };
         let number = STARTS.fetch_add(1, Ordering::Relaxed);
-        let start = Start {
+        let start = ProcessSpec {
             argv: self.arguments(&values),
             env: self.env.iter().map(|(key, value)| (key.into(), values.fill(value).into())).collect(),
             folder: None,
             log: self.log_folder.join(format!("subject-{number:05}.log")),
         };
-        Ok(Box::new(Launched {
-            process: start.spawn()?,
-            cut: Cut::default(),
+        Ok(Box::new(RunningCommand {
+            process: start.spawn().map_err(SubjectError::NotStarted)?,
+            kill_switch: KillSwitch::default(),
             ready_url: self.ready_url.as_deref().map(|url| values.fill(url)),
             ready_log: self.ready_log.clone(),
             ready_limit: self.ready_limit,
@@ -192,9 +195,9 @@ impl Subject for Command {
     }
 }
 
-struct Launched {
-    process: Guarded,
-    cut: Cut,
+struct RunningCommand {
+    process: GuardedProcess,
+    kill_switch: KillSwitch,
     ready_url: Option<String>,
     ready_log: Option<Regex>,
     ready_limit: Duration,
@@ -202,7 +205,7 @@ struct Launched {
     clock: Clock,
 }
 
-impl Launched {
+impl RunningCommand {
     /// Returns the reason if it is not ready.
     async fn not_ready(&self) -> Option<String> {
         if let Some(url) = &self.ready_url
@@ -226,21 +229,23 @@ impl Launched {
     }
 }
 
-impl Running for Launched {
-    fn cut(&self) -> Cut {
-        self.cut.clone()
+impl Running for RunningCommand {
+    fn kill_switch(&self) -> KillSwitch {
+        self.kill_switch.clone()
     }
 
-    fn ready(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+    fn ready(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
         async {
             let begin = self.clock.elapsed();
             while let Some(why) = self.not_ready().await {
                 if let Some(end) = self.process.ended() {
-                    return Err(self.with_log(&format!("the subject ended before it was ready: {end}")));
+                    let why = format!("the subject ended before it was ready: {end}");
+                    return Err(SubjectError::NotReady(self.with_log(&why)));
                 }
                 if self.clock.elapsed().saturating_sub(begin) > self.ready_limit {
                     let seconds = self.ready_limit.as_secs();
-                    return Err(self.with_log(&format!("the subject is not ready after {seconds} s: {why}")));
+                    let why = format!("the subject is not ready after {seconds} s: {why}");
+                    return Err(SubjectError::NotReady(self.with_log(&why)));
                 }
                 self.clock.sleep(PROBE_PAUSE).await;
             }
@@ -254,18 +259,20 @@ impl Running for Launched {
     }
 
     fn crash(&mut self) {
-        self.cut.now();
+        self.kill_switch.trip();
         self.process.kill();
     }
 
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
-        self.process.terminate(STOP_LIMIT).boxed_local()
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
+        self.process.terminate(STOP_LIMIT).map_err(SubjectError::NotStopped).boxed_local()
     }
 
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
         async {
-            let url = self.metrics_url.as_ref().ok_or("no metrics URL is set for the command; use --metrics-url")?;
-            get(&self.clock, url).await
+            let missing =
+                || SubjectError::NoMetrics("no metrics URL is set for the command; use --metrics-url".to_owned());
+            let url = self.metrics_url.as_ref().ok_or_else(missing)?;
+            get(&self.clock, url).await.map_err(SubjectError::NoMetrics)
         }
         .boxed_local()
     }
@@ -298,7 +305,7 @@ async fn fetch(uri: &http::Uri) -> Result<(u16, String), String> {
     if uri.scheme_str() == Some("https") {
         let authority = uri.authority().map_or("127.0.0.1", http::uri::Authority::as_str);
         let base = format!("https://{authority}").parse().map_err(|e: http::uri::InvalidUri| text(&e))?;
-        let client = client::of_own_program(base)?;
+        let client = client::of_own_program(base).map_err(|error| text(&error))?;
         let request = http::Request::get(uri.path()).body(kube::client::Body::empty()).map_err(|e| text(&e))?;
         let response = client.send(request).await.map_err(|e| text(&e))?;
         let code = response.status().as_u16();
@@ -342,8 +349,12 @@ mod tests {
     )]
     fn command_lines(#[case] argv: &[&str], #[case] expected: &str) {
         let flags = BTreeMap::from([("terminated-pod-gc-threshold".to_owned(), "1".to_owned())]);
-        let values =
-            Values { kubeconfig: "/k".to_owned(), port: 8080, controllers: "ttl-controller".to_owned(), flags: &flags };
+        let values = Placeholders {
+            kubeconfig: "/k".to_owned(),
+            port: 8080,
+            controllers: "ttl-controller".to_owned(),
+            flags: &flags,
+        };
         let line: Vec<_> =
             command(argv).arguments(&values).iter().map(|word| word.to_string_lossy().into_owned()).collect();
         assert_eq!(line.join(" "), expected);

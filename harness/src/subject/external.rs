@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 
-use super::gate::Cut;
-use super::{Identity, Launch, Running, Subject};
+use super::client_factory::KillSwitch;
+use super::{Identity, Launch, Running, Subject, SubjectError};
 use crate::fixture::{Capability, Check, CheckKind, Controller, Fixture, parse};
 
 /// The kind of subject in reports.
@@ -42,7 +42,7 @@ impl Subject for External {
         &self.name
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         Ok(Identity { kind: KIND, what: self.name.clone(), ..Identity::default() })
     }
 
@@ -71,17 +71,17 @@ impl Subject for External {
         false
     }
 
-    fn launch(&self, _: &Launch<'_>) -> Result<Box<dyn Running>, String> {
-        Ok(Box::new(Elsewhere))
+    fn launch(&self, _: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
+        Ok(Box::new(RunningExternal))
     }
 }
 
 /// A subject that the harness cannot stop.
-struct Elsewhere;
+struct RunningExternal;
 
-impl Running for Elsewhere {
-    fn cut(&self) -> Cut {
-        Cut::default()
+impl Running for RunningExternal {
+    fn kill_switch(&self) -> KillSwitch {
+        KillSwitch::default()
     }
 
     fn is_seen(&self) -> bool {
@@ -90,12 +90,13 @@ impl Running for Elsewhere {
 
     fn crash(&mut self) {}
 
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
         async { Ok(()) }.boxed_local()
     }
 
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
-        async { Err("the metrics URL of an external subject is unknown".to_owned()) }.boxed_local()
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
+        async { Err(SubjectError::NoMetrics("the metrics URL of an external subject is unknown".to_owned())) }
+            .boxed_local()
     }
 
     fn ended(&mut self) -> Option<String> {

@@ -10,16 +10,16 @@ use futures::future::LocalBoxFuture;
 use plumbline_controllers::app::{App, AppError};
 use plumbline_controllers::args::Args;
 use plumbline_controllers::runtime::client::ClientFactory;
+use plumbline_controllers::runtime::client::Encoding;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
-use plumbline_controllers::runtime::listwatch::Encoding;
+use plumbline_controllers::runtime::diagnostics::Diagnostics;
 use plumbline_controllers::runtime::metrics::Metrics;
-use plumbline_controllers::runtime::observer::Observer;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::gate::{Cut, Gate};
-use super::{Identity, Launch, Running, Subject};
-use crate::conformance::digest;
+use super::client_factory::{self, KillSwitch};
+use super::{Identity, Launch, Running, Subject, SubjectError};
+use crate::digest;
 use crate::fixture::{Capability, Controller};
 use crate::time::Clock;
 
@@ -36,10 +36,16 @@ impl Subject for InProcess {
     }
 
     /// The controllers are part of this program.
-    fn identity(&self) -> Result<Identity, String> {
-        let program = std::env::current_exe().map_err(|error| format!("unable to find this program: {error}"))?;
+    fn identity(&self) -> Result<Identity, SubjectError> {
+        let program = std::env::current_exe()
+            .map_err(|error| SubjectError::Unidentified(format!("unable to find this program: {error}")))?;
         let what = format!("plumbline-controllers {}", env!("CARGO_PKG_VERSION"));
-        Ok(Identity { kind: "in-process", what, digest: Some(digest::file(&program)?), ..Identity::default() })
+        Ok(Identity {
+            kind: "in-process",
+            what,
+            digest: Some(digest::file(&program).map_err(|error| SubjectError::Unidentified(error.to_string()))?),
+            ..Identity::default()
+        })
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {
@@ -58,7 +64,7 @@ impl Subject for InProcess {
         true
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
         let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
         let mut argv = vec!["plumbline-controllers".to_owned(), format!("--controllers={}", names.join(","))];
         // Off unless the fixture sets it: the client's rate limit would spread larger fixtures over seconds, and
@@ -67,70 +73,71 @@ impl Subject for InProcess {
             argv.push("--kube-api-qps=0".to_owned());
         }
         argv.extend(launch.flags.iter().map(|(name, value)| format!("--{name}={value}")));
-        let args = Args::try_parse_from(argv).map_err(|error| error.to_string())?;
-        let mut config = args.config().map_err(|error| error.to_string())?;
+        let args = Args::try_parse_from(argv).map_err(|error| SubjectError::NotStarted(error.to_string()))?;
+        let mut config = args.config().map_err(|error| SubjectError::NotStarted(error.to_string()))?;
         // The server in this process speaks JSON only: requests for protobuf would add noise to every transcript.
         config.encoding = Encoding::Json;
 
-        let gate = Gate::new(launch.access, launch.clock)?;
+        let factory = client_factory::ClientFactory::new(launch.access, launch.clock)?;
         let clients: ClientFactory = {
-            let gate = gate.clone();
-            Arc::new(move |name: &str| gate.client(&plumbline_controllers::runtime::client::user_agent(name)))
+            let factory = factory.clone();
+            Arc::new(move |name: &str| factory.client(&plumbline_controllers::runtime::client::user_agent(name)))
         };
         let stop = CancellationToken::new();
         let clock =
             if launch.clock.is_virtual() { SubjectClock::simulated(launch.clock.now()) } else { SubjectClock::wall() };
         let app = App::new(&config, clients, clock, Metrics::new(), stop.clone());
-        let observer = app.observer();
+        let diagnostics = app.diagnostics();
         let task = tokio::spawn(app.run());
-        Ok(Box::new(Launched { task: Some(task), gate, observer, stop, clock: launch.clock.clone() }))
+        Ok(Box::new(RunningInProcess { task: Some(task), factory, diagnostics, stop, clock: launch.clock.clone() }))
     }
 }
 
-struct Launched {
+struct RunningInProcess {
     /// `None` after its end was noticed.
     task: Option<JoinHandle<Result<(), AppError>>>,
-    gate: Gate,
-    observer: Observer,
+    factory: client_factory::ClientFactory,
+    diagnostics: Diagnostics,
     stop: CancellationToken,
     clock: Clock,
 }
 
-impl Running for Launched {
-    fn cut(&self) -> Cut {
-        self.gate.cut()
+impl Running for RunningInProcess {
+    fn kill_switch(&self) -> KillSwitch {
+        self.factory.kill_switch()
     }
 
     fn crash(&mut self) {
-        self.gate.cut().now();
+        self.factory.kill_switch().trip();
         if let Some(task) = self.task.take() {
             task.abort();
         }
     }
 
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
         async {
             self.stop.cancel();
             let Some(task) = self.task.take() else { return Ok(()) };
             let abort = task.abort_handle();
             match self.clock.timeout(STOP_LIMIT, task).await {
-                Some(Ok(result)) => result.map_err(|error| error.to_string()),
-                Some(Err(error)) => Err(error.to_string()),
+                Some(Ok(result)) => result.map_err(|error| SubjectError::NotStopped(error.to_string())),
+                Some(Err(error)) => Err(SubjectError::NotStopped(error.to_string())),
                 None => {
                     abort.abort();
-                    Err(format!("still running {} s after the request to stop", STOP_LIMIT.as_secs()))
+                    let seconds = STOP_LIMIT.as_secs();
+                    Err(SubjectError::NotStopped(format!("still running {seconds} s after the request to stop")))
                 }
             }
         }
         .boxed_local()
     }
 
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
-        async { Ok(self.observer.metrics()) }.boxed_local()
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
+        async { Ok(self.diagnostics.metrics()) }.boxed_local()
     }
 
     fn ended(&mut self) -> Option<String> {
-        if let Some(reason) = self.gate.ran_away() {
+        if let Some(reason) = self.factory.ran_away() {
             return Some(reason);
         }
         if !self.task.as_ref().is_some_and(JoinHandle::is_finished) {
@@ -145,7 +152,7 @@ impl Running for Launched {
     }
 }
 
-impl Drop for Launched {
+impl Drop for RunningInProcess {
     fn drop(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();

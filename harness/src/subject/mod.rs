@@ -7,11 +7,11 @@
 //! - [`command`]: any program, as a process in wall time · [`none`]: no subject, for fixtures about the API server
 //!   alone
 //! - [`external`]: controllers that already run in the cluster
-//! - [`gate`]: clients whose connection a crash cuts between two polls
+//! - [`client_factory`]: clients whose connection a crash cuts between two polls
 
+pub mod client_factory;
 pub mod command;
 pub mod external;
-pub mod gate;
 pub mod in_process;
 pub mod none;
 
@@ -48,7 +48,7 @@ pub trait Subject: Send + Sync {
     /// # Errors
     ///
     /// Returns an error if the implementation cannot be read, for example because the program does not exist.
-    fn identity(&self) -> Result<Identity, String>;
+    fn identity(&self) -> Result<Identity, SubjectError>;
 
     /// The controllers it implements.
     fn controllers(&self) -> BTreeSet<Controller>;
@@ -83,7 +83,7 @@ pub trait Subject: Send + Sync {
     /// # Errors
     ///
     /// Returns an error with the next step if it refuses the flags or cannot start.
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String>;
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError>;
 }
 
 /// Identity of the tested implementation.
@@ -101,17 +101,37 @@ pub struct Identity {
     pub companions: BTreeSet<String>,
 }
 
+/// Failures of a subject. The message says what to do next.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubjectError {
+    /// The tested program cannot be found or read.
+    #[error("{0}")]
+    Unidentified(String),
+    /// It refuses its flags or cannot be started.
+    #[error("{0}")]
+    NotStarted(String),
+    /// It ended before it was ready, or was not ready in time.
+    #[error("{0}")]
+    NotReady(String),
+    /// It failed while stopping, or did not stop in time.
+    #[error("{0}")]
+    NotStopped(String),
+    /// It exposes no metrics, or they cannot be read.
+    #[error("{0}")]
+    NoMetrics(String),
+}
+
 /// A launched subject.
 pub trait Running {
     /// Returns a handle that cuts it off from the cluster immediately, from any thread.
-    fn cut(&self) -> gate::Cut;
+    fn kill_switch(&self) -> client_factory::KillSwitch;
 
     /// Waits until it reports ready, if it can. That it has listed its resources is checked by the server instead.
     ///
     /// # Errors
     ///
     /// Returns an error with the last lines of its log if it ended or is not ready in time.
-    fn ready(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+    fn ready(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
         async { Ok(()) }.boxed_local()
     }
 
@@ -133,14 +153,14 @@ pub trait Running {
     /// # Errors
     ///
     /// Returns an error if it fails or does not end in time.
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>>;
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>>;
 
     /// Returns its metrics as Prometheus text.
     ///
     /// # Errors
     ///
     /// Returns an error if it exposes no metrics.
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>>;
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>>;
 
     /// Returns the reason if it ended by itself.
     fn ended(&mut self) -> Option<String>;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Identity, Launch, Running, Subject};
+use super::{Identity, Launch, Running, Subject, SubjectError};
 use crate::fixture::{Capability, Controller};
 
 /// No implementation runs; only the server.
@@ -14,7 +14,7 @@ impl Subject for NoSubject {
         "none"
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         Ok(Identity { kind: "none", what: "none: the API server alone".to_owned(), ..Identity::default() })
     }
 
@@ -34,7 +34,7 @@ impl Subject for NoSubject {
         true
     }
 
-    fn launch(&self, _: &Launch<'_>) -> Result<Box<dyn Running>, String> {
-        Err("there is no subject to launch".to_owned())
+    fn launch(&self, _: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
+        Err(SubjectError::NotStarted("there is no subject to launch".to_owned()))
     }
 }

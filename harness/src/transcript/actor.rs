@@ -1,4 +1,4 @@
-//! Who does things to the cluster.
+//! Derives the originator of requests and changes from user agents.
 
 use std::fmt;
 
@@ -17,9 +17,9 @@ pub enum Actor {
     Ttl,
     /// The subject's shared informers.
     Informers,
-    /// The fixture's steps: a person, an evictor, a kubelet's report written by hand.
+    /// The fixture's steps, in the role of a user, an evictor or a kubelet.
     User,
-    /// The server's stand-in for kubelets.
+    /// The server's built-in kubelet.
     Kubelet,
     /// The server itself: end of a grace period, garbage collection.
     Server,
@@ -33,9 +33,8 @@ pub enum Actor {
 pub const USER_AGENT_OF_STEPS: &str = concat!("plumbline/", env!("CARGO_PKG_VERSION"), " user");
 
 impl Actor {
-    /// Tells the actor from the last segment of `user_agent` (segments end at `/`, `:` and blanks).
-    ///
-    /// kube-controller-manager's and our controllers' agents name the controller there.
+    /// Derives the actor from the last segment of `user_agent` (segments end at `/`, `:` and spaces), where
+    /// kube-controller-manager and our controllers put the controller's name.
     #[must_use]
     pub fn from_user_agent(user_agent: &str) -> Self {
         let last = user_agent.trim_end().rsplit(['/', ':', ' ']).next().unwrap_or_default();
@@ -51,7 +50,7 @@ impl Actor {
         }
     }
 
-    /// Short name in transcripts and fixtures.
+    /// Returns the short name used in transcripts and fixtures.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -68,16 +67,16 @@ impl Actor {
         }
     }
 
-    /// Whether it belongs to the subject under test (its controllers and their informers).
+    /// Returns true for actors of the subject under test: its controllers and their informers.
     #[must_use]
     pub fn is_subject(&self) -> bool {
         matches!(self, Self::Disruption | Self::PodGc | Self::TaintEviction | Self::Ttl | Self::Informers)
     }
 }
 
-/// Something that an [`Actor`] did.
+/// An entry or origin that belongs to an [`Actor`].
 pub trait Attributed {
-    /// The actor behind it.
+    /// Returns the actor.
     fn actor(&self) -> Actor;
 }
 
@@ -98,7 +97,7 @@ impl Attributed for Entry {
 }
 
 impl From<Actor> for Origin {
-    /// An origin whose [`Attributed::actor`] is `actor`.
+    /// Creates an origin whose [`Attributed::actor`] is `actor`.
     fn from(actor: Actor) -> Self {
         let user_agent = match &actor {
             Actor::Server => return Self::Server,

@@ -14,14 +14,14 @@ use std::sync::Arc;
 
 use expected::{CONDITION, FLOOR, HYSTERESIS, QUARANTINE, TOLERATION};
 use lies::{Lie, Lied};
-use plumbline::cluster::Embedded;
-use plumbline::conformance::begin::{Scope, blank};
-use plumbline::conformance::claim::Implementation;
-use plumbline::conformance::digest;
+use plumbline::cluster::EmbeddedCluster;
+use plumbline::conformance::implementation::Implementation;
 use plumbline::conformance::profile::Profiles;
-use plumbline::conformance::record::Record;
-use plumbline::conformance::report::{ConformanceReport, Outcome, Suite};
-use plumbline::conformance::verify::{Bench, verify};
+use plumbline::conformance::report::{ConformanceOutcome, ConformanceReport, Suite};
+use plumbline::conformance::report_writer::ReportWriter;
+use plumbline::conformance::template::{ReportInput, not_run_report};
+use plumbline::conformance::verify::{ReferenceSuite, verify};
+use plumbline::digest;
 use plumbline::fixture::Controller;
 use plumbline::fixture::parse;
 use plumbline::plan::{Filter, Plan};
@@ -55,8 +55,8 @@ fn conform(name: &str, subject: impl Subject + 'static, glob: &str) -> Conforman
         features: vec!["*".to_owned()],
     };
     let suite = Suite { version: "test".to_owned(), digest: digest::suite(&fixtures()).expect("a digest") };
-    let arena = TestBed { cluster: Arc::new(Embedded::default()), subject: Arc::new(subject) };
-    let scope = Scope {
+    let arena = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(subject) };
+    let scope = ReportInput {
         implementation: &implementation,
         profile: "part",
         profiles: &profiles,
@@ -65,21 +65,22 @@ fn conform(name: &str, subject: impl Subject + 'static, glob: &str) -> Conforman
         suite: &suite,
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken").join(name);
-    let mut record = Record::begin(blank(scope, &arena).expect("a blank report"), &folder).expect("a writable folder");
+    let mut writer = ReportWriter::create(not_run_report(scope, &arena).expect("a not_run_report report"), &folder)
+        .expect("a writable folder");
     let mut place = arena.capabilities();
     place.features = ["*".to_owned()].into();
     let plan = Plan::new(&chosen, &place, &Filter::default());
     let options = RunOptions { jobs: 2, ..RunOptions::one_by_one() };
-    suite::run(&plan, &arena, options, &mut record).expect("a report");
-    let report = record.report().clone();
-    let findings = verify(&report, Bench { fixtures: &chosen, profiles: &profiles, digest: &suite.digest });
+    suite::run(&plan, &arena, options, &mut writer).expect("a report");
+    let report = writer.report().clone();
+    let findings = verify(&report, ReferenceSuite { fixtures: &chosen, profiles: &profiles, digest: &suite.digest });
     assert!(findings.is_empty(), "the report holds: {findings:?}");
-    assert!(report.fixtures.iter().all(|fixture| fixture.outcome != Outcome::NotRun), "it is complete");
+    assert!(report.fixtures.iter().all(|fixture| fixture.outcome != ConformanceOutcome::NotRun), "it is complete");
     report
 }
 
 fn failed(report: &ConformanceReport) -> Vec<&str> {
-    report.with(Outcome::Fail).map(|fixture| fixture.id.as_str()).collect()
+    report.with(ConformanceOutcome::Fail).map(|fixture| fixture.id.as_str()).collect()
 }
 
 #[rstest]
@@ -88,7 +89,7 @@ fn failed(report: &ConformanceReport) -> Vec<&str> {
 fn the_truth_passes(#[case] name: &str, #[case] profile: &str) {
     let report = conform(name, Lied(Lie::None), profile);
     assert_eq!(failed(&report), <[&str; 0]>::default());
-    assert!(report.with(Outcome::Pass).count() > 50);
+    assert!(report.with(ConformanceOutcome::Pass).count() > 50);
 }
 
 fn must_fail(report: &ConformanceReport, expected: &[&str]) {
@@ -99,7 +100,7 @@ fn must_fail(report: &ConformanceReport, expected: &[&str]) {
         assert!(yaml.contains(id), "{id}: {yaml}");
     }
     assert!(!report.is_success());
-    let core = report.with(Outcome::Fail).any(|fixture| fixture.level == "core");
+    let core = report.with(ConformanceOutcome::Fail).any(|fixture| fixture.level == "core");
     assert_eq!(report.profiles[0].conformant, !core);
 }
 
@@ -110,7 +111,7 @@ fn must_fail_beyond(sound: &ConformanceReport, report: &ConformanceReport, expec
     assert_eq!(flaw, expected);
     let mended: Vec<&&str> = small.iter().filter(|id| !both.contains(id)).collect();
     assert!(mended.is_empty(), "a flaw mends nothing: {mended:?}");
-    assert!(sound.with(Outcome::Pass).count() > 5 && !report.is_success());
+    assert!(sound.with(ConformanceOutcome::Pass).count() > 5 && !report.is_success());
     let yaml = report.to_yaml().expect("YAML");
     assert!(expected.iter().all(|id| yaml.contains(id)), "named in the document");
 }

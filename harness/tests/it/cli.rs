@@ -1,4 +1,4 @@
-//! The program as its users meet it: exit codes, data on standard output, talk on standard error.
+//! The program as its users meet it: exit codes, results on standard output, diagnostics on standard error.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -135,7 +135,7 @@ fn what_is_missing_around_us_is_named() {
     let root = folder("environment", &two());
     let output = plumbline(&root, &["run", "--fixtures", "elsewhere"]);
     assert_eq!(code(&output), 96);
-    assert!(err(&output).contains("no folder elsewhere"), "{}", err(&output));
+    assert!(err(&output).contains("the folder elsewhere (--fixtures) does not exist"), "{}", err(&output));
     let output = plumbline(&root, &["run", "--output", "no/such/folder/report"]);
     assert_eq!(code(&output), 96);
     assert!(err(&output).contains("unable to write no/such/folder/report"), "{}", err(&output));
@@ -257,6 +257,20 @@ fn explain_shows_promise_steps_and_transcript() {
 }
 
 #[test]
+fn a_closed_pipe_is_a_quiet_end() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let filter = "ttl/hysteresis-down";
+    for arguments in [&["list"][..], &["list", "--json"], &["catalogue"], &["explain", filter], &["run", filter]] {
+        let mut command = command(root, arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", err(&output));
+        assert!(!err(&output).contains("unable to write"), "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[test]
 fn help_documents_the_exit_codes() {
     let output = plumbline(Path::new("."), &["--help"]);
     assert_eq!(code(&output), 0);
@@ -271,7 +285,7 @@ fn the_server_is_measured_with_what_was_asked_for() {
     let arguments: Vec<&str> = arguments.split(' ').chain(["--output", "json"]).collect();
     let output = plumbline(&folder("bench", &[("podgc/good.yaml", GOOD)]), &arguments);
     assert_eq!(code(&output), 0, "missed targets are no failure without --enforce: {}", err(&output));
-    let report: plumbline::bench::report::Report = serde_json::from_slice(&output.stdout).expect("one document");
+    let report: plumbline::bench::report::BenchReport = serde_json::from_slice(&output.stdout).expect("one document");
     assert_eq!((report.api_version.as_str(), report.kind.as_str()), ("plumbline/v1", "ServerBenchmark"));
     assert_eq!((report.shape.pods, report.shape.watchers), (40, 3));
     for wanted in ["pods created", "one piece", "p99", "process ready", "in process"] {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use plumbline::conformance::report::{ConformanceReport, Outcome};
+use plumbline::conformance::report::{ConformanceOutcome, ConformanceReport};
 use plumbline::time::Stopwatch;
 
 /// A pod of a missing node is deleted after its quarantine.
@@ -88,7 +88,7 @@ fn who_passes_everything_is_conformant() {
     assert!(out.contains("collector v1.2.3 (in-process) on embedded v1.36.0"), "{out}");
     assert!(out.contains("podgc            ✓ conformant") && out.contains("conformance/report.yaml"), "{out}");
     let report = report(&root);
-    assert_eq!((report.fixtures.len(), report.with(Outcome::Pass).count()), (1, 1));
+    assert_eq!((report.fixtures.len(), report.with(ConformanceOutcome::Pass).count()), (1, 1));
     assert_eq!(report.implementation.features, ["podgc.*"]);
     assert!(report.subject.digest.as_deref().is_some_and(|digest| digest.starts_with("sha256:")));
     assert!(read(&root.join("conformance/junit.xml")).contains("podgc/good"));
@@ -145,7 +145,7 @@ fn a_known_deviation_is_told_apart() {
     let (code, out, err) = plumbline(&root, CONFORM);
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("known  podgc/bad (hardened): Nobody lives for ever. (example/collector#1)"), "{out}");
-    assert_eq!(report(&root).with(Outcome::KnownDeviation).count(), 1);
+    assert_eq!(report(&root).with(ConformanceOutcome::KnownDeviation).count(), 1);
     assert!(root.join("conformance/evidence/podgc/bad/transcript.txt").exists());
     assert_eq!(plumbline(&root, "verify conformance/report.yaml").0, 0);
 }
@@ -214,7 +214,7 @@ fn bad_input_is_named_before_anything_runs() {
         ("conform --implementation none.yaml", 3, "none.yaml: unable to read"),
         ("conform", 2, "--implementation <FILE>"),
         ("conform --implementation me.yaml --profile most", 2, "unknown profile `most`; known: podgc, all"),
-        ("conform --implementation me.yaml --fixtures none", 96, "no folder none"),
+        ("conform --implementation me.yaml --fixtures none", 96, "the folder none (--fixtures) does not exist"),
         ("conform --implementation me.yaml --out me.yaml", 96, "unable to write to me.yaml"),
         ("conform --implementation me.yaml --command /no/such/program", 96, "unable to start /no/such/program"),
         ("conform --implementation me.yaml --command sh --features podgc.*", 2, "declare them in me.yaml"),
@@ -253,7 +253,7 @@ fn killed_in_mid_run() {
     child.kill().expect("SIGKILL");
     child.wait().expect("an end");
     let report = report(&root);
-    assert_eq!(report.with(Outcome::NotRun).count(), 2, "{report:?}");
+    assert_eq!(report.with(ConformanceOutcome::NotRun).count(), 2, "{report:?}");
     assert!(report.profiles.iter().all(|profile| !profile.conformant));
     assert!(!root.join("conformance/junit.xml").exists());
     let (code, out, err) = plumbline(&root, "verify conformance/report.yaml");

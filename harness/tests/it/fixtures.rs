@@ -8,7 +8,7 @@ use std::time::Duration;
 use plumbline::conformance::deviations;
 use plumbline::fixture::Level;
 use plumbline::fixture::vocabulary::{Capability, FEATURES};
-use plumbline::fixture::{matching, parse, schema};
+use plumbline::fixture::{json_schema, matching, parse, schema};
 use plumbline::invariants;
 
 fn repository() -> PathBuf {
@@ -103,7 +103,53 @@ fn the_reference_is_what_the_reader_accepts() {
     }
     assert!(
         std::env::var_os("PLUMBLINE_UPDATE").is_some(),
-        "fixtures/README.md is out of date: PLUMBLINE_UPDATE=1 cargo test -p plumbline --test fixtures"
+        "fixtures/README.md is out of date: PLUMBLINE_UPDATE=1 cargo test -p plumbline --test it fixtures::"
     );
     fs::write(&path, new).expect("write fixtures/README.md");
+}
+
+/// The schema is committed, so that editors find it without the program.
+#[test]
+fn the_committed_schema_is_the_generated_one() {
+    let path = repository().join("fixtures/fixture.schema.json");
+    let new = format!("{:#}\n", json_schema::document());
+    if fs::read_to_string(&path).is_ok_and(|old| old == new) {
+        return;
+    }
+    assert!(
+        std::env::var_os("PLUMBLINE_UPDATE").is_some(),
+        "fixtures/fixture.schema.json is out of date: PLUMBLINE_UPDATE=1 cargo test -p plumbline --test it fixtures::"
+    );
+    fs::write(&path, new).expect("write the schema");
+}
+
+#[test]
+fn every_fixture_satisfies_the_schema() {
+    let (mut compiler, mut schemas) = (boon::Compiler::new(), boon::Schemas::new());
+    compiler.add_resource("fixture.schema.json", json_schema::document()).expect("a resource");
+    let index = compiler.compile("fixture.schema.json", &mut schemas).expect("a schema");
+    let check = |text: &str| {
+        let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        schemas.validate(&value, index).map_err(|error| error.to_string())
+    };
+    let (mut problems, mut files) = (Vec::new(), 0);
+    for suite in ["api", "disruption", "faults", "podgc", "taint-eviction", "ttl"] {
+        for entry in fs::read_dir(repository().join("fixtures").join(suite)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let text = fs::read_to_string(&path).expect("a fixture");
+            let first = text.lines().next().unwrap_or_default();
+            if first != "# yaml-language-server: $schema=../fixture.schema.json" {
+                problems.push(format!("{}: the first line does not name the schema", path.display()));
+            }
+            problems.extend(check(&text).err().map(|error| format!("{}: {error}", path.display())));
+            files += 1;
+        }
+    }
+    assert!(files > 200, "the search is broken: {files} files");
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    let text = include_str!("../samples/good.yaml");
+    assert_eq!(check(text), Ok(()));
+    let unknown = check(&text.replace("level:", "levle:")).expect_err("an unknown field");
+    assert!(unknown.contains("levle"), "{unknown}");
+    assert!(check(&format!("{text}\nlate: [1]\nlevel: high\n")).is_err());
 }

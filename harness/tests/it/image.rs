@@ -1,8 +1,8 @@
 //! The image of the controllers, made from nothing but the program: built by the local Docker Engine and run as the
 //! deployment runs it, with a service account, against `plumbline serve`.
 //!
-//! Needs Docker and, in `PLUMBLINE_IMAGE_BINARY`, a static build of `plumbline-controllers` (`.ci/run` makes one). Without
-//! them it skips and says so.
+//! Needs Docker. `PLUMBLINE_IMAGE_BINARY` names a statically linked `plumbline-controllers` (the nightly workflow builds
+//! one); without it the program of this build runs on a base image that holds the shared libraries it needs.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};
@@ -30,14 +30,20 @@ fn docker(words: &[&str]) -> String {
     format!("{out}{err}").trim().to_owned()
 }
 
-/// Why the test cannot run here, or the static program.
-fn binary() -> Result<PathBuf, &'static str> {
+/// Returns true if a Docker Engine answers.
+fn docker_answers() -> bool {
     let answers = Command::new("docker").args(["version", "--format", "{{.Server.Version}}"]).output();
-    if !answers.is_ok_and(|output| output.status.success()) {
-        return Err("no Docker Engine answers");
-    }
-    let path = std::env::var_os("PLUMBLINE_IMAGE_BINARY").ok_or("PLUMBLINE_IMAGE_BINARY names no static build")?;
-    Ok(PathBuf::from(path))
+    answers.is_ok_and(|output| output.status.success())
+}
+
+/// The shared libraries that `program` needs, by `ldd`.
+fn libraries(program: &Path) -> Vec<PathBuf> {
+    let output = Command::new("ldd").arg(program).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let paths = text.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+    let paths: Vec<PathBuf> = paths.map(PathBuf::from).collect();
+    assert!(!paths.is_empty(), "ldd {}: {text}", program.display());
+    paths
 }
 
 /// What was made in Docker; gone when dropped.
@@ -54,12 +60,25 @@ impl Drop for Made {
     }
 }
 
-fn build(image: &str, binary: &Path) {
+/// Builds the image with the Dockerfile that ships. Shared libraries go into a layer below it.
+fn build(image: &str, binary: &Path, libraries: &[PathBuf]) {
     let context = tempfile::tempdir().unwrap();
     std::fs::copy(binary, context.path().join("plumbline-controllers")).unwrap();
-    let dockerfile = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("controllers").join("deploy/Dockerfile");
-    let (dockerfile, folder) = (dockerfile.display().to_string(), context.path().display().to_string());
-    docker(&["build", "--quiet", "--tag", image, "--file", &dockerfile, &folder]);
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("controllers").join("deploy/Dockerfile");
+    let mut dockerfile = std::fs::read_to_string(shipped).unwrap();
+    assert!(dockerfile.contains("FROM scratch\n"), "{dockerfile}");
+    if !libraries.is_empty() {
+        dockerfile = dockerfile.replace("FROM scratch\n", "FROM scratch\nCOPY libraries /\n");
+        for library in libraries {
+            let copy = context.path().join("libraries").join(library.strip_prefix("/").unwrap());
+            std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            std::fs::copy(library, copy).unwrap();
+        }
+    }
+    let file = context.path().join("Dockerfile");
+    std::fs::write(&file, dockerfile).unwrap();
+    let (file, folder) = (file.display().to_string(), context.path().display().to_string());
+    docker(&["build", "--quiet", "--tag", image, "--file", &file, &folder]);
 }
 
 /// The folder that kubelets mount into pods.
@@ -123,18 +142,23 @@ async fn holder(leases: &Api<Lease>) -> String {
 
 #[test]
 fn the_image_works_as_in_a_pod_and_stops_in_order() {
-    let binary = match binary() {
-        Ok(binary) => binary,
-        Err(reason) => {
-            crate::skips::skip("image", reason);
-            return;
-        }
+    if !docker_answers() {
+        crate::skips::skip("image", "no Docker Engine answers");
+        return;
+    }
+    let (binary, libraries) = if let Some(path) = std::env::var_os("PLUMBLINE_IMAGE_BINARY") {
+        (PathBuf::from(path), Vec::new())
+    } else {
+        let program = crate::support::controllers();
+        let libraries = libraries(&program);
+        (program, libraries)
     };
     let name = format!("plumbline-controllers-test-{}", std::process::id());
     let made = Made { image: format!("{name}:latest"), container: name };
-    build(&made.image, &binary);
+    build(&made.image, &binary, &libraries);
     let what = docker(&["image", "inspect", "--format", "{{.Config.User}} {{len .RootFS.Layers}}", &made.image]);
-    assert_eq!(what, "65532:65532 1", "nobody's user, and one layer with one file");
+    let layers = if libraries.is_empty() { 1 } else { 2 };
+    assert_eq!(what, format!("65532:65532 {layers}"), "an unprivileged user, and one layer with the program alone");
     let version = docker(&["run", "--rm", &made.image, "--version"]);
     assert_eq!(version, concat!("plumbline-controllers ", env!("CARGO_PKG_VERSION")));
 

@@ -57,7 +57,7 @@ fn never_breaks_the_end_of_the_window() {
     let failures = script.failures();
     assert_eq!(failures.iter().map(|f| f.check.as_str()).collect::<Vec<_>>(), ["eventually absent: pods/a", "order"]);
     assert_eq!(failures[0].at, Duration::from_secs(80));
-    assert_eq!(failures[0].observed, "there: a");
+    assert_eq!(failures[0].observed, "found a");
     assert_eq!(failures[1].observed, "no such request");
 }
 

@@ -12,8 +12,8 @@ use plumbline::fixture::{Capability, Controller, Fixture, parse};
 use plumbline::report::JudgedRun;
 use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, RunOptions, TestBed};
-use plumbline::subject::gate::{Cut, Gate};
-use plumbline::subject::{Identity, Launch, Running, Subject};
+use plumbline::subject::client_factory::{ClientFactory, KillSwitch};
+use plumbline::subject::{Identity, Launch, Running, Subject, SubjectError};
 use tokio::task::JoinHandle;
 
 const USER_AGENT: &str = "stand-in/1 (test) ttl-controller";
@@ -31,7 +31,7 @@ impl Subject for StandIn {
         "stand-in"
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         Ok(Identity { kind: "in-process", what: "a stand-in".to_owned(), ..Identity::default() })
     }
 
@@ -51,9 +51,9 @@ impl Subject for StandIn {
         BTreeSet::new()
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
         assert!(!self.refuse, "refuses to start");
-        let gate = Gate::new(launch.access, launch.clock)?;
+        let gate = ClientFactory::new(launch.access, launch.clock)?;
         let task = tokio::spawn((self.work)(gate.client(USER_AGENT)));
         Ok(Box::new(Launched { task, gate }))
     }
@@ -61,25 +61,25 @@ impl Subject for StandIn {
 
 struct Launched {
     task: JoinHandle<()>,
-    gate: Gate,
+    gate: ClientFactory,
 }
 
 impl Running for Launched {
-    fn cut(&self) -> Cut {
-        self.gate.cut()
+    fn kill_switch(&self) -> KillSwitch {
+        self.gate.kill_switch()
     }
 
     fn crash(&mut self) {
-        self.gate.cut().now();
+        self.gate.kill_switch().trip();
         self.task.abort();
     }
 
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
         self.task.abort();
         async { Ok(()) }.boxed_local()
     }
 
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
         async { Ok(String::new()) }.boxed_local()
     }
 

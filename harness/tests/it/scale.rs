@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use plumbline::scale::report::{Calls, KIND, Measure, Measured};
-use plumbline::scale::{Report, Scenario};
+use plumbline::scale::report::{CallCount, KIND, Measure, ScenarioResult};
+use plumbline::scale::{ScaleReport, Scenario};
 
 use crate::support::controllers;
 
@@ -20,15 +20,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn report(output: &Output) -> Report {
+fn report(output: &Output) -> ScaleReport {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
 }
 
-fn calls(measured: &Measured, verb: &str, resource: &str) -> u64 {
+fn calls(measured: &ScenarioResult, verb: &str, resource: &str) -> u64 {
     let found = measured.calls.iter().find(|calls| calls.verb == verb && calls.resource == resource);
-    found.map_or(0, |Calls { count, .. }| *count)
+    found.map_or(0, |CallCount { count, .. }| *count)
 }
 
 #[test]

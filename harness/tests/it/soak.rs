@@ -22,9 +22,9 @@ use plumbline::time::{Clock, Stopwatch, epoch, run_virtual, settle};
 use plumbline_controllers::app::{App, Config};
 use plumbline_controllers::runtime::client::{ClientFactory, Limits, user_agent};
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
+use plumbline_controllers::runtime::diagnostics::Diagnostics;
 use plumbline_controllers::runtime::leader::{Election, Timing};
 use plumbline_controllers::runtime::metrics::Metrics;
-use plumbline_controllers::runtime::observer::Observer;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +41,7 @@ const TOLD: Duration = Duration::from_secs(1);
 const LEASE: &str = "nobody-else-leads";
 
 /// Our controllers on `server`, without a network between.
-fn subject(server: &ApiServer, election: Option<Election>) -> (Observer, JoinHandle<()>) {
+fn subject(server: &ApiServer, election: Option<Election>) -> (Diagnostics, JoinHandle<()>) {
     let server = server.clone();
     let clock = SubjectClock::simulated(server.clock().now());
     let clients: ClientFactory = Arc::new(move |name: &str| server.client(&user_agent(name)));
@@ -52,17 +52,17 @@ fn subject(server: &ApiServer, election: Option<Election>) -> (Observer, JoinHan
         ..Config::default()
     };
     let app = App::new(&config, clients, clock, Metrics::new(), CancellationToken::new());
-    let observer = app.observer();
+    let diagnostics = app.diagnostics();
     let task = tokio::spawn(async move {
         let ended = Box::pin(app.run()).await;
         panic!("the controllers ended: {ended:?}");
     });
-    (observer, task)
+    (diagnostics, task)
 }
 
 /// Caches by resource: number of objects and checksum.
-fn caches(observer: &Observer) -> BTreeMap<String, (u64, String)> {
-    let caches = observer.caches();
+fn caches(diagnostics: &Diagnostics) -> BTreeMap<String, (u64, String)> {
+    let caches = diagnostics.caches();
     let all = caches["informers"].as_array().unwrap().iter().map(|cache| {
         let text = |name: &str| cache[name].as_str().unwrap().to_owned();
         (text("resource"), (cache["objects"].as_u64().unwrap(), text("checksum")))
@@ -71,8 +71,8 @@ fn caches(observer: &Observer) -> BTreeMap<String, (u64, String)> {
 }
 
 /// Everything that is kept for later, by name: keys in each queue, timers, nodes in quarantine.
-fn kept(observer: &Observer) -> BTreeMap<String, u64> {
-    let caches = observer.caches();
+fn kept(diagnostics: &Diagnostics) -> BTreeMap<String, u64> {
+    let caches = diagnostics.caches();
     let list = |name: &str| caches[name].as_array().unwrap().clone();
     let number = |value: &Value| value.as_u64().unwrap();
     let mut kept = BTreeMap::new();
@@ -81,7 +81,7 @@ fn kept(observer: &Observer) -> BTreeMap<String, u64> {
             kept.insert(format!("{} {state}", queue["name"].as_str().unwrap()), number(&queue[state]));
         }
     }
-    for held in list("kept") {
+    for held in list("pending") {
         kept.insert(held["name"].as_str().unwrap().to_owned(), number(&held["count"]));
     }
     assert!(kept.len() > 10 && kept.contains_key("taint_evictions_scheduled"), "{kept:?}");
@@ -89,10 +89,10 @@ fn kept(observer: &Observer) -> BTreeMap<String, u64> {
 }
 
 /// The caches are what the server holds: as many objects, and the same checksums as caches have that list everything anew.
-async fn check_drift(server: &ApiServer, observer: &Observer) {
+async fn check_drift(server: &ApiServer, diagnostics: &Diagnostics) {
     server.clock().sleep(TOLD).await;
     settle().await;
-    let held = caches(observer);
+    let held = caches(diagnostics);
     for (resource, (objects, _)) in &held {
         let (group, plural) = resource.split_once('/').unwrap_or(("", resource.as_str()));
         assert_eq!(*objects as usize, server.store().count(&ResourceId::new(group, plural)), "{resource}");
@@ -102,7 +102,7 @@ async fn check_drift(server: &ApiServer, observer: &Observer) {
     let (fresh, task) = subject(server, Some(election));
     server.clock().sleep(TOLD).await;
     settle().await;
-    assert_eq!(caches(observer), caches(&fresh), "caches have drifted from the server");
+    assert_eq!(caches(diagnostics), caches(&fresh), "caches have drifted from the server");
     assert_eq!(fresh.caches()["phase"], "waiting", "whoever looks does nothing");
     task.abort();
 }
@@ -161,7 +161,7 @@ async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
     server.seed([occupied(&server)]).unwrap();
     let expiry = tokio::spawn(expire_events(server.clone()));
     let mut churn = Churn::start(server.clone(), size, Dice::new(seed)).await;
-    let (observer, task) = subject(&server, None);
+    let (diagnostics, task) = subject(&server, None);
     let mut peaks = Peaks::default();
     let watch = Stopwatch::start();
     for step in 0..size.days * DAY {
@@ -169,12 +169,12 @@ async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
         settle().await;
         clock.sleep(Duration::from_secs(30)).await;
         if step % LOOK == 0 {
-            peaks.look(step / DAY, kept(&observer));
+            peaks.look(step / DAY, kept(&diagnostics));
         }
         clock.sleep(Duration::from_secs(30)).await;
         assert!(!task.is_finished(), "the controllers ended at minute {step}");
         if (step + 1) % DAY == 0 {
-            check_drift(&server, &observer).await;
+            check_drift(&server, &diagnostics).await;
             peaks.resident.push(resident());
             let (day, wall, revision) = ((step + 1) / DAY, watch.elapsed().as_secs(), server.store().revision());
             let told = format!("day {day}: {wall} s, {revision} changes, resident {} MB", resident() >> 20);
@@ -186,9 +186,9 @@ async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
         churn.keep_up().await;
         clock.sleep(Duration::from_mins(1)).await;
     }
-    check_drift(&server, &observer).await;
+    check_drift(&server, &diagnostics).await;
     churn.check();
-    let left: BTreeMap<String, u64> = kept(&observer).into_iter().filter(|(_, count)| *count > 0).collect();
+    let left: BTreeMap<String, u64> = kept(&diagnostics).into_iter().filter(|(_, count)| *count > 0).collect();
     assert!(left.is_empty(), "kept for ever: {left:?}");
     task.abort();
     expiry.abort();

@@ -11,8 +11,8 @@ use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use libtest_mimic::Trial;
-use plumbline::cluster::provision::envtest::{Options, start};
-use plumbline::cluster::provision::{EnvironmentError, Kind, Server};
+use plumbline::cluster::provision::envtest::{EnvtestOptions, start};
+use plumbline::cluster::provision::{EnvironmentError, FailureKind, Server};
 use serde_json::json;
 
 use crate::tools::{Harness, eventually, folder, trial};
@@ -52,8 +52,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-fn options() -> Options {
-    Options { envtest_assets: ASSETS.clone(), envtest_ready_limit: 90, ..Options::default() }
+fn options() -> EnvtestOptions {
+    EnvtestOptions { envtest_assets: ASSETS.clone(), envtest_ready_limit: 90, ..EnvtestOptions::default() }
 }
 
 pub(crate) async fn hold(words: &[String]) -> (String, Box<dyn Any>) {
@@ -96,9 +96,9 @@ async fn lives() {
 
 async fn bad_flag() {
     let logs = folder("envtest-bad-flag");
-    let options = Options { envtest_apiserver_arg: vec!["--no-such-flag".to_owned()], ..options() };
+    let options = EnvtestOptions { envtest_apiserver_arg: vec!["--no-such-flag".to_owned()], ..options() };
     let error = failure(start(&options, &logs).await);
-    assert_eq!(error.kind, Kind::Failed);
+    assert_eq!(error.kind, FailureKind::Failed);
     assert!(error.what.contains("kube-apiserver exited with code 1"), "{error}");
     assert!(error.evidence.iter().any(|line| line.contains("unknown flag: --no-such-flag")), "{error}");
 }
@@ -130,7 +130,7 @@ async fn dies() {
     }
     assert!(end.expect("it has ended").contains("kube-apiserver was killed by signal 9"));
     // Stopping says so too, and stops the rest.
-    assert_eq!(server.stop().await.expect_err("it was dead").kind, Kind::Failed);
+    assert_eq!(server.stop().await.expect_err("it was dead").kind, FailureKind::Failed);
 }
 
 fn killed_harness() {
@@ -148,7 +148,7 @@ fn killed_harness() {
 }
 
 /// A folder with programs that are these shell scripts, for etcd and for kube-apiserver.
-fn fake(test: &str, scripts: [&str; 2], limit: u64) -> Options {
+fn fake(test: &str, scripts: [&str; 2], limit: u64) -> EnvtestOptions {
     let folder = folder(test).join("bin");
     std::fs::create_dir_all(&folder).expect("a folder");
     for (program, script) in ["etcd", "kube-apiserver"].into_iter().zip(scripts) {
@@ -159,7 +159,7 @@ fn fake(test: &str, scripts: [&str; 2], limit: u64) -> Options {
         let written = std::process::Command::new("sh").arg("-c").arg(write).arg(path).arg(script).status();
         assert!(written.expect("a shell").success());
     }
-    Options { envtest_assets: Some(folder), envtest_ready_limit: limit, ..Options::default() }
+    EnvtestOptions { envtest_assets: Some(folder), envtest_ready_limit: limit, ..EnvtestOptions::default() }
 }
 
 /// A script that is an etcd which takes connections and does nothing else.
@@ -183,7 +183,7 @@ async fn ends_at_once() {
     let options = fake("envtest-ends", [no_room, "echo 'no etcd'; exit 1"], 60);
     let logs = folder("envtest-ends-logs");
     let error = failure(start(&options, &logs).await);
-    assert_eq!(error.kind, Kind::Failed);
+    assert_eq!(error.kind, FailureKind::Failed);
     assert!(error.what.contains("etcd exited with code 7"), "{error}");
     assert!(error.what.contains(&logs.join("etcd.log").display().to_string()), "{error}");
     assert_eq!(error.evidence, ["no room in the data folder"]);
@@ -193,7 +193,7 @@ async fn server_ends_at_once() {
     let options = fake("envtest-server-ends", [&listening(), "echo 'no such flag'; exit 1"], 60);
     let logs = folder("envtest-server-ends-logs");
     let error = failure(start(&options, &logs).await);
-    assert_eq!(error.kind, Kind::Failed);
+    assert_eq!(error.kind, FailureKind::Failed);
     assert!(error.what.contains("kube-apiserver exited with code 1"), "{error}");
     assert_eq!(error.evidence, ["no such flag"]);
 }
@@ -201,7 +201,7 @@ async fn server_ends_at_once() {
 async fn storage_never_ready() {
     let options = fake("envtest-no-storage", ["echo starting; exec sleep 1003", "exit 1"], 2);
     let error = failure(start(&options, &folder("envtest-no-storage-logs")).await);
-    assert_eq!(error.kind, Kind::NotReady);
+    assert_eq!(error.kind, FailureKind::NotReady);
     assert!(error.what.starts_with("etcd is not ready after 2 s: port "), "{error}");
 }
 
@@ -209,14 +209,14 @@ async fn never_ready() {
     let options = fake("envtest-never", [&listening(), "echo starting; exec sleep 1003"], 5);
     let logs = folder("envtest-never-logs");
     let error = failure(start(&options, &logs).await);
-    assert_eq!(error.kind, Kind::NotReady);
+    assert_eq!(error.kind, FailureKind::NotReady);
     assert!(error.what.starts_with("kube-apiserver is not ready after 5 s: "), "{error}");
     assert_eq!(error.evidence, ["starting"]);
 }
 
 async fn missing() {
-    let options = Options { envtest_assets: Some("/nowhere".into()), ..Options::default() };
+    let options = EnvtestOptions { envtest_assets: Some("/nowhere".into()), ..EnvtestOptions::default() };
     let error = failure(start(&options, &folder("envtest-missing")).await);
-    assert_eq!(error.kind, Kind::Missing);
+    assert_eq!(error.kind, FailureKind::Missing);
     assert_eq!(error.evidence, ["/nowhere: no etcd, no kube-apiserver"]);
 }

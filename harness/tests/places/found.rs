@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::Trial;
 use plumbline::apiserver::listener::{ListenOptions, listen};
 use plumbline::apiserver::{ApiServer, ApiServerConfig};
-use plumbline::cluster::provision::kubeconfig::{Options, start};
-use plumbline::cluster::provision::{EnvironmentError, Kind, Server};
+use plumbline::cluster::provision::kubeconfig::{ExistingClusterOptions, start};
+use plumbline::cluster::provision::{EnvironmentError, FailureKind, Server};
 use plumbline::time::Clock;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -40,7 +40,7 @@ fn kubeconfig(test: &str, url: &str) -> PathBuf {
     file
 }
 
-async fn begin(options: Options) -> Result<Server, EnvironmentError> {
+async fn begin(options: ExistingClusterOptions) -> Result<Server, EnvironmentError> {
     start(&options, Path::new("unused")).await
 }
 
@@ -55,7 +55,7 @@ async fn found() {
     listening.write_kubeconfig(&file).expect("a kubeconfig");
     let stop = CancellationToken::new();
     let serving = tokio::spawn(listening.serve(stop.clone()));
-    let options = Options { kubeconfig: Some(file.clone()), ..Options::default() };
+    let options = ExistingClusterOptions { kubeconfig: Some(file.clone()), ..ExistingClusterOptions::default() };
     let mut server = begin(options).await.unwrap_or_else(|error| panic!("{error}"));
     assert!(server.version.starts_with("v1."));
     assert!(!server.allows_disruption, "nobody allowed it");
@@ -91,15 +91,17 @@ async fn strict() -> MockServer {
 async fn rights() {
     let server = strict().await;
     let file = kubeconfig("kubeconfig-rights", &server.uri());
-    let error = failure(begin(Options { kubeconfig: Some(file.clone()), ..Options::default() }).await);
-    assert_eq!(error.kind, Kind::Forbidden);
+    let error = failure(
+        begin(ExistingClusterOptions { kubeconfig: Some(file.clone()), ..ExistingClusterOptions::default() }).await,
+    );
+    assert_eq!(error.kind, FailureKind::Forbidden);
     let missing = ["delete pods", "update pods/status", "create events", "create events.events.k8s.io"];
     assert_eq!(error.evidence, missing);
-    let options = Options {
+    let options = ExistingClusterOptions {
         kubeconfig: Some(file),
         allow_disruptive: true,
         context: Some("far".to_owned()),
-        ..Options::default()
+        ..ExistingClusterOptions::default()
     };
     let error = failure(begin(options).await);
     assert_eq!(error.evidence, [&missing[..], &["patch nodes"]].concat());
@@ -108,8 +110,9 @@ async fn rights() {
 
 async fn silent() {
     let file = kubeconfig("kubeconfig-silent", "http://127.0.0.1:1");
-    let error = failure(begin(Options { kubeconfig: Some(file), ..Options::default() }).await);
-    assert_eq!(error.kind, Kind::Unreachable);
+    let error =
+        failure(begin(ExistingClusterOptions { kubeconfig: Some(file), ..ExistingClusterOptions::default() }).await);
+    assert_eq!(error.kind, FailureKind::Unreachable);
     assert!(error.what.contains("\"near\" does not respond") && error.what.contains("refused"), "{error}");
     assert!(error.next.contains("kubectl --context near version"), "{error}");
 }
@@ -117,9 +120,13 @@ async fn silent() {
 async fn contexts() {
     let file = kubeconfig("kubeconfig-contexts", "http://127.0.0.1:1");
     let wanted = Some("nowhere".to_owned());
-    let error = failure(begin(Options { kubeconfig: Some(file), context: wanted, ..Options::default() }).await);
-    assert_eq!((error.kind, error.evidence), (Kind::Missing, vec!["near".to_owned(), "far".to_owned()]));
+    let error = failure(
+        begin(ExistingClusterOptions { kubeconfig: Some(file), context: wanted, ..ExistingClusterOptions::default() })
+            .await,
+    );
+    assert_eq!((error.kind, error.evidence), (FailureKind::Missing, vec!["near".to_owned(), "far".to_owned()]));
     let absent = Some(PathBuf::from("/nowhere/config"));
-    let error = failure(begin(Options { kubeconfig: absent, ..Options::default() }).await);
-    assert!(error.kind == Kind::Missing && error.what.contains("/nowhere/config"), "{error}");
+    let error =
+        failure(begin(ExistingClusterOptions { kubeconfig: absent, ..ExistingClusterOptions::default() }).await);
+    assert!(error.kind == FailureKind::Missing && error.what.contains("/nowhere/config"), "{error}");
 }

@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 use libtest_mimic::Trial;
 use plumbline::apiserver::listener::{ListenOptions, listen};
 use plumbline::apiserver::{ApiServer, ApiServerConfig};
-use plumbline::cluster::provision::k3s::{Options, start};
-use plumbline::cluster::provision::{EnvironmentError, Kind, Server};
+use plumbline::cluster::provision::k3s::{K3sOptions, start};
+use plumbline::cluster::provision::{EnvironmentError, FailureKind, Server};
 use plumbline::time::Clock;
 use tokio_util::sync::CancellationToken;
 
@@ -123,8 +123,8 @@ pub(crate) fn stand_in(words: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> K3sOptions {
+    K3sOptions {
         k3s_image: IMAGE.clone(),
         k3s_tag: TAG.to_owned(),
         k3s_built_in_controllers: false,
@@ -189,9 +189,9 @@ fn fixtures_run() {
 }
 
 async fn bad_argument() {
-    let options = Options { k3s_arg: vec!["--no-such-flag".to_owned()], ..options() };
+    let options = K3sOptions { k3s_arg: vec!["--no-such-flag".to_owned()], ..options() };
     let error = failure(start(&options, &folder("k3s-bad")).await);
-    assert_eq!(error.kind, Kind::Failed);
+    assert_eq!(error.kind, FailureKind::Failed);
     assert!(error.what.starts_with("the container of k3s exited with code 1"), "{error}");
     assert_eq!(error.evidence, ["Incorrect Usage: flag provided but not defined: -no-such-flag"]);
     assert!(error.next.contains("--k3s-arg"), "{error}");
@@ -201,18 +201,18 @@ async fn port_taken() {
     // On all addresses, as Docker publishes ports.
     let taken = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
-    let options = Options { k3s_port: Some(port), k3s_arg: vec!["--debug=port".to_owned()], ..options() };
+    let options = K3sOptions { k3s_port: Some(port), k3s_arg: vec!["--debug=port".to_owned()], ..options() };
     let error = failure(start(&options, &folder("k3s-port")).await);
-    assert_eq!(error.kind, Kind::Failed);
+    assert_eq!(error.kind, FailureKind::Failed);
     assert!(error.next.contains("--k3s-port") && error.what.contains(&port.to_string()), "{error}");
     let left = about(&["inspect", "--format", "{{.Config.Cmd}}"]);
     assert!(!left.iter().any(|(_, command)| command.contains("--debug=port")), "it stays behind: {left:?}");
 }
 
 async fn no_image() {
-    let options = Options { k3s_image: "localhost:1/plumbline/no-such-image".to_owned(), ..options() };
+    let options = K3sOptions { k3s_image: "localhost:1/plumbline/no-such-image".to_owned(), ..options() };
     let error = failure(start(&options, &folder("k3s-no-image")).await);
-    assert_eq!(error.kind, Kind::Missing);
+    assert_eq!(error.kind, FailureKind::Missing);
     assert!(error.what.starts_with("the image localhost:1/plumbline/no-such-image:test is not available: "), "{error}");
     assert!(error.next.contains("docker pull") && error.next.contains("PLUMBLINE_K3S_IMAGE"), "{error}");
 }

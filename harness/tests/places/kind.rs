@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::Trial;
 use plumbline::apiserver::listener::{ListenOptions, listen};
 use plumbline::apiserver::{ApiServer, ApiServerConfig};
-use plumbline::cluster::provision::Kind;
-use plumbline::cluster::provision::kind::{Options, start};
+use plumbline::cluster::provision::FailureKind;
+use plumbline::cluster::provision::kind::{KindOptions, start};
 use plumbline::time::Clock;
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// A `kind` that does `create` when it is to make a cluster. `$HERE` is its folder, `$5` is `--config` and so on.
-fn fake(here: &Path, create: &str) -> Options {
+fn fake(here: &Path, create: &str) -> KindOptions {
     let program = here.join("kind");
     let script = format!(
         "#!/bin/sh\nHERE={}\necho \"$@\" >>$HERE/asked\ncase \"$1 $2\" in\n'create cluster') cp \"$6\" $HERE/config; {create};;\n\
@@ -32,7 +32,7 @@ fn fake(here: &Path, create: &str) -> Options {
     );
     std::fs::write(&program, script).expect("a script");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a mode");
-    Options {
+    KindOptions {
         kind_program: program,
         kind_image: Some("node:x".to_owned()),
         kind_built_in_controllers: false,
@@ -98,7 +98,7 @@ async fn complains() {
     let here = folder("kind-complains");
     let options = fake(&here, "echo 'ERROR: failed to create cluster: no space left' >&2; exit 1");
     let error = start(&options, &here.join("logs")).await.map(|_| ()).expect_err("it cannot start");
-    assert_eq!(error.kind, Kind::Failed);
+    assert_eq!(error.kind, FailureKind::Failed);
     assert!(error.what.contains("exited with code 1"), "{error}");
     assert_eq!(error.evidence, ["ERROR: failed to create cluster: no space left"]);
     let (name, lines) = asked(&here);
@@ -106,7 +106,7 @@ async fn complains() {
 }
 
 async fn missing() {
-    let options = Options { kind_program: PathBuf::from("/nowhere/kind"), ..fake(&folder("kind-missing"), "true") };
+    let options = KindOptions { kind_program: PathBuf::from("/nowhere/kind"), ..fake(&folder("kind-missing"), "true") };
     let error = start(&options, &folder("kind-missing-logs")).await.map(|_| ()).expect_err("there is none");
-    assert_eq!((error.kind, error.evidence), (Kind::Missing, vec!["/nowhere/kind".to_owned()]));
+    assert_eq!((error.kind, error.evidence), (FailureKind::Missing, vec!["/nowhere/kind".to_owned()]));
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use plumbline::process::{Guarded, Start};
+use plumbline::process::{GuardedProcess, ProcessSpec};
 
 use crate::tools::{Harness, eventually, folder, trial};
 
@@ -20,9 +20,9 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-fn shell(script: &str, log: &Path) -> Guarded {
+fn shell(script: &str, log: &Path) -> GuardedProcess {
     let argv = ["sh", "-c", script].map(Into::into).into();
-    Start { argv, env: Vec::new(), folder: None, log: log.to_owned() }.spawn().expect("a shell")
+    ProcessSpec { argv, env: Vec::new(), folder: None, log: log.to_owned() }.spawn().expect("a shell")
 }
 
 /// A process with a child that ignores SIGTERM, as bad subjects do.

@@ -1,4 +1,4 @@
-//! The informer against a server that misbehaves in every way a watch can.
+//! The informer against a server whose lists and watches misbehave.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,49 +7,50 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::Informer;
-use crate::runtime::cache::{Change, ObjectKey};
-use crate::runtime::client::{Dresser, Limits, names};
+use crate::api::object_key::ObjectKey;
+use crate::api::pod::{BY_NODE, PodView};
+use crate::runtime::cache::Change;
+use crate::runtime::client::{ClientBuilder, Limits, names};
 use crate::runtime::clock::Clock;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::testing::{Answer, Log, Seen, failure, script, serve, status};
-use crate::views::pod::{BY_NODE, PodView};
+use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, failure, must_end, script, serve, status};
 
 struct Setup {
     clock: Clock,
     informer: Arc<Informer<PodView>>,
     /// `+name/uid@rv`, `~name…`, `-name…`, in the order the handler saw them.
     changes: Arc<Mutex<Vec<String>>>,
-    log: Log,
+    log: RequestLog,
     _running: tokio::task::JoinSet<()>,
 }
 
 impl Setup {
-    fn new(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+    fn new(answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static) -> Self {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let (plain, log) = serve(&clock, answer);
         let informer = Arc::new(Informer::<PodView>::new(clock.clone(), &Metrics::new()));
         let changes = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&changes);
-        informer.on_change(move |change| seen.lock().unwrap().push(describe(change)));
-        let dresser = Dresser::new(names::INFORMERS, clock.clone(), Limits::default());
+        informer.add_event_handler(move |change| seen.lock().unwrap().push(describe(change)));
+        let builder = ClientBuilder::new(names::INFORMERS, clock.clone(), Limits::default());
         let mut running = tokio::task::JoinSet::new();
         let run = Arc::clone(&informer);
-        running.spawn(async move { run.run(&dresser, plain).await });
+        running.spawn(async move { run.run(&builder, plain).await });
         Self { clock, informer, changes, log, _running: running }
     }
 
-    fn script(answers: Vec<Answer>) -> Self {
+    fn script(answers: Vec<MockResponse>) -> Self {
         Self::new(script(answers))
     }
 
     async fn after(&self, seconds: u64) -> String {
-        // A millisecond more, so that even after(0) lets everything settle.
+        // One millisecond more, so that even after(0) lets all tasks become idle.
         self.clock.sleep(Duration::from_millis(seconds * 1000 + 1)).await;
         std::mem::take(&mut *self.changes.lock().unwrap()).join(" ")
     }
 
     fn requests(&self) -> Vec<String> {
-        let short = |seen: &Seen| match seen.line.split_once("resourceVersion=") {
+        let short = |seen: &ReceivedRequest| match seen.line.split_once("resourceVersion=") {
             Some((_, rest)) => format!("watch {}", rest.split('&').next().unwrap()),
             None => "list".to_owned(),
         };
@@ -58,7 +59,7 @@ impl Setup {
 }
 
 fn describe(change: &Change<PodView>) -> String {
-    use crate::runtime::cache::CacheObject as _;
+    use crate::api::cache_object::CacheObject as _;
     let sign = match change {
         Change::Added(_) => '+',
         Change::Updated { .. } => '~',
@@ -76,24 +77,24 @@ fn pod(name: &str, uid: &str, version: u32, node: &str) -> Value {
     })
 }
 
-fn list(version: u32, items: &[Value]) -> Answer {
+fn list(version: u32, items: &[Value]) -> MockResponse {
     let metadata = json!({ "resourceVersion": version.to_string() });
-    Answer::Json(200, json!({ "apiVersion": "v1", "kind": "PodList", "metadata": metadata, "items": items }))
+    MockResponse::Json(200, json!({ "apiVersion": "v1", "kind": "PodList", "metadata": metadata, "items": items }))
 }
 
 fn event(kind: &str, object: Value) -> (Duration, Value) {
     (Duration::ZERO, json!({ "type": kind, "object": object }))
 }
 
-fn quiet() -> Answer {
-    Answer::Watch(Vec::new(), true)
+fn quiet() -> MockResponse {
+    MockResponse::Watch(Vec::new(), true)
 }
 
 #[tokio::test(start_paused = true)]
 async fn synced_means_that_handlers_have_seen_the_list() {
     let setup = Setup::script(vec![list(5, &[pod("b", "1", 3, "n1"), pod("a", "2", 4, "n1")]), quiet()]);
     assert!(!setup.informer.has_synced());
-    setup.informer.wait_synced().await;
+    must_end(setup.informer.wait_synced()).await;
     assert_eq!(setup.after(0).await, "+a/2@4 +b/1@3", "in key order");
     let lister = setup.informer.lister();
     assert_eq!(lister.len(), 2);
@@ -105,7 +106,7 @@ async fn synced_means_that_handlers_have_seen_the_list() {
 
 #[tokio::test(start_paused = true)]
 async fn events_change_cache_and_indexes_before_handlers_run() {
-    let watch = Answer::Watch(
+    let watch = MockResponse::Watch(
         vec![
             event("ADDED", pod("b", "2", 6, "")),
             event("MODIFIED", pod("b", "2", 7, "n2")),
@@ -123,11 +124,11 @@ async fn events_change_cache_and_indexes_before_handlers_run() {
     assert_eq!((lister.len(), lister.by_index(BY_NODE, "n1").len(), lister.by_index(BY_NODE, "n2").len()), (1, 0, 1));
 }
 
-/// As a controller's does that begins to work when its replica has become the leader.
+/// A controller adds its handlers when its replica becomes the leader.
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_is_told_of_what_is_there_and_then_of_every_change() {
+async fn a_late_handler_sees_the_cached_objects_and_then_every_change() {
     let later = (Duration::from_secs(10), event("MODIFIED", pod("a", "1", 8, "")).1);
-    let watch = Answer::Watch(vec![event("DELETED", pod("b", "2", 7, "")), later], true);
+    let watch = MockResponse::Watch(vec![event("DELETED", pod("b", "2", 7, "")), later], true);
     let setup =
         Setup::script(vec![list(5, &[pod("c", "3", 3, ""), pod("b", "2", 2, ""), pod("a", "1", 1, "")]), watch]);
     setup.after(5).await;
@@ -136,8 +137,8 @@ async fn a_late_handler_is_told_of_what_is_there_and_then_of_every_change() {
         move |change: &Change<PodView>| seen.lock().unwrap().push(describe(change))
     };
     let (all, rest) = (Arc::default(), Arc::default());
-    setup.informer.on_change(note(&all));
-    setup.informer.on_later_change(note(&rest));
+    setup.informer.add_event_handler(note(&all));
+    setup.informer.add_event_handler_without_replay(note(&rest));
     assert_eq!(all.lock().unwrap().join(" "), "+a/1@1 +c/3@3");
     setup.after(10).await;
     assert_eq!(all.lock().unwrap().join(" "), "+a/1@1 +c/3@3 ~a/1@8");
@@ -146,7 +147,7 @@ async fn a_late_handler_is_told_of_what_is_there_and_then_of_every_change() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_watch_resumes_where_it_was() {
-    let watch = Answer::Watch(vec![event("ADDED", pod("b", "2", 6, ""))], false);
+    let watch = MockResponse::Watch(vec![event("ADDED", pod("b", "2", 6, ""))], false);
     let setup = Setup::script(vec![list(5, &[]), watch, quiet()]);
     setup.after(1).await;
     assert_eq!(setup.requests(), ["list", "watch 5", "watch 6"]);
@@ -154,7 +155,7 @@ async fn a_dropped_watch_resumes_where_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn gone_lists_again_at_once_but_not_twice_and_reports_the_differences() {
-    let gone = || Answer::Watch(vec![event("ERROR", status(410, "Expired"))], false);
+    let gone = || MockResponse::Watch(vec![event("ERROR", status(410, "Expired"))], false);
     let first = || list(5, &[pod("kept", "1", 1, ""), pod("gone", "2", 2, ""), pod("changed", "3", 3, "")]);
     let second = list(9, &[pod("changed", "3", 8, ""), pod("kept", "1", 1, ""), pod("new", "4", 7, "")]);
     let setup = Setup::script(vec![first(), gone(), first(), gone(), second, quiet()]);
@@ -170,7 +171,7 @@ async fn gone_lists_again_at_once_but_not_twice_and_reports_the_differences() {
 #[tokio::test(start_paused = true)]
 async fn an_event_that_cannot_be_read_is_listed_again() {
     let unreadable = event("MODIFIED", json!({ "kind": "Pod", "metadata": "?" }));
-    let watch = Answer::Watch(vec![unreadable, event("ADDED", pod("b", "2", 7, ""))], true);
+    let watch = MockResponse::Watch(vec![unreadable, event("ADDED", pod("b", "2", 7, ""))], true);
     let setup = Setup::script(vec![list(5, &[pod("a", "1", 4, "")]), watch, list(8, &[pod("a", "1", 6, "")]), quiet()]);
     assert_eq!(setup.after(2).await, "+a/1@4 ~a/1@6");
     assert_eq!(setup.requests(), ["list", "watch 5", "list", "watch 8"]);
@@ -178,7 +179,7 @@ async fn an_event_that_cannot_be_read_is_listed_again() {
 
 #[tokio::test(start_paused = true)]
 async fn events_that_can_never_be_read_are_no_hot_loop() {
-    let unreadable = || Answer::Watch(vec![event("MODIFIED", json!("?"))], true);
+    let unreadable = || MockResponse::Watch(vec![event("MODIFIED", json!("?"))], true);
     let setup = Setup::new(move |seen| if seen.line.contains("watch=true") { unreadable() } else { list(5, &[]) });
     setup.after(120).await;
     let lists: Vec<u128> = setup.log.lock().unwrap().iter().step_by(2).map(|seen| seen.at.as_millis()).collect();
@@ -187,11 +188,11 @@ async fn events_that_can_never_be_read_are_no_hot_loop() {
 
 #[rstest]
 #[case::server_error(|| failure(500, "InternalError"))]
-#[case::reset(|| Answer::Reset)]
-#[case::torn(|| Answer::Torn)]
-#[case::not_json(|| Answer::Json(200, json!("proxy error")))]
+#[case::reset(|| MockResponse::Reset)]
+#[case::torn(|| MockResponse::Torn)]
+#[case::not_json(|| MockResponse::Json(200, json!("proxy error")))]
 #[tokio::test(start_paused = true)]
-async fn a_failed_list_is_tried_again(#[case] broken: fn() -> Answer) {
+async fn a_failed_list_is_tried_again(#[case] broken: fn() -> MockResponse) {
     let setup = Setup::script(vec![broken(), list(5, &[pod("a", "1", 4, "")]), quiet()]);
     assert_eq!(setup.after(2).await, "+a/1@4");
     assert_eq!(setup.informer.status().stale_since, None);
@@ -211,7 +212,7 @@ async fn failures_wait_longer_and_longer_without_jitter() {
 
 #[tokio::test(start_paused = true)]
 async fn hanging_headers_end_at_the_time_limit() {
-    let setup = Setup::script(vec![Answer::Hang, list(5, &[]), Answer::Hang, quiet()]);
+    let setup = Setup::script(vec![MockResponse::Hang, list(5, &[]), MockResponse::Hang, quiet()]);
     setup.after(64).await;
     assert_eq!(setup.requests(), ["list"], "the server itself may take 60 s to say no");
     setup.after(3).await;
@@ -222,17 +223,16 @@ async fn hanging_headers_end_at_the_time_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honoured() {
-    let setup = Setup::script(vec![Answer::RetryAfter(429, 7), list(5, &[]), quiet()]);
-    setup.informer.wait_synced().await;
+    let setup = Setup::script(vec![MockResponse::RetryAfter(429, 7), list(5, &[]), quiet()]);
+    must_end(setup.informer.wait_synced()).await;
     assert_eq!(setup.clock.monotonic(), Duration::from_secs(7));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ends_every_watch_at_once_is_not_stormed() {
-    let setup =
-        Setup::new(
-            |seen| if seen.line.contains("watch=true") { Answer::Watch(Vec::new(), false) } else { list(5, &[]) },
-        );
+    let setup = Setup::new(|seen| {
+        if seen.line.contains("watch=true") { MockResponse::Watch(Vec::new(), false) } else { list(5, &[]) }
+    });
     setup.after(60).await;
     assert!(setup.log.lock().unwrap().len() < 12, "{:?}", setup.requests());
 }
@@ -240,7 +240,8 @@ async fn a_server_that_ends_every_watch_at_once_is_not_stormed() {
 #[tokio::test(start_paused = true)]
 async fn a_quiet_watch_that_works_again_is_not_called_stale() {
     let bookmark = json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "resourceVersion": "6" } });
-    let quiet = Answer::Watch(vec![(Duration::from_secs(20), json!({ "type": "BOOKMARK", "object": bookmark }))], true);
+    let quiet =
+        MockResponse::Watch(vec![(Duration::from_secs(20), json!({ "type": "BOOKMARK", "object": bookmark }))], true);
     let setup = Setup::script(vec![list(5, &[]), failure(500, "InternalError"), quiet]);
     setup.after(0).await;
     assert!(setup.informer.status().stale_since.is_some());

@@ -1,9 +1,9 @@
-//! Leader election by a Lease, as client-go's: one replica works, the others stand by with warm caches.
+//! Leader election by a Lease, as client-go's: one replica works, the others stand by with filled caches.
 //!
-//! The lease on the server decides who leads; [`Leadership`] says, at the moment of each write, whether this process
-//! can still be sure that it does. Timings and the record are upstream's, so that `kubectl` and dashboards read it as
-//! any other. Stricter than upstream: the claim ends `renew-deadline` after the last renewal was *sent* (there: after
-//! the first one that failed was), so whatever the timings, it ends before anybody else may take over.
+//! The lease on the server decides who leads; [`Leadership`] tells, at the moment of each write, whether this process
+//! can still be sure to lead. Timings and the record are upstream's, so `kubectl` and dashboards can read it. Stricter
+//! than upstream: leadership ends `renew-deadline` after the last renewal was *sent* (upstream: after the first failed
+//! renewal was), so with any timings it ends before another replica may take over.
 
 mod record;
 
@@ -15,39 +15,39 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use self::record::Step;
-use super::client::{Dresser, Limits, names};
+use self::record::LeaseAction;
+use super::client::{ClientBuilder, Limits, names};
 use super::clock::Clock;
+use super::error::ApiError;
 use super::leadership::Leadership;
-use super::lister::Fnv1a;
 use super::metrics::Metrics;
 use super::recorder::{EventType, ObjectReference, Recorder};
-use crate::error::ApiError;
+use crate::api::hash::Fnv1a;
 
-/// Standbys wait between one and this much more than one retry period, each its own time, as client-go's.
+/// Standbys wait one retry period plus up to this many further ones, each replica its own time, as client-go's.
 pub const JITTER_FACTOR: f64 = 1.2;
 
-/// How a replica takes part in the election.
+/// Settings of the election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Election {
     /// Name of the lease.
     pub name: String,
     /// Namespace of the lease.
     pub namespace: String,
-    /// This replica's name in it; no other may ever have the same.
+    /// The name of this replica in the lease; must be unique.
     pub identity: String,
-    /// How the lease is timed.
+    /// Timings of the lease.
     pub timing: Timing,
 }
 
-/// Times of an election.
+/// Timings of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long a lease that is not renewed is respected by others.
+    /// How long other replicas respect a lease that is not renewed.
     pub lease_duration: Duration,
-    /// How long after its last renewal a leader may go on.
+    /// How long a leader may go on after its last renewal.
     pub renew_deadline: Duration,
-    /// How often a leader renews, and a standby looks.
+    /// Interval between renewals of a leader, and between checks of a standby.
     pub retry_period: Duration,
 }
 
@@ -62,13 +62,13 @@ impl Default for Timing {
     }
 }
 
-/// Times that could not keep two replicas apart.
+/// Errors of timings that would allow two leaders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
-    /// Others would take over while the leader goes on.
+    /// Another replica could take over while the leader goes on.
     #[error("lease duration must be greater than renew deadline")]
     Duration,
-    /// One late renewal would end the term.
+    /// One late renewal would end the leadership.
     #[error("renew deadline must be greater than retry period x {JITTER_FACTOR}")]
     Deadline,
     /// The record counts in seconds.
@@ -77,10 +77,10 @@ pub enum TimingError {
 }
 
 impl Timing {
-    /// Refuses what upstream refuses.
+    /// Checks the timings as upstream does.
     ///
     /// # Errors
-    /// [`TimingError`], as upstream words it.
+    /// [`TimingError`], in upstream's words.
     pub fn validate(&self) -> Result<(), TimingError> {
         if self.lease_duration < Duration::from_secs(1) || self.renew_deadline.is_zero() || self.retry_period.is_zero()
         {
@@ -96,51 +96,51 @@ impl Timing {
     }
 }
 
-/// Why a term ended.
+/// The reason why leadership ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lost {
+pub enum LeaseLost {
     /// No renewal succeeded in time.
     #[error("the lease was not renewed within {}s", limit.as_secs_f64())]
     Unrenewed {
         /// The renew deadline.
         limit: Duration,
     },
-    /// Another replica holds it.
+    /// Another replica holds the lease.
     #[error("the lease is held by {holder}")]
     Taken {
-        /// Who.
+        /// The other replica.
         holder: String,
     },
 }
 
-/// One replica's part in the election.
-pub struct Elector {
+/// The leader election of one replica.
+pub struct LeaderElector {
     election: Election,
     leases: Api<Lease>,
     clock: Clock,
     leadership: Leadership,
     metrics: Metrics,
-    /// `None` once the end of the term was announced: the writer of events ends when nobody has a recorder.
+    /// `None` after the last event: the writer of events ends when all recorders are dropped.
     recorder: Option<Recorder>,
     /// The lease as last read or written, and when its content last changed.
-    seen: Option<(Lease, Duration)>,
+    observed: Option<(Lease, Duration)>,
     holding: bool,
-    /// Whether the lease may be ours on the server: it was asked for, whatever came of it.
-    asked: bool,
-    /// When the claim ends unless it is renewed.
+    /// `true` if the server may have a lease of this replica: a write was sent, with any outcome.
+    may_hold: bool,
+    /// When leadership ends unless the lease is renewed.
     until: Duration,
     tries: u64,
 }
 
-/// How one try to get or keep the lease ended.
-enum Tried {
+/// The result of an attempt to acquire or renew the lease.
+enum TryAcquire {
     Holding,
     HeldBy(String),
     Failed(ApiError),
 }
 
-impl Elector {
-    /// A candidate that talks to the server through `plain`.
+impl LeaderElector {
+    /// Creates a candidate that uses the client `plain`.
     pub fn new(
         election: Election,
         plain: Client,
@@ -149,13 +149,13 @@ impl Elector {
         metrics: Metrics,
         recorder: Recorder,
     ) -> Self {
-        // The pace is the election's own; half of the deadline leaves time for a second try.
+        // The election has its own timing. Half of the deadline leaves time for a second attempt.
         let limits = Limits { qps: 0.0, request_timeout: election.timing.renew_deadline / 2, ..Limits::default() };
-        let dresser = Dresser::new(names::LEADER_ELECTION, clock.clone(), limits);
-        let client = dresser.measured_by(metrics.requests()).dress(plain);
+        let builder = ClientBuilder::new(names::LEADER_ELECTION, clock.clone(), limits);
+        let client = builder.with_metrics(metrics.requests()).build(plain);
         let leases = Api::namespaced(client, &election.namespace);
         metrics.leader(&election.name, false);
-        let (seen, until) = (None, Duration::ZERO);
+        let (observed, until) = (None, Duration::ZERO);
         Self {
             election,
             leases,
@@ -163,9 +163,9 @@ impl Elector {
             leadership,
             metrics,
             recorder: Some(recorder),
-            seen,
+            observed,
             holding: false,
-            asked: false,
+            may_hold: false,
             until,
             tries: 0,
         }
@@ -178,76 +178,77 @@ impl Elector {
         loop {
             let limit = self.election.timing.renew_deadline;
             match self.clock.clone().timeout(limit, self.try_once()).await {
-                Ok(Tried::Holding) => break,
-                Ok(Tried::HeldBy(now)) => {
+                Ok(TryAcquire::Holding) => break,
+                Ok(TryAcquire::HeldBy(now)) => {
                     if holder.as_ref() != Some(&now) {
                         tracing::info!(lease = self.lease(), holder = now, "standing by: another replica leads");
                     }
                     holder = Some(now);
                 }
-                Ok(Tried::Failed(error)) => {
+                Ok(TryAcquire::Failed(error)) => {
                     tracing::warn!(lease = self.lease(), %error, "unable to get or create the lease, trying again");
                 }
                 Err(elapsed) => tracing::warn!(lease = self.lease(), %elapsed, "unable to get the lease, trying again"),
             }
-            let pause = self.pause();
-            self.clock.sleep(pause).await;
+            let delay = self.standby_delay();
+            self.clock.sleep(delay).await;
         }
         self.metrics.leader(&self.election.name, true);
         self.event("became leader");
         tracing::info!(lease = self.lease(), identity = self.election.identity, "acquired the lease, leading");
     }
 
-    /// Keeps the lease until that fails.
-    pub async fn keep(&mut self) -> Lost {
+    /// Renews the lease until that fails.
+    pub async fn renew_until_lost(&mut self) -> LeaseLost {
         loop {
             self.clock.sleep(self.election.timing.retry_period).await;
             if let Err(lost) = self.renew().await {
-                self.leadership.end();
+                self.leadership.revoke();
                 self.holding = false;
                 self.metrics.leader(&self.election.name, false);
-                tracing::error!(lease = self.lease(), why = %lost, "lost the lease, nothing is written any more");
+                tracing::error!(lease = self.lease(), why = %lost, "lost the lease, no further writes are sent");
                 return lost;
             }
         }
     }
 
-    /// Gives the lease back, so that a standby need not wait. Only after the last write has ended.
+    /// Releases the lease, so that a standby need not wait for its expiry. Call it only after the last write has ended.
     pub async fn release(&mut self) {
-        self.leadership.end();
+        self.leadership.revoke();
         self.metrics.leader(&self.election.name, false);
         self.holding = false;
-        if !std::mem::take(&mut self.asked) {
+        if !std::mem::take(&mut self.may_hold) {
             return;
         }
         let limit = self.election.timing.renew_deadline;
         let released = self.clock.clone().timeout(limit, Box::pin(self.try_release())).await;
         match released.map_err(ApiError::from).flatten() {
             Ok(()) => tracing::info!(lease = self.lease(), "released the lease"),
-            Err(error) => tracing::warn!(lease = self.lease(), %error, "unable to release the lease, it will run out"),
+            Err(error) => tracing::warn!(lease = self.lease(), %error, "unable to release the lease, it will expire"),
         }
     }
 
-    /// Tells who may be interested that this replica's term ends, while events can still be written. The last event.
+    /// Records the last event, that this replica stops leading, and drops the recorder.
     #[must_use]
-    pub fn announce_end(mut self) -> Self {
+    pub fn shut_down_events(mut self) -> Self {
         self.event("stopped leading");
         self.recorder = None;
         self
     }
 
-    async fn renew(&mut self) -> Result<(), Lost> {
+    async fn renew(&mut self) -> Result<(), LeaseLost> {
         let Timing { renew_deadline: limit, retry_period, .. } = self.election.timing;
         loop {
             let left = self.until.saturating_sub(self.clock.monotonic());
             let tried =
                 if left.is_zero() { None } else { self.clock.clone().timeout(left, self.try_once()).await.ok() };
             match tried {
-                None => return Err(Lost::Unrenewed { limit }),
-                Some(Tried::Holding) => return Ok(()),
-                Some(Tried::HeldBy(holder)) => return Err(Lost::Taken { holder }),
-                Some(Tried::Failed(error)) => {
-                    tracing::warn!(lease = self.lease(), %error, left_ms = left.as_millis(), "unable to renew the lease");
+                None => return Err(LeaseLost::Unrenewed { limit }),
+                Some(TryAcquire::Holding) => return Ok(()),
+                Some(TryAcquire::HeldBy(holder)) => return Err(LeaseLost::Taken { holder }),
+                Some(TryAcquire::Failed(error)) => {
+                    tracing::warn!(lease = self.lease(), %error, left_ms = left.as_millis(),
+                        "unable to renew the lease");
                 }
             }
             let left = self.until.saturating_sub(self.clock.monotonic());
@@ -255,60 +256,67 @@ impl Elector {
         }
     }
 
-    async fn try_once(&mut self) -> Tried {
+    async fn try_once(&mut self) -> TryAcquire {
         self.tries += 1;
-        // The client's futures are large, and an election is waited for inside of everything else.
-        match Box::pin(self.try_to_hold()).await {
+        // The client's futures are large, and this one is nested in many others.
+        match Box::pin(self.try_acquire_or_renew()).await {
             Ok(tried) => tried,
-            Err(error) => Tried::Failed(error),
+            Err(error) => TryAcquire::Failed(error),
         }
     }
 
-    async fn try_to_hold(&mut self) -> Result<Tried, ApiError> {
+    async fn try_acquire_or_renew(&mut self) -> Result<TryAcquire, ApiError> {
         if self.holding
-            && let Some((lease, _)) = self.seen.clone()
+            && let Some((lease, _)) = self.observed.clone()
         {
-            // Usually nobody else has touched it: one request is enough.
+            // Usually no other replica has changed the lease: one request is enough.
             let spec = lease.spec.clone().unwrap_or_default();
             let sent = self.now();
             let spec = record::renewal(&spec, self.election.timing.lease_duration, sent.1);
-            match self.put(lease, spec, sent).await {
-                Ok(()) => return Ok(Tried::Holding),
-                Err(error) => tracing::debug!(lease = self.lease(), %error, "not renewed at once, looking at it"),
+            match self.replace_lease(lease, spec, sent).await {
+                Ok(()) => return Ok(TryAcquire::Holding),
+                Err(error) => {
+                    tracing::debug!(lease = self.lease(), %error, "unable to renew with the cached lease, reading it");
+                }
             }
             self.metrics.leader_slow_path(&self.election.name);
         }
-        let seen = self.leases.get_opt(&self.election.name).await?;
-        self.observe(seen);
+        let observed = self.leases.get_opt(&self.election.name).await?;
+        self.record_observed(observed);
         let sent = self.now();
-        let (spec, unchanged_for) = match &self.seen {
+        let (spec, unchanged_for) = match &self.observed {
             Some((lease, since)) => (lease.spec.as_ref(), sent.0.saturating_sub(*since)),
             None => (None, Duration::ZERO),
         };
         let Election { identity, timing, .. } = &self.election;
         match record::decide(spec, identity, unchanged_for, timing.lease_duration, sent.1) {
-            Step::Wait { holder } => return Ok(Tried::HeldBy(holder)),
-            Step::Create(spec) => {
+            LeaseAction::Wait { holder } => return Ok(TryAcquire::HeldBy(holder)),
+            LeaseAction::Create(spec) => {
                 let metadata = ObjectMeta { name: Some(self.election.name.clone()), ..ObjectMeta::default() };
                 let lease = Lease { metadata, spec: Some(spec) };
-                self.asked = true;
+                self.may_hold = true;
                 let lease = self.leases.create(&PostParams::default(), &lease).await?;
-                self.hold(lease, sent);
+                self.record_held(lease, sent);
             }
-            Step::Update(spec) => {
-                let lease = self.seen.as_ref().map(|(lease, _)| lease.clone()).unwrap_or_default();
-                self.put(lease, spec, sent).await?;
+            LeaseAction::Update(spec) => {
+                let lease = self.observed.as_ref().map(|(lease, _)| lease.clone()).unwrap_or_default();
+                self.replace_lease(lease, spec, sent).await?;
             }
         }
-        Ok(Tried::Holding)
+        Ok(TryAcquire::Holding)
     }
 
-    /// Writes the lease over the very version that `lease` is.
-    async fn put(&mut self, mut lease: Lease, spec: LeaseSpec, sent: (Duration, Timestamp)) -> Result<(), ApiError> {
+    /// Updates the lease on the condition that its version is still that of `lease`.
+    async fn replace_lease(
+        &mut self,
+        mut lease: Lease,
+        spec: LeaseSpec,
+        sent: (Duration, Timestamp),
+    ) -> Result<(), ApiError> {
         lease.spec = Some(spec);
-        self.asked = true;
+        self.may_hold = true;
         let lease = self.leases.replace(&self.election.name, &PostParams::default(), &lease).await?;
-        self.hold(lease, sent);
+        self.record_held(lease, sent);
         Ok(())
     }
 
@@ -323,19 +331,19 @@ impl Elector {
         Ok(())
     }
 
-    fn hold(&mut self, lease: Lease, sent: (Duration, Timestamp)) {
+    fn record_held(&mut self, lease: Lease, sent: (Duration, Timestamp)) {
         let validity = self.election.timing.renew_deadline;
         self.leadership.renew(sent, validity);
         self.until = sent.0.saturating_add(validity);
         self.holding = true;
-        self.seen = Some((lease, self.clock.monotonic()));
+        self.observed = Some((lease, self.clock.monotonic()));
     }
 
-    /// Takes note of what the server has, and when that last changed.
-    fn observe(&mut self, lease: Option<Lease>) {
+    /// Records the server's lease, and the time if its content changed.
+    fn record_observed(&mut self, lease: Option<Lease>) {
         let now = self.clock.monotonic();
-        self.seen = lease.map(|lease| {
-            let held = self.seen.as_ref().filter(|(seen, _)| seen.spec == lease.spec);
+        self.observed = lease.map(|lease| {
+            let held = self.observed.as_ref().filter(|(observed, _)| observed.spec == lease.spec);
             let since = held.map_or(now, |(_, since)| *since);
             (lease, since)
         });
@@ -343,12 +351,13 @@ impl Elector {
 
     fn now(&self) -> (Duration, Timestamp) {
         let wall = self.clock.now();
-        // Microseconds are what the record can hold.
+        // The record has microsecond precision.
         (self.clock.monotonic(), wall.round(jiff::Unit::Microsecond).unwrap_or(wall))
     }
 
-    /// Until the next look at somebody else's lease: no two replicas in step, and still the same in every run.
-    fn pause(&self) -> Duration {
+    /// Returns the delay until the next check of another replica's lease: different for each replica, but the same in
+    /// every run.
+    fn standby_delay(&self) -> Duration {
         let mut digest = Fnv1a::default();
         digest.write(self.election.identity.as_bytes());
         digest.write(&self.tries.to_le_bytes());
@@ -358,7 +367,7 @@ impl Elector {
 
     fn event(&self, what: &str) {
         let Some(recorder) = &self.recorder else { return };
-        let metadata = self.seen.as_ref().map(|(lease, _)| lease.metadata.clone()).unwrap_or_default();
+        let metadata = self.observed.as_ref().map(|(lease, _)| lease.metadata.clone()).unwrap_or_default();
         let about = ObjectReference {
             api_version: "coordination.k8s.io/v1".to_owned(),
             kind: "Lease".to_owned(),

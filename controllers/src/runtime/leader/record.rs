@@ -1,4 +1,4 @@
-//! What a candidate does about the lease it sees. PURE.
+//! Decides what a candidate does with the lease it observes. PURE.
 
 use std::time::Duration;
 
@@ -6,49 +6,51 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-/// What to do next about the lease.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
-    /// There is none: create it with this.
+pub(super) enum LeaseAction {
+    /// There is no lease: create it with this spec.
     Create(LeaseSpec),
-    /// It is ours already, or free: write this over the version that was seen.
+    /// The lease is ours or free: update the observed version to this spec.
     Update(LeaseSpec),
-    /// Somebody holds it.
+    /// Another replica holds the lease.
     Wait {
-        /// Who.
+        /// The other replica.
         holder: String,
     },
 }
 
-/// Decides about the lease `seen`, whose content has not changed for `unchanged_for`.
+/// Decides what to do with the lease `seen`, whose content has not changed for `unchanged_for`.
 ///
-/// A record without a usable duration is believed for `lease_duration`, ours: upstream takes it over at once.
+/// A record without a usable duration is respected for our own `lease_duration`; upstream takes it over at once.
 pub(super) fn decide(
     seen: Option<&LeaseSpec>,
     identity: &str,
     unchanged_for: Duration,
     lease_duration: Duration,
     now: Timestamp,
-) -> Step {
-    let Some(seen) = seen else { return Step::Create(claim(&LeaseSpec::default(), identity, lease_duration, now)) };
+) -> LeaseAction {
+    let Some(seen) = seen else {
+        return LeaseAction::Create(claim(&LeaseSpec::default(), identity, lease_duration, now));
+    };
     let holder = holder(seen);
     if holder == identity {
-        return Step::Update(renewal(seen, lease_duration, now));
+        return LeaseAction::Update(renewal(seen, lease_duration, now));
     }
-    if holder.is_empty() || unchanged_for >= believed_for(seen, lease_duration) {
+    if holder.is_empty() || unchanged_for >= respected_for(seen, lease_duration) {
         let transitions = seen.lease_transitions.unwrap_or_default().saturating_add(1);
         let claim = claim(seen, identity, lease_duration, now);
-        return Step::Update(LeaseSpec { lease_transitions: Some(transitions), ..claim });
+        return LeaseAction::Update(LeaseSpec { lease_transitions: Some(transitions), ..claim });
     }
-    Step::Wait { holder: holder.to_owned() }
+    LeaseAction::Wait { holder: holder.to_owned() }
 }
 
-/// Who holds the lease; empty when nobody does.
+/// Returns the holder of the lease; empty if it is free.
 pub(super) fn holder(spec: &LeaseSpec) -> &str {
     spec.holder_identity.as_deref().unwrap_or_default()
 }
 
-/// The lease as its holder renews it.
+/// Returns the lease as its holder renews it.
 pub(super) fn renewal(held: &LeaseSpec, lease_duration: Duration, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         lease_duration_seconds: Some(seconds(lease_duration)),
@@ -57,7 +59,7 @@ pub(super) fn renewal(held: &LeaseSpec, lease_duration: Duration, now: Timestamp
     }
 }
 
-/// The lease as its holder gives it back: free at once.
+/// Returns the lease as its holder releases it: free at once.
 pub(super) fn release(held: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),
@@ -68,7 +70,7 @@ pub(super) fn release(held: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     }
 }
 
-/// A new term of `identity`; what we do not know of stays.
+/// Returns a new term of `identity`; unknown fields stay.
 fn claim(seen: &LeaseSpec, identity: &str, lease_duration: Duration, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(identity.to_owned()),
@@ -80,12 +82,12 @@ fn claim(seen: &LeaseSpec, identity: &str, lease_duration: Duration, now: Timest
     }
 }
 
-fn believed_for(seen: &LeaseSpec, ours: Duration) -> Duration {
+fn respected_for(seen: &LeaseSpec, ours: Duration) -> Duration {
     let seconds = seen.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     seconds.filter(|seconds| *seconds > 0).map_or(ours, Duration::from_secs)
 }
 
-/// Whole seconds, rounded up: nobody else may believe that the lease ends before we do.
+/// Returns whole seconds, rounded up, so that no other replica considers the lease expired before we do.
 fn seconds(duration: Duration) -> i32 {
     i32::try_from(duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).unwrap_or(i32::MAX)
 }
@@ -114,7 +116,7 @@ mod tests {
 
     #[test]
     fn without_a_lease_it_is_created() {
-        let Step::Create(spec) = decide(None, "me", Duration::ZERO, OURS, at(5)) else { panic!("not created") };
+        let LeaseAction::Create(spec) = decide(None, "me", Duration::ZERO, OURS, at(5)) else { panic!("not created") };
         let expected = LeaseSpec {
             holder_identity: Some("me".into()),
             lease_duration_seconds: Some(15),
@@ -128,7 +130,8 @@ mod tests {
 
     #[test]
     fn ours_is_renewed_in_its_term() {
-        let Step::Update(spec) = decide(Some(&held_by("me", Some(15))), "me", Duration::ZERO, OURS, at(9)) else {
+        let LeaseAction::Update(spec) = decide(Some(&held_by("me", Some(15))), "me", Duration::ZERO, OURS, at(9))
+        else {
             panic!("not renewed")
         };
         assert_eq!(spec, LeaseSpec { renew_time: Some(MicroTime(at(9))), ..held_by("me", Some(15)) });
@@ -148,14 +151,14 @@ mod tests {
     #[case::no_duration_and_ours_is_over(held_by("other", None), 15, true)]
     fn of_others_only_what_is_over_is_taken(#[case] seen: LeaseSpec, #[case] unchanged: u64, #[case] taken: bool) {
         match decide(Some(&seen), "me", Duration::from_secs(unchanged), OURS, at(30)) {
-            Step::Update(spec) => {
+            LeaseAction::Update(spec) => {
                 assert!(taken, "{spec:?}");
                 assert_eq!(spec.holder_identity.as_deref(), Some("me"));
                 assert_eq!(spec.lease_transitions, Some(4));
                 assert_eq!((spec.acquire_time, spec.renew_time), (Some(MicroTime(at(30))), Some(MicroTime(at(30)))));
                 assert_eq!(spec.lease_duration_seconds, Some(15));
             }
-            step => assert_eq!((step, taken), (Step::Wait { holder: "other".into() }, false)),
+            step => assert_eq!((step, taken), (LeaseAction::Wait { holder: "other".into() }, false)),
         }
     }
 

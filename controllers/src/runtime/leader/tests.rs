@@ -1,4 +1,4 @@
-//! Candidates against a server that keeps one lease, and may be away, slow or wrong.
+//! Candidates against a server with one lease that may be unavailable, slow or wrong.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,24 +6,24 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::runtime::testing::{Answer, Log, Seen, failure, serve};
+use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, failure, must_end, serve};
 
-type Fault = fn() -> Answer;
+type Fault = fn() -> MockResponse;
 
-/// A server that keeps one lease, with versions as the real one.
+/// A server with one versioned lease.
 #[derive(Clone, Default)]
 struct Server {
     lease: Arc<Mutex<Option<Value>>>,
-    /// What to answer instead, as long as it is set.
+    /// The response to send instead, while set.
     fault: Arc<Mutex<Option<Fault>>>,
-    /// Take writes, but break the connection before the answer.
+    /// Accept writes, but break the connection before the response.
     torn: Arc<Mutex<bool>>,
 }
 
 const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
 impl Server {
-    fn answer(&self, seen: &Seen) -> Answer {
+    fn answer(&self, seen: &ReceivedRequest) -> MockResponse {
         if let Some(fault) = *self.fault.lock().unwrap() {
             return fault();
         }
@@ -37,19 +37,19 @@ impl Server {
             }
             ("POST", Some(""), _) => return failure(409, "AlreadyExists"),
             ("GET" | "PUT", Some("/l"), None) => return failure(404, "NotFound"),
-            ("GET", Some("/l"), Some(_)) => return Answer::Json(200, lease.clone().unwrap()),
+            ("GET", Some("/l"), Some(_)) => return MockResponse::Json(200, lease.clone().unwrap()),
             ("PUT", Some("/l"), Some(version)) if seen.body["metadata"]["resourceVersion"] != *version => {
                 return failure(409, "Conflict");
             }
             ("PUT", Some("/l"), Some(version)) => (version.as_str().unwrap().parse::<u64>().unwrap() + 1).to_string(),
-            ("POST", None, _) => return Answer::Json(201, seen.body.clone()),
+            ("POST", None, _) => return MockResponse::Json(201, seen.body.clone()),
             _ => panic!("{}", seen.line),
         };
         let mut body = seen.body.clone();
         body["metadata"]["resourceVersion"] = next.into();
         body["metadata"]["uid"] = "u".into();
         *lease = Some(body.clone());
-        if *self.torn.lock().unwrap() { Answer::Torn } else { Answer::Json(200, body) }
+        if *self.torn.lock().unwrap() { MockResponse::Torn } else { MockResponse::Json(200, body) }
     }
 
     fn holder(&self) -> String {
@@ -69,10 +69,10 @@ impl Server {
 }
 
 struct Candidate {
-    elector: Elector,
+    elector: LeaderElector,
     leadership: Leadership,
     metrics: Metrics,
-    log: Log,
+    log: RequestLog,
     _events: tokio::task::JoinSet<()>,
 }
 
@@ -89,7 +89,7 @@ fn candidate(server: &Server, clock: &Clock, identity: &str) -> Candidate {
         identity: identity.into(),
         timing: Timing::default(),
     };
-    let elector = Elector::new(election, plain, clock.clone(), leadership.clone(), metrics.clone(), recorder);
+    let elector = LeaderElector::new(election, plain, clock.clone(), leadership.clone(), metrics.clone(), recorder);
     Candidate { elector, leadership, metrics, log, _events: events }
 }
 
@@ -105,11 +105,11 @@ const fn s(seconds: u64) -> Duration {
 async fn the_first_creates_the_lease_and_renews_it_every_two_seconds_with_one_request() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    assert_eq!(one.leadership.left(&clock), None, "nothing is written before");
-    one.elector.acquire().await;
-    assert_eq!(one.leadership.left(&clock), Some(s(10)));
+    assert_eq!(one.leadership.remaining(&clock), None, "nothing is written before");
+    must_end(one.elector.acquire()).await;
+    assert_eq!(one.leadership.remaining(&clock), Some(s(10)));
     assert_eq!(one.metrics.value("leader_election_master_status", &[("name", "l")]), Some(1.0));
-    let kept = clock.timeout(s(61), one.elector.keep()).await;
+    let kept = clock.timeout(s(61), one.elector.renew_until_lost()).await;
     assert!(kept.is_err(), "{kept:?}");
     let puts = one.log.lock().unwrap().iter().filter(|seen| seen.line.starts_with("PUT")).count();
     let gets = one.log.lock().unwrap().iter().filter(|seen| seen.line.starts_with("GET")).count();
@@ -127,14 +127,14 @@ async fn a_standby_takes_over_when_the_lease_has_run_out_and_not_before() {
     let mut two = candidate(&server, &clock, "two");
     assert!(clock.timeout(s(15), two.elector.acquire()).await.is_err(), "too early");
     assert_eq!(server.holder(), "dead");
-    two.elector.acquire().await;
+    must_end(two.elector.acquire()).await;
     assert!(clock.monotonic() < s(15) + s(5), "{:?}", clock.monotonic());
     assert_eq!(server.holder(), "two");
     assert_eq!(server.lease.lock().unwrap().as_ref().unwrap()["spec"]["leaseTransitions"], 8);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_seen_by_a_standby_begins_its_wait_anew() {
+async fn a_standby_waits_again_after_each_observed_renewal() {
     let (server, clock) = (Server::default(), clock());
     server.set("busy", "3");
     let mut two = candidate(&server, &clock, "two");
@@ -152,13 +152,13 @@ async fn a_renewal_seen_by_a_standby_begins_its_wait_anew() {
 async fn a_released_lease_is_taken_at_the_next_look() {
     let (server, clock) = (Server::default(), clock());
     let (mut one, mut two) = (candidate(&server, &clock, "one"), candidate(&server, &clock, "two"));
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     assert!(clock.timeout(s(3), two.elector.acquire()).await.is_err());
-    let mut elector = one.elector.announce_end();
-    elector.release().await;
-    assert_eq!((server.holder().as_str(), one.leadership.left(&clock)), ("", None));
+    let mut elector = one.elector.shut_down_events();
+    must_end(elector.release()).await;
+    assert_eq!((server.holder().as_str(), one.leadership.remaining(&clock)), ("", None));
     let released = clock.monotonic();
-    two.elector.acquire().await;
+    must_end(two.elector.acquire()).await;
     assert!(clock.monotonic() < released + s(5));
     clock.sleep(s(1)).await;
     let log = one.log.lock().unwrap();
@@ -167,59 +167,59 @@ async fn a_released_lease_is_taken_at_the_next_look() {
 }
 
 #[rstest]
-#[case::away(|| Answer::Reset)]
-#[case::silent(|| Answer::Hang)]
+#[case::away(|| MockResponse::Reset)]
+#[case::silent(|| MockResponse::Hang)]
 #[case::failing(|| failure(500, "InternalError"))]
-#[case::busy(|| Answer::RetryAfter(429, 3))]
+#[case::busy(|| MockResponse::RetryAfter(429, 3))]
 #[case::forbidding(|| failure(403, "Forbidden"))]
 #[tokio::test(start_paused = true)]
-async fn a_server_in_trouble_costs_the_lease_after_the_renew_deadline(#[case] fault: Fault) {
+async fn a_failing_server_ends_leadership_after_the_renew_deadline(#[case] fault: Fault) {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     server.fail_with(Some(fault));
-    assert_eq!(one.elector.keep().await, Lost::Unrenewed { limit: s(10) });
+    assert_eq!(must_end(one.elector.renew_until_lost()).await, LeaseLost::Unrenewed { limit: s(10) });
     assert_eq!(clock.monotonic(), s(10), "after the renewal that was sent last");
-    assert_eq!(one.leadership.left(&clock), None);
+    assert_eq!(one.leadership.remaining(&clock), None);
     assert_eq!(one.metrics.value("leader_election_master_status", &[("name", "l")]), Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_shorter_than_the_deadline_is_survived() {
+async fn a_failure_shorter_than_the_deadline_keeps_the_lease() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     for _ in 0..20 {
         server.fail_with(Some(|| failure(503, "ServiceUnavailable")));
-        assert!(clock.timeout(s(5), one.elector.keep()).await.is_err());
+        assert!(clock.timeout(s(5), one.elector.renew_until_lost()).await.is_err());
         server.fail_with(None);
-        assert!(clock.timeout(s(5), one.elector.keep()).await.is_err());
+        assert!(clock.timeout(s(5), one.elector.renew_until_lost()).await.is_err());
     }
-    assert!(one.leadership.left(&clock).is_some());
+    assert!(one.leadership.remaining(&clock).is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_whose_answer_was_lost_is_found_out_about() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     *server.torn.lock().unwrap() = true;
-    assert!(clock.timeout(s(3), one.elector.keep()).await.is_err());
+    assert!(clock.timeout(s(3), one.elector.renew_until_lost()).await.is_err());
     *server.torn.lock().unwrap() = false;
-    assert!(clock.timeout(s(30), one.elector.keep()).await.is_err(), "still leading");
+    assert!(clock.timeout(s(30), one.elector.renew_until_lost()).await.is_err(), "still leading");
     assert!(one.metrics.value("leader_election_slowpath_total", &[("name", "l")]) > Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_somebody_took_is_lost_at_once() {
+async fn a_lease_taken_by_another_replica_is_lost_at_once() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     server.set("two", "77");
-    assert_eq!(one.elector.keep().await, Lost::Taken { holder: "two".into() });
+    assert_eq!(must_end(one.elector.renew_until_lost()).await, LeaseLost::Taken { holder: "two".into() });
     assert_eq!(clock.monotonic(), s(2));
-    assert_eq!(one.leadership.left(&clock), None);
-    one.elector.release().await;
+    assert_eq!(one.leadership.remaining(&clock), None);
+    must_end(one.elector.release()).await;
     assert_eq!(server.holder(), "two", "what is not ours is not released");
 }
 
@@ -227,9 +227,9 @@ async fn a_lease_that_somebody_took_is_lost_at_once() {
 async fn a_lease_that_was_deleted_is_created_again() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    one.elector.acquire().await;
+    must_end(one.elector.acquire()).await;
     *server.lease.lock().unwrap() = None;
-    assert!(clock.timeout(s(3), one.elector.keep()).await.is_err());
+    assert!(clock.timeout(s(3), one.elector.renew_until_lost()).await.is_err());
     assert_eq!(server.holder(), "one");
 }
 
@@ -241,7 +241,7 @@ async fn a_lease_asked_for_in_vain_is_released_too() {
     assert!(clock.timeout(Duration::from_millis(500), one.elector.acquire()).await.is_err());
     assert_eq!(server.holder(), "one", "the write arrived, its answer did not");
     *server.torn.lock().unwrap() = false;
-    one.elector.release().await;
+    must_end(one.elector.release()).await;
     assert_eq!(server.holder(), "");
 }
 

@@ -1,16 +1,16 @@
-//! One list and then one watch after the other of a resource: what an informer lives on.
+//! Lists a resource and then watches it, as events for an informer.
 //!
-//! Two ways, by what the server speaks:
+//! The requests depend on the encoding:
 //!
-//! | | in JSON | in protobuf |
+//! | | JSON | protobuf |
 //! | --- | --- | --- |
-//! | first list | pages of 500, read at the server's newest version | one stream: a `WatchList` where the server has it, else a list |
-//! | of which version | the newest | for a `WatchList` the newest; a list's is any the server has in memory, never older than seen |
+//! | initial list | pages of 500 | one stream: a `WatchList` if the server supports it, else a list |
+//! | version | the newest | `WatchList`: the newest; list: any in the server's memory, but not older than observed |
 //! | memory | one page | one object |
 //!
-//! A failed request is told to the caller, who waits and asks for the next event: a failed list begins anew, a watch goes
-//! on where it was, and what the server no longer knows (410) is listed again. So is everything after an event that cannot
-//! be read, as client-go does: nobody knows which object it told of.
+//! A failed request is returned to the caller, who waits and asks for the next event. A failed list starts again, a
+//! watch is resumed at its last version, and an expired version (410) leads to a new list. So does an event that cannot
+//! be decoded, as in client-go: it is unknown which object it was about.
 
 mod protobuf;
 
@@ -26,131 +26,121 @@ use kube::core::{Request as Requests, Status, WatchEvent};
 use kube::{Client, Resource as _};
 use serde::{Deserialize, Deserializer};
 
-use self::protobuf::Items;
-use super::cache::CacheObject;
-use super::client::Streamed;
+use self::protobuf::ListItems;
+use super::client::{Encoding, StreamResponse};
 use super::clock::{Clock, Elapsed};
-use super::proto::ProtoError;
+use crate::api::cache_object::CacheObject;
+use crate::api::protobuf::ProtoError;
 
-/// Objects in a page of a JSON list, as client-go.
+/// Number of objects in a page of a JSON list, as client-go.
 pub const PAGE_SIZE: u32 = 500;
-/// How long the server lets a watch last when asked nicely, seconds.
+/// The timeout of a watch that is requested from the server, in seconds.
 pub const WATCH_SECONDS: u32 = 290;
-/// A watch that is silent for longer than it should last at all is dead.
+/// A watch without data for longer than its requested timeout is dead.
 const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
-/// A list whose stream is silent for so long is dead.
+/// A list whose stream pauses for longer than this is dead.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
-/// The annotation of the bookmark that ends the first part of a `WatchList`.
+/// The annotation of the bookmark that ends the initial part of a `WatchList`.
 const LIST_ENDS: &str = "k8s.io/initial-events-end";
-/// What is accepted where protobuf is asked for: a server without it may answer in JSON.
+/// Accept header of protobuf requests: a server without protobuf may respond in JSON.
 const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf,application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// How lists and watches come over the wire.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Encoding {
-    /// JSON, in pages.
-    #[default]
-    Json,
-    /// Protobuf, streamed, for the kinds that have a decoder and from servers that have it: a quarter of the bytes, and
-    /// less work for both sides.
-    Protobuf,
-}
-
-/// What a [`ListWatch`] has to tell.
+/// An event of a [`ListWatch`].
 #[derive(Debug)]
-pub(super) enum Event<V> {
-    /// A list begins: what was listed before counts for nothing.
-    Restarted,
-    /// A part of the list.
-    Listed(Vec<V>),
-    /// An object of the list that is under way is gone already.
-    Unlisted(V),
-    /// The list is whole.
-    Done,
-    /// An object came or changed.
-    Applied(V),
-    /// An object is gone; its last state.
-    Deleted(V),
+pub(super) enum ListWatchEvent<V> {
+    /// A list begins: discard a previous incomplete list.
+    Init,
+    /// Some objects of the list.
+    InitApply(Vec<V>),
+    /// An object of the current list was deleted already.
+    InitDelete(V),
+    /// The list is complete.
+    InitDone,
+    /// An object was added or changed.
+    Apply(V),
+    /// An object was deleted; its last state.
+    Delete(V),
 }
 
-/// Why there is no event.
+/// The error of a list or watch.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum ListWatchError {
     #[error("unable to list")]
-    List(#[source] Cause),
+    List(#[source] RequestError),
     #[error("unable to watch")]
-    Start(#[source] Cause),
+    StartWatch(#[source] RequestError),
     #[error("watch failed")]
-    Watch(#[source] Cause),
+    Watch(#[source] RequestError),
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Cause {
+pub(super) enum RequestError {
     #[error(transparent)]
     Kube(#[from] kube::Error),
     #[error("{}: {}", .0.reason, .0.message)]
-    Refused(Box<Status>),
-    #[error("the server does not say of which resource version its answer is")]
-    NoVersion,
-    #[error("the list ends before its end")]
-    Short,
+    Status(Box<Status>),
+    #[error("response has no resourceVersion")]
+    NoResourceVersion,
+    #[error("list response is truncated")]
+    Truncated,
     #[error(transparent)]
     Silent(#[from] Elapsed),
     #[error(transparent)]
     Protobuf(#[from] ProtoError),
 }
 
-impl Failure {
-    /// Whether a watch told something that cannot be read. A list is next, and may well work although the watch after it
-    /// tells the same kind of thing again.
+impl ListWatchError {
+    /// Returns true if an event of a watch cannot be decoded. The next step is a list, which may succeed although the
+    /// next watch may contain the same kind of event.
     pub(super) fn is_unreadable_event(&self) -> bool {
         matches!(self, Self::Watch(cause) if cause.is_unreadable())
     }
 }
 
-impl Cause {
-    /// Of an event. In JSON, whatever is no event is taken for a bare Status by kube: nearly everything can be read as one.
+impl RequestError {
+    /// Returns true for an undecodable event. kube decodes any JSON that is not an event as a Status, since nearly
+    /// every object matches it.
     fn is_unreadable(&self) -> bool {
         matches!(self, Self::Protobuf(_) | Self::Kube(kube::Error::SerdeError(_) | kube::Error::Api(_)))
     }
 
     fn code(&self) -> Option<u16> {
         match self {
-            Self::Kube(kube::Error::Api(status)) | Self::Refused(status) => Some(status.code),
+            Self::Kube(kube::Error::Api(status)) | Self::Status(status) => Some(status.code),
             _ => None,
         }
     }
 }
 
-/// What a watch tells, whatever its encoding.
+/// An event of a watch, in any encoding.
 #[derive(Debug)]
-enum Seen<V> {
+enum RawEvent<V> {
     Applied(V, String),
     Deleted(V, String),
     Bookmark { version: String, ends_list: bool },
     Error(Box<Status>),
 }
 
-type Watch<V> = BoxStream<'static, Result<Seen<V>, Cause>>;
+type Watch<V> = BoxStream<'static, Result<RawEvent<V>, RequestError>>;
 
-enum State<V> {
-    /// Nothing is known.
-    Unlisted,
-    /// In the middle of a list of pages.
-    Page {
+enum ListWatchState<V> {
+    /// Nothing was listed yet.
+    Empty,
+    /// Within a list of pages.
+    InitPage {
         token: String,
     },
-    /// In the middle of a streamed list.
-    Streaming(Items<V>),
-    /// In the first part of a `WatchList`.
-    Initial(Watch<V>),
-    /// The list has been handed out, but for saying so.
-    Listed {
+    /// Within a streamed list.
+    InitStream(ListItems<V>),
+    /// Within the initial part of a `WatchList`.
+    InitialWatch(Watch<V>),
+    /// All objects of the list were returned; [`ListWatchEvent::InitDone`] is next.
+    InitListed {
         watch: Option<Watch<V>>,
     },
-    /// To be watched from the version on.
-    Ready,
+    /// The watch has to be started at the known version.
+    Idle,
     Watching(Watch<V>),
 }
 
@@ -160,30 +150,30 @@ pub(super) struct ListWatch<V> {
     clock: Clock,
     requests: Requests,
     encoding: Encoding,
-    /// Until the server refuses.
-    watch_lists: bool,
-    /// Whether the next list must be of the newest version, because the server does not have the one that was seen.
+    /// `false` after the server rejected a `WatchList`.
+    use_watch_list: bool,
+    /// `true` if the next list must be of the newest version, because the server does not have the observed one.
     newest: bool,
-    /// The version that is known: of the last list, event or bookmark.
+    /// The resource version of the last list, event or bookmark.
     version: String,
-    /// Whether the last list was made because that version had expired, and no watch has told anything since.
+    /// `true` if the last list was made because the version had expired, and no watch has returned an event since.
     expired: bool,
-    state: State<V>,
+    state: ListWatchState<V>,
 }
 
 /// A page of a list.
 #[derive(Deserialize)]
 #[serde(bound = "V: Deserialize<'de>")]
-struct Page<V> {
+struct ListPage<V> {
     #[serde(default)]
-    metadata: PageMeta,
+    metadata: ListMeta,
     #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
     items: Vec<V>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct PageMeta {
+struct ListMeta {
     resource_version: Option<String>,
     #[serde(rename = "continue")]
     token: Option<String>,
@@ -201,31 +191,31 @@ impl<V: CacheObject> ListWatch<V> {
             clock,
             requests: Requests::new(V::Resource::url_path(&(), None)),
             encoding,
-            watch_lists: encoding == Encoding::Protobuf,
+            use_watch_list: encoding == Encoding::Protobuf,
             newest: false,
             version: String::new(),
             expired: false,
-            state: State::Unlisted,
+            state: ListWatchState::Empty,
         }
     }
 
-    /// The next event. After a failure it may be asked again, after a pause.
-    pub(super) async fn next(&mut self) -> Result<Event<V>, Failure> {
+    /// Returns the next event. After an error, call it again after a delay.
+    pub(super) async fn next(&mut self) -> Result<ListWatchEvent<V>, ListWatchError> {
         loop {
-            let event = match std::mem::replace(&mut self.state, State::Unlisted) {
-                State::Unlisted => Some(self.begin().await?),
-                State::Page { token } => Some(self.page(&token).await?),
-                State::Streaming(items) => self.more(items).await?,
-                State::Initial(watch) => self.initial(watch).await,
-                State::Listed { watch } => {
-                    self.state = watch.map_or(State::Ready, State::Watching);
-                    Some(Event::Done)
+            let event = match std::mem::replace(&mut self.state, ListWatchState::Empty) {
+                ListWatchState::Empty => Some(self.start_list().await?),
+                ListWatchState::InitPage { token } => Some(self.list_page(&token).await?),
+                ListWatchState::InitStream(items) => self.next_stream_items(items).await?,
+                ListWatchState::InitialWatch(watch) => self.next_initial_event(watch).await,
+                ListWatchState::InitListed { watch } => {
+                    self.state = watch.map_or(ListWatchState::Idle, ListWatchState::Watching);
+                    Some(ListWatchEvent::InitDone)
                 }
-                State::Ready => {
-                    self.watch().await?;
+                ListWatchState::Idle => {
+                    self.start_watch().await?;
                     None
                 }
-                State::Watching(watch) => self.watched(watch).await?,
+                ListWatchState::Watching(watch) => self.next_watch_event(watch).await?,
             };
             if let Some(event) = event {
                 return Ok(event);
@@ -233,78 +223,78 @@ impl<V: CacheObject> ListWatch<V> {
         }
     }
 
-    async fn begin(&mut self) -> Result<Event<V>, Failure> {
+    async fn start_list(&mut self) -> Result<ListWatchEvent<V>, ListWatchError> {
         match self.encoding {
-            Encoding::Json => self.state = State::Page { token: String::new() },
-            Encoding::Protobuf if self.watch_lists => self.watch_list().await,
-            Encoding::Protobuf => self.stream().await?,
+            Encoding::Json => self.state = ListWatchState::InitPage { token: String::new() },
+            Encoding::Protobuf if self.use_watch_list => self.start_watch_list().await,
+            Encoding::Protobuf => self.start_stream().await?,
         }
-        Ok(Event::Restarted)
+        Ok(ListWatchEvent::Init)
     }
 
-    async fn page(&mut self, token: &str) -> Result<Event<V>, Failure> {
+    async fn list_page(&mut self, token: &str) -> Result<ListWatchEvent<V>, ListWatchError> {
         let continue_token = (!token.is_empty()).then(|| token.to_owned());
         let params = ListParams { limit: Some(PAGE_SIZE), continue_token, ..ListParams::default() };
         let list = async {
             let request = self.requests.list(&params).map_err(kube::Error::BuildRequest)?;
-            self.client.request::<Page<V>>(request).await
+            self.client.request::<ListPage<V>>(request).await
         };
-        let Page { metadata, items } = list.await.map_err(|error| Failure::List(error.into()))?;
+        let ListPage { metadata, items } = list.await.map_err(|error| ListWatchError::List(error.into()))?;
         let full = |text: Option<String>| text.filter(|text| !text.is_empty());
         self.state = match (full(metadata.token), full(metadata.resource_version)) {
-            (Some(token), _) => State::Page { token },
+            (Some(token), _) => ListWatchState::InitPage { token },
             (None, Some(version)) => {
                 self.version = version;
-                State::Listed { watch: None }
+                ListWatchState::InitListed { watch: None }
             }
-            (None, None) => return Err(Failure::List(Cause::NoVersion)),
+            (None, None) => return Err(ListWatchError::List(RequestError::NoResourceVersion)),
         };
-        Ok(Event::Listed(items))
+        Ok(ListWatchEvent::InitApply(items))
     }
 
-    /// Begins a `WatchList`. Whatever goes wrong with it, a list is tried next: one of the two must work, and a server
-    /// without the feature refuses in more than one way.
-    async fn watch_list(&mut self) {
+    /// Starts a `WatchList`. After any error a plain list is next: servers without the feature reject it in several
+    /// ways.
+    async fn start_watch_list(&mut self) {
         let params = WatchParams { send_initial_events: true, ..watch_params() };
         match self.open_watch(&params, "").await {
-            Ok(Some(watch)) => self.state = State::Initial(watch),
+            Ok(Some(watch)) => self.state = ListWatchState::InitialWatch(watch),
             Ok(None) => {}
-            Err(cause) => self.without_watch_list(&cause),
+            Err(cause) => self.fall_back_to_list(&cause),
         }
     }
 
-    fn without_watch_list(&mut self, cause: &Cause) {
-        tracing::debug!(error = crate::error::chain(cause), "no WatchList from this server, listing instead");
-        self.watch_lists = false;
-        self.state = State::Unlisted;
+    fn fall_back_to_list(&mut self, cause: &RequestError) {
+        tracing::debug!(error = super::error::chain(cause), "the server does not support WatchList, listing instead");
+        self.use_watch_list = false;
+        self.state = ListWatchState::Empty;
     }
 
-    async fn initial(&mut self, mut watch: Watch<V>) -> Option<Event<V>> {
+    async fn next_initial_event(&mut self, mut watch: Watch<V>) -> Option<ListWatchEvent<V>> {
         match self.clock.timeout(WATCH_SILENCE, watch.next()).await {
-            Ok(Some(Ok(Seen::Applied(object, _)))) => {
-                self.state = State::Initial(watch);
-                return Some(Event::Listed(vec![object]));
+            Ok(Some(Ok(RawEvent::Applied(object, _)))) => {
+                self.state = ListWatchState::InitialWatch(watch);
+                return Some(ListWatchEvent::InitApply(vec![object]));
             }
-            Ok(Some(Ok(Seen::Bookmark { version, ends_list: true }))) => {
+            Ok(Some(Ok(RawEvent::Bookmark { version, ends_list: true }))) => {
                 self.version = version;
-                self.state = State::Listed { watch: Some(watch) };
+                self.state = ListWatchState::InitListed { watch: Some(watch) };
             }
-            Ok(Some(Ok(Seen::Deleted(object, _)))) => {
-                self.state = State::Initial(watch);
-                return Some(Event::Unlisted(object));
+            Ok(Some(Ok(RawEvent::Deleted(object, _)))) => {
+                self.state = ListWatchState::InitialWatch(watch);
+                return Some(ListWatchEvent::InitDelete(object));
             }
-            Ok(Some(Ok(Seen::Bookmark { .. }))) => self.state = State::Initial(watch),
-            Ok(Some(Ok(Seen::Error(status)))) => self.without_watch_list(&Cause::Refused(status)),
-            Ok(Some(Err(cause))) => self.without_watch_list(&cause),
-            Ok(None) => self.without_watch_list(&Cause::Short),
-            Err(silent) => self.without_watch_list(&silent.into()),
+            Ok(Some(Ok(RawEvent::Bookmark { .. }))) => self.state = ListWatchState::InitialWatch(watch),
+            Ok(Some(Ok(RawEvent::Error(status)))) => self.fall_back_to_list(&RequestError::Status(status)),
+            Ok(Some(Err(cause))) => self.fall_back_to_list(&cause),
+            Ok(None) => self.fall_back_to_list(&RequestError::Truncated),
+            Err(silent) => self.fall_back_to_list(&silent.into()),
         }
         None
     }
 
-    /// Begins a list that is streamed from what the server has in memory. The first may be of any version, as client-go's,
-    /// later ones of none older than what was seen.
-    async fn stream(&mut self) -> Result<(), Failure> {
+    /// Starts a list that is streamed from the server's memory. The first list may be of any version, as client-go's,
+    /// later ones not older than observed.
+    async fn start_stream(&mut self) -> Result<(), ListWatchError> {
         let version = match (self.newest, self.version.as_str()) {
             (true, _) => None,
             (false, "") => Some("0".to_owned()),
@@ -315,151 +305,154 @@ impl<V: CacheObject> ListWatch<V> {
         match self.send(request).await {
             Ok(Some(answer)) => {
                 let silence = (self.clock.clone(), LIST_SILENCE);
-                self.state = State::Streaming(Items::new(answer.into_body(), silence));
+                self.state = ListWatchState::InitStream(ListItems::new(answer.into_body(), silence));
                 Ok(())
             }
             Ok(None) => Ok(()),
             Err(cause) => {
-                // Compacted away, or "too large": a server that is behind.
+                // The version was compacted, or is too large for a server that lags behind.
                 self.newest = matches!(cause.code(), Some(410 | 504));
-                Err(Failure::List(cause))
+                Err(ListWatchError::List(cause))
             }
         }
     }
 
-    async fn more(&mut self, mut items: Items<V>) -> Result<Option<Event<V>>, Failure> {
-        let part = items.next().await.map_err(Failure::List)?;
+    async fn next_stream_items(
+        &mut self,
+        mut items: ListItems<V>,
+    ) -> Result<Option<ListWatchEvent<V>>, ListWatchError> {
+        let part = items.next().await.map_err(ListWatchError::List)?;
         let Some(part) = part else {
             let version = items.version();
             if version.is_empty() {
-                return Err(Failure::List(Cause::NoVersion));
+                return Err(ListWatchError::List(RequestError::NoResourceVersion));
             }
             version.clone_into(&mut self.version);
             self.newest = false;
-            self.state = State::Listed { watch: None };
+            self.state = ListWatchState::InitListed { watch: None };
             return Ok(None);
         };
-        self.state = State::Streaming(items);
-        Ok((!part.is_empty()).then_some(Event::Listed(part)))
+        self.state = ListWatchState::InitStream(items);
+        Ok((!part.is_empty()).then_some(ListWatchEvent::InitApply(part)))
     }
 
-    async fn watch(&mut self) -> Result<(), Failure> {
+    async fn start_watch(&mut self) -> Result<(), ListWatchError> {
         let version = self.version.clone();
         match self.open_watch(&watch_params(), &version).await {
-            Ok(Some(watch)) => self.state = State::Watching(watch),
+            Ok(Some(watch)) => self.state = ListWatchState::Watching(watch),
             Ok(None) => {}
             Err(cause) => {
                 if cause.code() == Some(410) {
-                    return self.expire(Failure::Start(cause));
+                    return self.expire(ListWatchError::StartWatch(cause));
                 }
-                self.state = State::Ready;
-                return Err(Failure::Start(cause));
+                self.state = ListWatchState::Idle;
+                return Err(ListWatchError::StartWatch(cause));
             }
         }
         Ok(())
     }
 
-    async fn watched(&mut self, mut watch: Watch<V>) -> Result<Option<Event<V>>, Failure> {
+    async fn next_watch_event(&mut self, mut watch: Watch<V>) -> Result<Option<ListWatchEvent<V>>, ListWatchError> {
         let silence = self.clock.timeout(WATCH_SILENCE, watch.next()).await;
         let Ok(Some(seen)) = silence else {
-            self.state = State::Ready;
+            self.state = ListWatchState::Idle;
             return Ok(None);
         };
         let (event, version) = match seen {
-            Ok(Seen::Applied(object, version)) => (Some(Event::Applied(object)), version),
-            Ok(Seen::Deleted(object, version)) => (Some(Event::Deleted(object)), version),
-            Ok(Seen::Bookmark { version, .. }) => (None, version),
-            Ok(Seen::Error(status)) => {
+            Ok(RawEvent::Applied(object, version)) => (Some(ListWatchEvent::Apply(object)), version),
+            Ok(RawEvent::Deleted(object, version)) => (Some(ListWatchEvent::Delete(object)), version),
+            Ok(RawEvent::Bookmark { version, .. }) => (None, version),
+            Ok(RawEvent::Error(status)) => {
                 if status.code == 410 {
-                    return self.expire(Failure::Watch(Cause::Refused(status))).map(|()| None);
+                    return self.expire(ListWatchError::Watch(RequestError::Status(status))).map(|()| None);
                 }
-                self.state = State::Watching(watch);
-                return Err(Failure::Watch(Cause::Refused(status)));
+                self.state = ListWatchState::Watching(watch);
+                return Err(ListWatchError::Watch(RequestError::Status(status)));
             }
             Err(cause) => {
                 if !cause.is_unreadable() {
-                    self.state = State::Watching(watch);
+                    self.state = ListWatchState::Watching(watch);
                 }
-                return Err(Failure::Watch(cause));
+                return Err(ListWatchError::Watch(cause));
             }
         };
         if version.is_empty() {
-            return Err(Failure::Watch(Cause::NoVersion));
+            return Err(ListWatchError::Watch(RequestError::NoResourceVersion));
         }
         self.version = version;
         self.expired = false;
-        self.state = State::Watching(watch);
+        self.state = ListWatchState::Watching(watch);
         Ok(event)
     }
 
-    /// The server has forgotten the version that was seen last. That is no sign of trouble, so the new list is asked for at once;
-    /// but not twice in a row without a word from a watch between.
-    fn expire(&mut self, failure: Failure) -> Result<(), Failure> {
-        self.state = State::Unlisted;
+    /// Handles an expired version. This is normal, so the new list starts at once, but not twice in a row without an
+    /// event of a watch in between.
+    fn expire(&mut self, failure: ListWatchError) -> Result<(), ListWatchError> {
+        self.state = ListWatchState::Empty;
         if std::mem::replace(&mut self.expired, true) {
             return Err(failure);
         }
-        tracing::info!(resource = %V::Resource::plural(&()), error = crate::error::chain(&failure), "listing again");
+        tracing::info!(resource = %V::Resource::plural(&()), error = super::error::chain(&failure), "listing again");
         Ok(())
     }
 
-    /// Opens a watch. `None`: the server does not speak protobuf, so everything begins anew in JSON.
-    async fn open_watch(&mut self, params: &WatchParams, version: &str) -> Result<Option<Watch<V>>, Cause> {
+    /// Opens a watch. `None` if the server does not support protobuf: the list starts again in JSON.
+    async fn open_watch(&mut self, params: &WatchParams, version: &str) -> Result<Option<Watch<V>>, RequestError> {
         let request = self.requests.watch(params, version).map_err(kube::Error::BuildRequest)?;
         if self.encoding == Encoding::Protobuf {
             let answer = self.send(request).await?;
             return Ok(answer.map(|answer| protobuf::events(answer.into_body())));
         }
         let events = self.client.request_events::<V>(request).await?;
-        Ok(Some(events.map(|event| event.map(seen).map_err(Cause::Kube)).boxed()))
+        Ok(Some(events.map(|event| event.map(raw_event).map_err(RequestError::Kube)).boxed()))
     }
 
-    /// Asks for protobuf. `None`: the answer is not, so everything begins anew in JSON.
-    async fn send(&mut self, request: Request<Vec<u8>>) -> Result<Option<Response<Body>>, Cause> {
+    /// Requests protobuf. `None` if the response is not protobuf: the list starts again in JSON.
+    async fn send(&mut self, request: Request<Vec<u8>>) -> Result<Option<Response<Body>>, RequestError> {
         let mut request = request.map(Body::from);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(PROTOBUF_OR_JSON));
-        request.extensions_mut().insert(Streamed);
+        request.extensions_mut().insert(StreamResponse);
         let answer = self.client.send(request).await?;
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let is_protobuf = kind.starts_with(PROTOBUF);
         if !answer.status().is_success() {
             let code = answer.status().as_u16();
             let body = answer.into_body().collect().await?.to_bytes();
-            return Err(Cause::Refused(Box::new(protobuf::status(&body, code))));
+            return Err(RequestError::Status(Box::new(protobuf::status(&body, code))));
         }
         if is_protobuf {
             return Ok(Some(answer));
         }
-        tracing::info!(resource = %V::Resource::plural(&()), "the server does not speak protobuf, going on in JSON");
+        tracing::info!(resource = %V::Resource::plural(&()), "the server does not support protobuf, using JSON");
         self.encoding = Encoding::Json;
-        self.state = State::Unlisted;
+        self.state = ListWatchState::Empty;
         Ok(None)
     }
 }
 
-fn list_failure(error: kube::Error) -> Failure {
-    Failure::List(error.into())
+fn list_failure(error: kube::Error) -> ListWatchError {
+    ListWatchError::List(error.into())
 }
 
 fn watch_params() -> WatchParams {
     WatchParams { timeout: Some(WATCH_SECONDS), ..WatchParams::default() }
 }
 
-fn seen<V: CacheObject>(event: WatchEvent<V>) -> Seen<V> {
+fn raw_event<V: CacheObject>(event: WatchEvent<V>) -> RawEvent<V> {
     let version = |object: &V| object.resource_version().to_owned();
     match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) => {
             let version = version(&object);
-            Seen::Applied(object, version)
+            RawEvent::Applied(object, version)
         }
         WatchEvent::Deleted(object) => {
             let version = version(&object);
-            Seen::Deleted(object, version)
+            RawEvent::Deleted(object, version)
         }
         WatchEvent::Bookmark(bookmark) => {
             let ends_list = bookmark.metadata.annotations.contains_key(LIST_ENDS);
-            Seen::Bookmark { version: bookmark.metadata.resource_version, ends_list }
+            RawEvent::Bookmark { version: bookmark.metadata.resource_version, ends_list }
         }
-        WatchEvent::Error(status) => Seen::Error(status.boxed()),
+        WatchEvent::Error(status) => RawEvent::Error(status.boxed()),
     }
 }

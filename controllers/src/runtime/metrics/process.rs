@@ -1,4 +1,4 @@
-//! What every Prometheus client says of its process, from `/proc`. Elsewhere than on Linux nothing is said.
+//! Process metrics that every Prometheus client library exposes, from `/proc`; empty on systems other than Linux.
 
 use std::fs;
 use std::sync::atomic::AtomicU64;
@@ -7,7 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Gauges that [`Self::refresh`] fills.
+/// Process metrics, updated by [`Self::refresh`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProcessMetrics {
     resident: Gauge,
@@ -27,7 +27,7 @@ impl ProcessMetrics {
         process.register("cpu_seconds", "CPU time, user and system", self.cpu.clone());
     }
 
-    /// Reads `/proc/self`.
+    /// Updates the metrics from `/proc/self`.
     pub(super) fn refresh(&self) {
         if let Ok(status) = fs::read_to_string("/proc/self/status") {
             let field = |name: &str| {
@@ -39,7 +39,7 @@ impl ProcessMetrics {
             self.threads.set(field("Threads:").unwrap_or_default());
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
-            // The folder that is being read is one of them.
+            // The directory handle that is being read is one of them.
             self.files.set(i64::try_from(files.count()).unwrap_or(i64::MAX).saturating_sub(1));
         }
         if let Some(seconds) = cpu_seconds() {
@@ -48,10 +48,11 @@ impl ProcessMetrics {
     }
 }
 
-/// User and system time. The kernel counts in hundredths of a second in this file, whatever its own clock.
+/// Returns user and system time. The kernel counts in hundredths of a second in this file, independent of its timer
+/// frequency.
 fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may hold anything; the fields after it are numbers, state first.
+    // The name in parentheses may contain any character; the fields after it are numbers, except the state.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
     (ticks.len() == 2).then(|| ticks.iter().sum::<u64>() as f64 / 100.0)

@@ -1,4 +1,4 @@
-//! What clients count about their requests, with client-go's names.
+//! Metrics of client requests, with client-go's names.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -70,47 +70,47 @@ impl RequestMetrics {
         client.register("request_retries", "Requests sent again by status code, verb and host", self.retries.clone());
         client.register(
             "request_duration_seconds",
-            "Time until the whole answer was there; of watches, until it began",
+            "Time until the whole response was received; of watches, until its headers",
             self.duration.clone(),
         );
         client.register(
             "rate_limiter_duration_seconds",
-            "Time requests waited for the client's own rate limit",
+            "Time requests waited for the client-side rate limit",
             self.limiter.clone(),
         );
         client.register("request_size_bytes", "Size of request bodies", self.sent.clone());
-        client.register("response_size_bytes", "Size of answers, watches left out", self.received.clone());
+        client.register("response_size_bytes", "Size of response bodies, except watches", self.received.clone());
     }
 
-    /// Says which server the requests go to; only the first word counts.
+    /// Sets the host label. Only the first call has an effect.
     pub fn set_host(&self, host: &str) {
         let _ = self.host.set(host.to_owned());
     }
 
-    /// A request ended: `code` is the status, or `<error>` without an answer.
+    /// Counts a completed request: `code` is the status, or `<error>` without response.
     pub fn answered(&self, method: &str, code: &str, time: Duration) {
         let labels = CodeLabels { code: code.to_owned(), method: method.to_owned(), host: self.host() };
         self.requests.get_or_create(&labels).inc();
         self.duration.get_or_create(&self.verb(method)).observe(time.as_secs_f64());
     }
 
-    /// A request is sent once more.
+    /// Counts a retry.
     pub fn repeated(&self, method: &str, code: &str) {
         let labels = RetryLabels { code: code.to_owned(), verb: method.to_owned(), host: self.host() };
         self.retries.get_or_create(&labels).inc();
     }
 
-    /// A request waited for the rate limit.
+    /// Observes the time that a request waited for the rate limit.
     pub fn throttled(&self, method: &str, time: Duration) {
         self.limiter.get_or_create(&self.verb(method)).observe(time.as_secs_f64());
     }
 
-    /// Bytes of a body that was sent.
+    /// Observes the size of a request body in bytes.
     pub fn sent(&self, method: &str, size: usize) {
         self.sent.get_or_create(&self.verb(method)).observe(size as f64);
     }
 
-    /// Bytes of an answer.
+    /// Observes the size of a response in bytes.
     pub fn received(&self, method: &str, size: usize) {
         self.received.get_or_create(&self.verb(method)).observe(size as f64);
     }

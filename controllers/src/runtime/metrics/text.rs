@@ -1,16 +1,16 @@
-//! From the `OpenMetrics` text that the registry writes to Prometheus' own, version 0.0.4. PURE.
+//! Converts the `OpenMetrics` text of the registry to Prometheus' text format, version 0.0.4. PURE.
 //!
-//! They differ in how counters are described (`name` against `name_total`) and in the mark at the end.
+//! They differ in the descriptions of counters (`name` versus `name_total`) and in the end marker.
 
 use std::fmt::Write as _;
 
 /// The content type of the result.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The same samples with descriptions as Prometheus' text format has them.
+/// Returns the same samples with descriptions in Prometheus' text format.
 pub fn prometheus(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len() + 1024);
-    // HELP comes before TYPE, which says whether it is a counter.
+    // HELP precedes TYPE, which tells whether the metric is a counter.
     let mut help: Option<(&str, &str)> = None;
     for line in open_metrics.lines().filter(|line| *line != "# EOF") {
         if let Some((name, words)) = line.strip_prefix("# HELP ").map(|rest| rest.split_once(' ').unwrap_or((rest, "")))

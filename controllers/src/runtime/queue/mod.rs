@@ -1,12 +1,30 @@
 //! Work queues with client-go's semantics: deduplicating, delaying, rate-limiting.
 //!
-//! A key that is added while it waits in the queue is there once. A key that is added while a worker processes it is
-//! handed out again only after [`WorkQueue::done`]: the same key is never processed twice at the same time. Memory is
-//! bounded by the number of distinct keys, whatever the rate of events.
+//! A key that is added while it is queued is queued once. A key that is added while a worker processes it is handed out
+//! again only after [`WorkQueue::done`]: a key is never processed twice at the same time. Memory is bounded by the
+//! number of distinct keys, independent of the rate of events.
+//!
+//! ```
+//! use plumbline_controllers::runtime::clock::Clock;
+//! use plumbline_controllers::runtime::metrics::Metrics;
+//! use plumbline_controllers::runtime::queue::{WatchedQueue as _, WorkQueue};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let queue = WorkQueue::new(Clock::wall(), Metrics::new().queue("example"));
+//! queue.add("default/web");
+//! queue.add("default/web");
+//! let key = queue.get().await;
+//! queue.add(key);
+//! assert_eq!(queue.status().ready, 0, "not handed out again while it is processed");
+//! queue.done(&key);
+//! assert_eq!(queue.get().await, "default/web");
+//! # }
+//! ```
 
 pub mod rate_limit;
 
-mod delaying;
+mod delay_queue;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +32,15 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::delaying::Waiting;
+use self::delay_queue::DelayQueue;
 use self::rate_limit::RateLimiter;
 use super::clock::Clock;
 use super::metrics::QueueMetrics;
-use super::observer::WatchedQueue;
 
-/// A queue of keys to be worked on. Cheap to clone; clones share the queue.
+/// A queue of keys to process. Cheap to clone; clones share the queue.
 #[derive(Debug)]
 pub struct WorkQueue<K> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<QueueInner<K>>,
 }
 
 impl<K> Clone for WorkQueue<K> {
@@ -33,16 +50,16 @@ impl<K> Clone for WorkQueue<K> {
 }
 
 #[derive(Debug)]
-struct Shared<K> {
+struct QueueInner<K> {
     clock: Clock,
     metrics: QueueMetrics,
-    state: Mutex<State<K>>,
-    /// Wakes one waiting `get`, for a ready key or a deadline; each that takes a key passes the wake-up on.
+    state: Mutex<QueueState<K>>,
+    /// Wakes one waiting `get` for a ready key or a deadline. A `get` that returns a key wakes the next one.
     ready: Notify,
 }
 
 #[derive(Debug)]
-struct State<K> {
+struct QueueState<K> {
     /// Keys ready to be handed out, in order.
     queue: VecDeque<K>,
     /// Keys that need processing, with the time they were added: those in `queue`, and those added again while in
@@ -50,29 +67,35 @@ struct State<K> {
     dirty: BTreeMap<K, Duration>,
     /// Keys handed out and not yet done, with the time they were handed out.
     processing: BTreeMap<K, Duration>,
-    waiting: Waiting<K>,
+    delayed: DelayQueue<K>,
     limiter: RateLimiter<K>,
     /// When a key was last handed out, or the queue was last empty.
-    moved: Duration,
+    last_progress: Duration,
 }
 
-/// How a queue is doing.
+/// The status of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueStatus {
-    /// Its name in metrics.
+    /// The queue's label in metrics.
     pub name: String,
     /// Keys ready to be handed out.
     pub ready: usize,
     /// Keys whose delay has not passed.
     pub delayed: usize,
     /// Keys handed out and not yet done.
-    pub in_work: usize,
-    /// How long all keys in work have been worked on, together.
+    pub processing: usize,
+    /// Total time that the keys in `processing` have been processed.
     pub unfinished: Duration,
-    /// How long the first of them has been worked on.
+    /// Time that the longest of them has been processed.
     pub longest_running: Duration,
-    /// How long no key was handed out although some were ready.
+    /// Time since the last key was handed out, while keys are ready.
     pub idle: Duration,
+}
+
+/// A work queue with any key type, as the application observes it.
+pub trait WatchedQueue: Send + Sync {
+    /// Returns the status of the queue.
+    fn status(&self) -> QueueStatus;
 }
 
 impl<K: Ord + Clone + Send + Sync> WatchedQueue for WorkQueue<K> {
@@ -84,35 +107,35 @@ impl<K: Ord + Clone + Send + Sync> WatchedQueue for WorkQueue<K> {
         QueueStatus {
             name: self.shared.metrics.name().to_owned(),
             ready: state.queue.len(),
-            delayed: state.waiting.len(),
-            in_work: running.len(),
+            delayed: state.delayed.len(),
+            processing: running.len(),
             unfinished: running.iter().sum(),
             longest_running: running.into_iter().max().unwrap_or_default(),
-            idle: if state.queue.is_empty() { Duration::ZERO } else { now.saturating_sub(state.moved) },
+            idle: if state.queue.is_empty() { Duration::ZERO } else { now.saturating_sub(state.last_progress) },
         }
     }
 }
 
 impl<K: Ord + Clone> WorkQueue<K> {
-    /// An empty queue on `clock` that reports to `metrics`.
+    /// Creates an empty queue on `clock` that updates `metrics`.
     pub fn new(clock: Clock, metrics: QueueMetrics) -> Self {
-        let state = State {
+        let state = QueueState {
             queue: VecDeque::new(),
             dirty: BTreeMap::new(),
             processing: BTreeMap::new(),
-            waiting: Waiting::default(),
+            delayed: DelayQueue::default(),
             limiter: RateLimiter::default(),
-            moved: Duration::ZERO,
+            last_progress: Duration::ZERO,
         };
-        Self { shared: Arc::new(Shared { clock, metrics, state: Mutex::new(state), ready: Notify::new() }) }
+        Self { shared: Arc::new(QueueInner { clock, metrics, state: Mutex::new(state), ready: Notify::new() }) }
     }
 
-    /// Marks `key` as needing work.
+    /// Marks `key` as needing processing.
     pub fn add(&self, key: K) {
         self.with_state(|state, now, metrics| state.add(key, now, metrics));
     }
 
-    /// Adds `key` after `delay`. Of several delays of one key the one that ends first counts.
+    /// Adds `key` after `delay`. If it is delayed already, the earlier deadline wins.
     pub fn add_after(&self, key: K, delay: Duration) {
         self.with_state(|state, now, metrics| {
             metrics.retried();
@@ -120,7 +143,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         });
     }
 
-    /// Adds `key` after the delay that its failures have earned, and counts one more failure.
+    /// Adds `key` after the back-off for its failures, and counts one more failure.
     pub fn add_rate_limited(&self, key: K) {
         self.with_state(|state, now, metrics| {
             let delay = state.limiter.when(&key, now);
@@ -129,19 +152,19 @@ impl<K: Ord + Clone> WorkQueue<K> {
         });
     }
 
-    /// Forgets the failures of `key`: its next delay is the shortest again.
+    /// Resets the failures of `key`, so that its next back-off is the shortest.
     pub fn forget(&self, key: &K) {
         self.lock().limiter.forget(key);
     }
 
-    /// How often `key` was added rate limited since it was last forgotten.
+    /// Returns how often `key` was added rate limited since the last [`Self::forget`].
     pub fn num_requeues(&self, key: &K) -> u32 {
         self.lock().limiter.num_requeues(key)
     }
 
     /// Waits for a key and marks it as being processed; the caller must call [`Self::done`] with it.
     ///
-    /// Dropping the future loses no key.
+    /// Cancel safe: dropping the future loses no key.
     pub async fn get(&self) -> K {
         loop {
             let notified = self.shared.ready.notified();
@@ -150,11 +173,11 @@ impl<K: Ord + Clone> WorkQueue<K> {
                 let now = self.shared.clock.monotonic();
                 state.promote_due(now, &self.shared.metrics);
                 if let Some(key) = state.take(now, &self.shared.metrics) {
-                    // This one may have been the one that knew of the next deadline.
+                    // This may have been the only `get` that waited for the next deadline.
                     self.shared.ready.notify_one();
                     return key;
                 }
-                state.waiting.next_deadline()
+                state.delayed.next_deadline()
             };
             match deadline {
                 None => notified.await,
@@ -169,7 +192,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    /// Ends the processing of `key`; if it was added meanwhile it becomes ready again.
+    /// Ends the processing of `key`. If it was added in between, it becomes ready again.
     pub fn done(&self, key: &K) {
         self.with_state(|state, now, metrics| {
             if let Some(since) = state.processing.remove(key) {
@@ -182,22 +205,22 @@ impl<K: Ord + Clone> WorkQueue<K> {
         });
     }
 
-    fn with_state(&self, change: impl FnOnce(&mut State<K>, Duration, &QueueMetrics)) {
+    fn with_state(&self, change: impl FnOnce(&mut QueueState<K>, Duration, &QueueMetrics)) {
         let mut state = self.lock();
         let now = self.shared.clock.monotonic();
-        // Keys whose time came while all workers were busy go first: they were due before this call.
+        // Keys that became due while all workers were busy come before the new one.
         state.promote_due(now, &self.shared.metrics);
         change(&mut state, now, &self.shared.metrics);
         drop(state);
         self.shared.ready.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Ord + Clone> State<K> {
+impl<K: Ord + Clone> QueueState<K> {
     fn add(&mut self, key: K, now: Duration, metrics: &QueueMetrics) {
         if self.dirty.contains_key(&key) {
             return;
@@ -212,24 +235,24 @@ impl<K: Ord + Clone> State<K> {
 
     fn push(&mut self, key: K, now: Duration) {
         if self.queue.is_empty() {
-            self.moved = now;
+            self.last_progress = now;
         }
         self.queue.push_back(key);
     }
 
     fn add_after(&mut self, key: K, now: Duration, delay: Duration, metrics: &QueueMetrics) {
-        if delay.is_zero() { self.add(key, now, metrics) } else { self.waiting.insert(key, now.saturating_add(delay)) }
+        if delay.is_zero() { self.add(key, now, metrics) } else { self.delayed.insert(key, now.saturating_add(delay)) }
     }
 
     fn promote_due(&mut self, now: Duration, metrics: &QueueMetrics) {
-        while let Some(key) = self.waiting.pop_due(now) {
+        while let Some(key) = self.delayed.pop_due(now) {
             self.add(key, now, metrics);
         }
     }
 
     fn take(&mut self, now: Duration, metrics: &QueueMetrics) -> Option<K> {
         let key = self.queue.pop_front()?;
-        self.moved = now;
+        self.last_progress = now;
         let added = self.dirty.remove(&key).unwrap_or(now);
         self.processing.insert(key.clone(), now);
         metrics.depth(self.queue.len());

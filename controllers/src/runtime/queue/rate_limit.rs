@@ -1,19 +1,21 @@
-//! How long a failed key waits: per-item exponential back-off and an overall token bucket, as client-go's
+//! Delays of failed keys: per-item exponential back-off and an overall token bucket, as client-go's
 //! `DefaultTypedControllerRateLimiter`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::runtime::backoff::{TokenBucket, exponential};
+
 /// First delay of the per-item back-off.
 pub const BASE_DELAY: Duration = Duration::from_millis(5);
-/// Longest delay of the per-item back-off.
+/// Maximum delay of the per-item back-off.
 pub const MAX_DELAY: Duration = Duration::from_secs(1000);
 /// Refill of the overall bucket, keys per second.
 pub const OVERALL_QPS: f64 = 10.0;
 /// Size of the overall bucket.
 pub const OVERALL_BURST: u32 = 100;
 
-/// Delay that doubles with each failure of an item.
+/// A delay that doubles with each failure of an item.
 #[derive(Debug)]
 pub struct ItemBackoff<K> {
     base: Duration,
@@ -22,12 +24,12 @@ pub struct ItemBackoff<K> {
 }
 
 impl<K: Ord + Clone> ItemBackoff<K> {
-    /// `base` for the first failure, doubled for each further one, never more than `max`.
+    /// Creates a back-off of `base` for the first failure, doubled for each further one, at most `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, failures: BTreeMap::new() }
     }
 
-    /// Counts a failure of `item` and returns the delay it has earned.
+    /// Counts a failure of `item` and returns its delay.
     pub fn when(&mut self, item: &K) -> Duration {
         let failures = self.failures.entry(item.clone()).or_default();
         let delay = exponential(self.base, self.max, *failures);
@@ -35,64 +37,18 @@ impl<K: Ord + Clone> ItemBackoff<K> {
         delay
     }
 
-    /// Forgets the failures of `item`.
+    /// Resets the failures of `item`.
     pub fn forget(&mut self, item: &K) {
         self.failures.remove(item);
     }
 
-    /// Failures counted since the last [`Self::forget`].
+    /// Returns the failures since the last [`Self::forget`].
     pub fn num_requeues(&self, item: &K) -> u32 {
         self.failures.get(item).copied().unwrap_or_default()
     }
 }
 
-/// `base · 2^exponent`, at most `max`.
-pub fn exponential(base: Duration, max: Duration, exponent: u32) -> Duration {
-    2_u32.checked_pow(exponent).and_then(|factor| base.checked_mul(factor)).map_or(max, |delay| delay.min(max))
-}
-
-/// A token bucket that can be overdrawn: each reservation tells how long to wait until its token exists.
-#[derive(Debug)]
-pub struct TokenBucket {
-    qps: f64,
-    burst: f64,
-    tokens: f64,
-    /// Monotonic time of the last refill.
-    at: Duration,
-}
-
-impl TokenBucket {
-    /// A full bucket of `burst` tokens, refilled with `qps` tokens per second.
-    pub fn new(qps: f64, burst: u32) -> Self {
-        let burst = f64::from(burst);
-        Self { qps, burst, tokens: burst, at: Duration::ZERO }
-    }
-
-    /// Takes a token at monotonic time `now`; returns how long to wait for it.
-    pub fn reserve(&mut self, now: Duration) -> Duration {
-        self.refill(now);
-        self.tokens -= 1.0;
-        Duration::from_secs_f64((-self.tokens / self.qps).max(0.0))
-    }
-
-    /// Takes a token at monotonic time `now` if there is one.
-    pub fn try_accept(&mut self, now: Duration) -> bool {
-        self.refill(now);
-        let accept = self.tokens >= 1.0;
-        if accept {
-            self.tokens -= 1.0;
-        }
-        accept
-    }
-
-    fn refill(&mut self, now: Duration) {
-        let passed = now.saturating_sub(self.at).as_secs_f64();
-        self.at = self.at.max(now);
-        self.tokens = (self.tokens + passed * self.qps).min(self.burst);
-    }
-}
-
-/// Both limits together: the longer delay wins.
+/// Both limits; the longer delay wins.
 #[derive(Debug)]
 pub struct RateLimiter<K> {
     items: ItemBackoff<K>,
@@ -106,17 +62,17 @@ impl<K: Ord + Clone> Default for RateLimiter<K> {
 }
 
 impl<K: Ord + Clone> RateLimiter<K> {
-    /// Counts a failure of `item` at monotonic time `now`; returns how long it has to wait.
+    /// Counts a failure of `item` at monotonic time `now`; returns its delay.
     pub fn when(&mut self, item: &K, now: Duration) -> Duration {
         self.items.when(item).max(self.overall.reserve(now))
     }
 
-    /// Forgets the failures of `item`.
+    /// Resets the failures of `item`.
     pub fn forget(&mut self, item: &K) {
         self.items.forget(item);
     }
 
-    /// Failures counted since the last [`Self::forget`].
+    /// Returns the failures since the last [`Self::forget`].
     pub fn num_requeues(&self, item: &K) -> u32 {
         self.items.num_requeues(item)
     }
@@ -124,8 +80,9 @@ impl<K: Ord + Clone> RateLimiter<K> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rstest::rstest;
+
+    use super::*;
 
     #[rstest]
     #[case::first(0, 5)]
@@ -137,22 +94,6 @@ mod tests {
     #[case::shift_overflows(u32::MAX, 1_000_000)]
     fn item_delay(#[case] failures: u32, #[case] millis: u64) {
         assert_eq!(exponential(BASE_DELAY, MAX_DELAY, failures), Duration::from_millis(millis));
-    }
-
-    #[test]
-    fn bucket_lets_the_burst_pass_and_then_spaces_by_the_rate() {
-        let mut bucket = TokenBucket::new(10.0, 2);
-        let delays: Vec<u128> = (0..4).map(|_| bucket.reserve(Duration::ZERO).as_millis()).collect();
-        assert_eq!(delays, [0, 0, 100, 200]);
-        assert_eq!(bucket.reserve(Duration::from_mins(1)), Duration::ZERO, "refilled");
-    }
-
-    #[test]
-    fn try_accept_does_not_overdraw() {
-        let mut bucket = TokenBucket::new(1.0, 1);
-        assert!(bucket.try_accept(Duration::ZERO));
-        assert!(!bucket.try_accept(Duration::ZERO));
-        assert!(bucket.try_accept(Duration::from_secs(1)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! client-go's promises about work queues, one by one and against a model.
+//! client-go's guarantees of work queues, one by one and against a model.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use super::WorkQueue;
 use crate::runtime::clock::Clock;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::observer::WatchedQueue as _;
+use crate::runtime::queue::WatchedQueue as _;
+use crate::runtime::testing::must_end;
 
 fn queue<K: Ord + Clone>() -> WorkQueue<K> {
     let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
@@ -31,8 +32,8 @@ async fn a_waiting_key_is_there_once() {
     queue.add("b");
     queue.add("a");
     assert_eq!(queue.status().ready, 2);
-    assert_eq!(queue.get().await, "a");
-    assert_eq!(queue.get().await, "b");
+    assert_eq!(must_end(queue.get()).await, "a");
+    assert_eq!(must_end(queue.get()).await, "b");
     assert!(queue.get().now_or_never().is_none(), "empty: get waits");
 }
 
@@ -40,12 +41,12 @@ async fn a_waiting_key_is_there_once() {
 async fn a_key_in_work_is_not_handed_out_until_done() {
     let queue = queue();
     queue.add("a");
-    assert_eq!(queue.get().await, "a");
+    assert_eq!(must_end(queue.get()).await, "a");
     queue.add("a");
-    assert_eq!((queue.status().ready, queue.status().in_work), (0, 1));
+    assert_eq!((queue.status().ready, queue.status().processing), (0, 1));
     assert!(queue.get().now_or_never().is_none());
     queue.done(&"a");
-    assert_eq!(queue.get().await, "a", "added again while in work");
+    assert_eq!(must_end(queue.get()).await, "a", "added again while in work");
     queue.done(&"a");
     assert!(queue.get().now_or_never().is_none(), "not added again");
 }
@@ -56,12 +57,12 @@ async fn a_wait_counts_from_the_add_also_of_a_key_in_work() {
     let (clock, metrics) = (Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap()), Metrics::new());
     let queue = WorkQueue::new(clock, metrics.queue("test"));
     queue.add("a");
-    queue.get().await;
+    must_end(queue.get()).await;
     queue.add("a");
     pass(ms(4000)).await;
     queue.done(&"a");
     pass(ms(1000)).await;
-    queue.get().await;
+    must_end(queue.get()).await;
     let metrics = metrics.encode();
     assert!(metrics.contains("workqueue_queue_duration_seconds_sum{name=\"test\"} 5.0\n"), "{metrics}");
 }
@@ -76,7 +77,7 @@ async fn the_earliest_deadline_counts_and_fires_once() {
     assert!(queue.status().ready == 0);
     pass(ms(1)).await;
     assert_eq!(queue.status().ready, 1);
-    assert_eq!(queue.get().await, "a");
+    assert_eq!(must_end(queue.get()).await, "a");
     queue.done(&"a");
     pass(ms(2000)).await;
     assert!(queue.status().ready == 0 && queue.status().delayed == 0);
@@ -87,9 +88,9 @@ async fn an_add_does_not_cancel_the_delay() {
     let queue = queue();
     queue.add_after("a", ms(100));
     queue.add("a");
-    assert_eq!(queue.get().await, "a");
+    assert_eq!(must_end(queue.get()).await, "a");
     queue.done(&"a");
-    assert_eq!(queue.get().await, "a", "the delayed one comes too");
+    assert_eq!(must_end(queue.get()).await, "a", "the delayed one comes too");
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +100,7 @@ async fn get_wakes_at_the_deadline_even_for_an_earlier_one_set_later() {
     queue.add_after("late", Duration::from_mins(1));
     let getter = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.get().await }
+        async move { must_end(queue.get()).await }
     });
     tokio::task::yield_now().await;
     queue.add_after("soon", ms(10));
@@ -113,8 +114,8 @@ async fn a_key_due_while_all_workers_were_busy_goes_before_one_added_later() {
     queue.add_after("due", ms(10));
     pass(ms(50)).await;
     queue.add("later");
-    assert_eq!(queue.get().await, "due");
-    assert_eq!(queue.get().await, "later");
+    assert_eq!(must_end(queue.get()).await, "due");
+    assert_eq!(must_end(queue.get()).await, "later");
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +127,7 @@ async fn failures_earn_longer_delays_until_forgotten() {
         pass(ms(delay - 1)).await;
         assert!(queue.status().ready == 0, "failure {failure} came back before {delay} ms");
         pass(ms(1)).await;
-        assert_eq!(queue.get().await, "a");
+        assert_eq!(must_end(queue.get()).await, "a");
         queue.done(&"a");
     }
     queue.forget(&"a");
@@ -157,7 +158,7 @@ async fn a_dropped_get_loses_no_key() {
     assert_eq!(queue.get().now_or_never(), Some("a"));
 }
 
-/// What happens to a queue; keys are small numbers, so that they meet.
+/// An operation on the queue; keys are small numbers, so that they collide.
 #[derive(Clone, Debug)]
 enum Op {
     Add(u8),
@@ -178,7 +179,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..60)
 }
 
-/// client-go's three sets, in the plainest form.
+/// client-go's three sets, in their simplest form.
 #[derive(Default)]
 struct Model {
     now: u64,
@@ -255,7 +256,7 @@ proptest! {
                 }
                 prop_assert_eq!(queue.status().ready, model.queue.len());
                 prop_assert_eq!(queue.status().delayed, model.waiting.len());
-                prop_assert_eq!(queue.status().in_work, model.processing.len());
+                prop_assert_eq!(queue.status().processing, model.processing.len());
             }
             Ok(())
         })?;

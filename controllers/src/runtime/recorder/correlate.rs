@@ -1,5 +1,5 @@
-//! Counting, combining and filtering of events before they are written, as client-go's `EventCorrelator` with its
-//! default options.
+//! Counts, aggregates and filters events before they are written, as client-go's `EventCorrelator` with its default
+//! options.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,47 +7,47 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Event, event_name};
+use crate::runtime::backoff::TokenBucket;
 use crate::runtime::clock::Clock;
-use crate::runtime::queue::rate_limit::TokenBucket;
 
-/// Entries that each of the three memories keeps; the least recently used goes first.
+/// Maximum number of entries in each of the three caches; the least recently used is dropped first.
 pub(super) const MEMORY_LIMIT: usize = 4096;
-/// From this many different messages about the same matter on, they are combined.
-pub(super) const COMBINE_FROM: usize = 10;
-/// Pause after which the same matter is news again.
-pub(super) const COMBINE_WITHIN: Duration = Duration::from_mins(10);
-/// Events that a source may write about one object at once…
+/// Number of different messages about the same subject from which they are aggregated.
+pub(super) const AGGREGATE_FROM: usize = 10;
+/// Interval after which the messages about a subject are counted from zero again.
+pub(super) const AGGREGATE_WITHIN: Duration = Duration::from_mins(10);
+/// Burst of events that a source may write about one object…
 pub(super) const SPAM_BURST: u32 = 25;
-/// …and how long until it has earned another one.
+/// …and the interval after which one more is allowed.
 pub(super) const SPAM_REFILL: Duration = Duration::from_mins(5);
 
-/// What becomes of an event.
+/// The decision about an event.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Correlated {
-    /// Write it: create it when its count is 1, else patch the one that is there.
+pub enum Correlation {
+    /// Write it: create it if its count is 1, else patch the existing one.
     Write(Box<Event>),
-    /// Its source has said enough about its object.
+    /// Drop it: its source has written too many events about its object.
     Skip,
 }
 
-/// The memory of one recorder.
+/// The correlator of one recorder.
 #[derive(Debug, Default)]
 pub struct Correlator {
-    similar: Lru<Similar>,
-    seen: Lru<Seen>,
+    aggregates: Lru<AggregateRecord>,
+    logs: Lru<EventLog>,
     spam: Lru<TokenBucket>,
 }
 
-/// Messages about one matter.
+/// Messages about one subject.
 #[derive(Debug, Default)]
-struct Similar {
+struct AggregateRecord {
     messages: BTreeSet<String>,
     last: Option<Duration>,
 }
 
-/// An event as it was last written.
+/// An event as last written.
 #[derive(Clone, Debug)]
-struct Seen {
+struct EventLog {
     count: i32,
     first_timestamp: Timestamp,
     name: String,
@@ -55,39 +55,39 @@ struct Seen {
 
 impl Correlator {
     /// Decides about the next event of the recorder.
-    pub fn correlate(&mut self, event: Event, clock: &Clock) -> Correlated {
+    pub fn correlate(&mut self, event: Event, clock: &Clock) -> Correlation {
         let spam_key = spam_key(&event);
-        let (event, key) = self.combine(event, clock);
-        let event = self.count(event, key);
+        let (event, key) = self.aggregate(event, clock);
+        let event = self.count_repeats(event, key);
         let now = clock.monotonic();
         let bucket = self.spam.entry(spam_key, || TokenBucket::new(1.0 / SPAM_REFILL.as_secs_f64(), SPAM_BURST));
-        if bucket.try_accept(now) { Correlated::Write(Box::new(event)) } else { Correlated::Skip }
+        if bucket.try_accept(now) { Correlation::Write(Box::new(event)) } else { Correlation::Skip }
     }
 
-    /// Remembers an event as the server has it.
+    /// Records an event as the server stored it.
     pub fn update(&mut self, event: &Event) {
-        self.seen.insert(event_key(event), Seen::of(event));
+        self.logs.insert(event_key(event), EventLog::of(event));
     }
 
-    fn combine(&mut self, event: Event, clock: &Clock) -> (Event, String) {
+    fn aggregate(&mut self, event: Event, clock: &Clock) -> (Event, String) {
         let now = clock.monotonic();
-        let key = similar_key(&event);
-        let similar = self.similar.entry(key.clone(), Similar::default);
-        if similar.last.is_none_or(|last| now.saturating_sub(last) > COMBINE_WITHIN) {
+        let key = aggregate_key(&event);
+        let similar = self.aggregates.entry(key.clone(), AggregateRecord::default);
+        if similar.last.is_none_or(|last| now.saturating_sub(last) > AGGREGATE_WITHIN) {
             similar.messages.clear();
         }
         similar.last = Some(now);
         similar.messages.insert(event.message.clone());
-        if similar.messages.len() < COMBINE_FROM {
+        if similar.messages.len() < AGGREGATE_FROM {
             let key = event_key(&event);
             return (event, key);
         }
-        // The set only grows to the limit with a message it did not have: keep the first ones, which were written.
+        // The set only reaches the limit with a new message: keep the first ones, which were written.
         similar.messages.remove(&event.message);
         let at = clock.now();
         let mut combined = event;
         combined.metadata.name = match combined.metadata.name.rsplit_once('.') {
-            // The recorder's stamp is unique, which the time need not be.
+            // The recorder's stamp is unique, the time may not be.
             Some((_, stamp)) => i64::from_str_radix(stamp, 16)
                 .map_or(combined.metadata.name.clone(), |stamp| event_name(&combined.involved_object.name, stamp)),
             None => combined.metadata.name,
@@ -100,18 +100,18 @@ impl Correlator {
         (combined, key)
     }
 
-    fn count(&mut self, mut event: Event, key: String) -> Event {
-        if let Some(seen) = self.seen.get(&key).filter(|seen| seen.count > 0) {
+    fn count_repeats(&mut self, mut event: Event, key: String) -> Event {
+        if let Some(seen) = self.logs.get(&key).filter(|seen| seen.count > 0) {
             event.metadata.name.clone_from(&seen.name);
             event.first_timestamp = seen.first_timestamp;
             event.count = seen.count.saturating_add(1);
         }
-        self.seen.insert(key, Seen::of(&event));
+        self.logs.insert(key, EventLog::of(&event));
         event
     }
 }
 
-impl Seen {
+impl EventLog {
     fn of(event: &Event) -> Self {
         Self { count: event.count, first_timestamp: event.first_timestamp, name: event.metadata.name.clone() }
     }
@@ -132,7 +132,7 @@ fn event_key(event: &Event) -> String {
     join(&[&spam_key(event), &event.reason, &event.message])
 }
 
-fn similar_key(event: &Event) -> String {
+fn aggregate_key(event: &Event) -> String {
     join(&[&spam_key(event), &event.reason, &event.reporting_component, &event.reporting_instance])
 }
 
@@ -142,7 +142,7 @@ fn spam_key(event: &Event) -> String {
     join(&[source, &about.kind, &about.namespace, &about.name, &about.uid, &about.api_version, event_type(event)])
 }
 
-/// A map of at most [`MEMORY_LIMIT`] entries that forgets the least recently used.
+/// A map of at most [`MEMORY_LIMIT`] entries that drops the least recently used.
 #[derive(Debug)]
 struct Lru<T> {
     entries: BTreeMap<String, (u64, T)>,

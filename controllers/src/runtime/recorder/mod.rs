@@ -1,12 +1,12 @@
-//! Kubernetes Events, as client-go's recorder, broadcaster and correlator make them.
+//! Kubernetes Events, as client-go's recorder, broadcaster and correlator create them.
 //!
-//! [`Recorder::event`] never blocks: it puts the event into a bounded queue, or drops it and says so. One task per
-//! recorder takes events from there, lets the [`Correlator`] count, combine or filter them, and writes them with
-//! retries, in order.
+//! [`Recorder::event`] never blocks: it puts the event into a bounded queue, or drops it with a log line and a metric.
+//! One task per recorder takes events from the queue, lets the [`Correlator`] count, aggregate or filter them, and
+//! writes them in order, with retries.
 
 mod correlate;
 
-pub use correlate::{Correlated, Correlator};
+pub use correlate::{Correlation, Correlator};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -21,19 +21,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::cache::CacheObject;
 use super::clock::Clock;
-use super::lister::Fnv1a;
+use super::error::ApiError;
 use super::metrics::Metrics;
-use crate::error::ApiError;
+use super::url;
+use crate::api::cache_object::CacheObject;
+use crate::api::hash::Fnv1a;
+use crate::api::time::whole_seconds;
 
-/// Events that may wait to be written; further ones are dropped.
+/// Maximum number of queued events; further ones are dropped.
 pub const QUEUE_LIMIT: usize = 1000;
-/// Tries to write one event.
+/// Maximum number of attempts to write an event.
 pub const MAX_TRIES: u32 = 12;
-/// Wait between tries. Before the second try it is a part of this, different for each event but not random.
+/// Delay between attempts. Before the second attempt it is a fraction of this that depends on the event but is not
+/// random.
 pub const RETRY_DELAY: Duration = Duration::from_secs(10);
-/// The `reason` of the cause by which the server says that the namespace is going away.
+/// The `reason` of the cause in the server's error if the namespace is terminating.
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
 /// `type` of an event.
@@ -41,11 +44,11 @@ const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 pub enum EventType {
     /// Information.
     Normal,
-    /// Something is wrong.
+    /// A problem.
     Warning,
 }
 
-/// What an event is about: `v1.ObjectReference`.
+/// The object of an event: `v1.ObjectReference`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
@@ -58,19 +61,19 @@ pub struct ObjectReference {
     /// Name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// UID, when known.
+    /// UID, if known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Group and version.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub api_version: String,
-    /// The version that was seen, when known.
+    /// The observed version, if known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
 }
 
 impl ObjectReference {
-    /// The full reference to an object from a cache, with UID and resourceVersion.
+    /// Creates the full reference to a cached object, with UID and resourceVersion.
     pub fn to<V: CacheObject>(object: &V) -> Self {
         let key = object.key();
         Self {
@@ -90,42 +93,42 @@ impl ObjectReference {
 pub struct Event {
     /// Name and namespace.
     pub metadata: EventMeta,
-    /// What it is about.
+    /// The object.
     #[serde(default)]
     pub involved_object: ObjectReference,
-    /// Why, for machines.
+    /// Machine-readable reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What, for people.
+    /// Human-readable message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Who.
+    /// The source.
     #[serde(default)]
     pub source: EventSource,
-    /// When first seen; whole seconds on the wire.
+    /// Time of the first occurrence; whole seconds on the wire.
     #[serde(with = "seconds")]
     pub first_timestamp: Timestamp,
-    /// When last seen; whole seconds on the wire.
+    /// Time of the last occurrence; whole seconds on the wire.
     #[serde(with = "seconds")]
     pub last_timestamp: Timestamp,
-    /// How often seen.
+    /// Number of occurrences.
     #[serde(default)]
     pub count: i32,
     /// Normal or Warning.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// Not used by this kind of recorder: always null.
+    /// Not used by this recorder: always null.
     #[serde(default, deserialize_with = "ignored")]
     pub event_time: (),
-    /// Who, again; the same as `source.component`.
+    /// The same as `source.component`.
     #[serde(default)]
     pub reporting_component: String,
-    /// Empty: the host of the source, which controllers do not set.
+    /// Always empty: the host of the source, which controllers do not set.
     #[serde(default)]
     pub reporting_instance: String,
 }
 
-/// The part of an event's metadata that the recorder reads and writes.
+/// The metadata of an event that the recorder reads and writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EventMeta {
@@ -160,12 +163,12 @@ fn ignored<'de, D: serde::Deserializer<'de>>(from: D) -> Result<(), D::Error> {
     serde::de::IgnoredAny::deserialize(from).map(drop)
 }
 
-/// `metav1.Time` on the wire: whole seconds, cut off.
+/// Formats a `metav1.Time`: truncated to whole seconds.
 fn wire_time(at: Timestamp) -> String {
-    crate::views::condition::whole_seconds(at).to_string()
+    whole_seconds(at).to_string()
 }
 
-/// Records events in the name of one component. Cheap to clone.
+/// Records events of one component. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     component: Arc<str>,
@@ -176,8 +179,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder, and the work of writing its events through `client`; the work ends when all clones of the recorder
-    /// are dropped and the queue is written.
+    /// Creates a recorder, and the future that writes its events through `client`. The future completes when all clones
+    /// of the recorder are dropped and the queue is empty.
     pub fn new(component: &str, client: Client, clock: Clock, metrics: Metrics) -> (Self, BoxFuture<'static, ()>) {
         let (sender, receiver) = mpsc::channel(QUEUE_LIMIT);
         let sink = Sink { client, clock: clock.clone(), metrics: metrics.clone(), correlator: Correlator::default() };
@@ -186,10 +189,10 @@ impl Recorder {
         (recorder, Box::pin(sink.run(receiver)))
     }
 
-    /// Records that something happened to `about`. Never blocks: when [`QUEUE_LIMIT`] events wait already, this one is
-    /// dropped, logged and counted.
+    /// Records an event about `about`. Never blocks: if [`QUEUE_LIMIT`] events are queued, the event is dropped, logged
+    /// and counted.
     pub fn event(&self, about: ObjectReference, event_type: EventType, reason: &str, message: impl Into<String>) {
-        let event = self.make(about, event_type, reason, message.into());
+        let event = self.new_event(about, event_type, reason, message.into());
         let about = &event.involved_object;
         tracing::info!(
             object = %format_args!("{}/{}", about.namespace, about.name),
@@ -210,7 +213,7 @@ impl Recorder {
         }
     }
 
-    fn make(&self, about: ObjectReference, event_type: EventType, reason: &str, message: String) -> Event {
+    fn new_event(&self, about: ObjectReference, event_type: EventType, reason: &str, message: String) -> Event {
         let now = self.clock.now();
         let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
         Event {
@@ -232,7 +235,8 @@ impl Recorder {
         }
     }
 
-    /// Nanoseconds since 1970, but never the same twice: simulated time may stand still between two events.
+    /// Returns nanoseconds since the Unix epoch, unique per recorder: simulated time may not advance between two
+    /// events.
     fn next_stamp(&self, now: Timestamp) -> i64 {
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
         let next = |last: i64| now.max(last.saturating_add(1));
@@ -240,8 +244,8 @@ impl Recorder {
     }
 }
 
-/// `<object>.<hex>`, or a digest in the form of a UUID when that is no valid name, which only an object's name that is
-/// too long or no DNS subdomain can cause.
+/// Returns `<object>.<hex>`, or a digest in the form of a UUID if that is not a valid name: the object's name is too
+/// long or not a DNS subdomain.
 fn event_name(object: &str, stamp: i64) -> String {
     let name = format!("{object}.{stamp:x}");
     if is_dns_subdomain(&name) {
@@ -277,8 +281,8 @@ struct Sink {
     correlator: Correlator,
 }
 
-enum Written {
-    Yes,
+enum WriteOutcome {
+    Written,
     Rejected,
     Retry(ApiError),
 }
@@ -287,12 +291,12 @@ impl Sink {
     async fn run(mut self, mut queue: mpsc::Receiver<Event>) {
         while let Some(event) = queue.recv().await {
             match self.correlator.correlate(event, &self.clock) {
-                Correlated::Skip => {
+                Correlation::Skip => {
                     self.metrics.event_dropped("spam");
-                    tracing::debug!("event dropped: its source has said enough about this object");
+                    tracing::debug!("event dropped: too many events of its source about this object");
                 }
-                Correlated::Write(event) => {
-                    // After the last recorder is gone nobody waits for retries any more.
+                Correlation::Write(event) => {
+                    // After the last recorder is dropped, there are no retries.
                     let tries = if queue.is_closed() { 1 } else { MAX_TRIES };
                     self.write(*event, tries).await;
                 }
@@ -303,9 +307,9 @@ impl Sink {
     async fn write(&mut self, event: Event, tries: u32) {
         for attempt in 1..=tries {
             match self.write_once(&event).await {
-                Written::Yes => return,
-                Written::Rejected => return self.metrics.event_dropped("rejected"),
-                Written::Retry(error) => {
+                WriteOutcome::Written => return,
+                WriteOutcome::Rejected => return self.metrics.event_dropped("rejected"),
+                WriteOutcome::Retry(error) => {
                     tracing::error!(name = event.metadata.name, attempt, %error, "unable to write event");
                 }
             }
@@ -318,10 +322,10 @@ impl Sink {
         tracing::error!(name = event.metadata.name, tries, "failed to write event, it is dropped");
     }
 
-    async fn write_once(&mut self, event: &Event) -> Written {
+    async fn write_once(&mut self, event: &Event) -> WriteOutcome {
         let result = if event.count > 1 {
             match self.send(Method::PATCH, event, &patch_body(event)).await {
-                // The event has expired on the server: it begins anew, under its old name and count.
+                // The event has expired on the server: create it again with its old name and count.
                 Err(ApiError::NotFound(_)) => self.send(Method::POST, event, &create_body(event)).await,
                 result => result,
             }
@@ -331,38 +335,41 @@ impl Sink {
         match result {
             Ok(answer) => {
                 self.correlator.update(&answer.unwrap_or_else(|| event.clone()));
-                Written::Yes
+                WriteOutcome::Written
             }
             Err(error) => rejected(event, error),
         }
     }
 
-    /// `None` when the server took the event but its answer cannot be read.
+    /// `None` if the server stored the event but its response cannot be decoded.
     async fn send(&self, method: Method, event: &Event, body: &Value) -> Result<Option<Event>, ApiError> {
         let EventMeta { name, namespace } = &event.metadata;
-        let path = format!("/api/v1/namespaces/{namespace}/events");
-        let (path, content_type) = match method {
-            Method::PATCH => (format!("{path}/{name}"), "application/strategic-merge-patch+json"),
-            _ => (path, "application/json"),
+        let mut path = vec!["api", "v1", "namespaces", namespace, "events"];
+        let content_type = if method == Method::PATCH {
+            path.push(name);
+            "application/strategic-merge-patch+json"
+        } else {
+            "application/json"
         };
         let bytes = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
-        let builder = Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, content_type);
+        let builder =
+            Request::builder().method(method).uri(url::path(&path)).header(http::header::CONTENT_TYPE, content_type);
         let request = builder.body(bytes).map_err(kube::Error::HttpError)?;
         let answer: Value = self.client.request(request).await?;
         Ok(serde_json::from_value(answer).ok())
     }
 }
 
-/// A refusal is final, an answer that did not come is not: as client-go.
-fn rejected(event: &Event, error: ApiError) -> Written {
-    let Some(refusal) = error.refusal() else { return Written::Retry(error) };
+/// An error response is final; a missing response is retried, as in client-go.
+fn rejected(event: &Event, error: ApiError) -> WriteOutcome {
+    let Some(refusal) = error.refusal() else { return WriteOutcome::Retry(error) };
     let name = &event.metadata.name;
     if refusal.reason == "AlreadyExists" || refusal.causes.iter().any(|cause| cause == NAMESPACE_TERMINATING) {
         tracing::debug!(name, %error, "server rejected event");
     } else {
         tracing::error!(name, %error, "server rejected event, it is dropped");
     }
-    Written::Rejected
+    WriteOutcome::Rejected
 }
 
 fn create_body(event: &Event) -> Value {
@@ -376,8 +383,8 @@ fn patch_body(event: &Event) -> Value {
     json!({ "count": event.count, "lastTimestamp": wire_time(event.last_timestamp), "message": event.message })
 }
 
-/// A part of [`RETRY_DELAY`] that depends on the event's name: clients that lost the same server do not come back at the
-/// same moment, and still a run repeats exactly.
+/// Returns a fraction of [`RETRY_DELAY`] that depends on the event's name: clients that lost the same server do not
+/// return at the same time, and a run is still reproducible.
 fn first_delay(name: &str) -> Duration {
     let steps = RETRY_DELAY.as_millis() as u64;
     let mut digest = Fnv1a::default();

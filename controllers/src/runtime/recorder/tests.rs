@@ -1,4 +1,4 @@
-//! What the API server sees of recorded events.
+//! The requests that recorded events cause.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 use super::{EventType, ObjectReference, QUEUE_LIMIT, Recorder, event_name};
 use crate::runtime::clock::Clock;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::testing::{Answer, Log, Seen, failure, script, serve, status};
+use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, failure, script, serve, status};
 
 struct Setup {
     clock: Clock,
     metrics: Metrics,
     recorder: Recorder,
     writing: Option<BoxFuture<'static, ()>>,
-    log: Log,
+    log: RequestLog,
 }
 
 impl Setup {
-    fn new(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+    fn new(answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static) -> Self {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let metrics = Metrics::new();
         let (client, log) = serve(&clock, answer);
@@ -36,7 +36,7 @@ impl Setup {
         self.recorder.event(budget(), EventType::Warning, "Reason", message);
     }
 
-    async fn seen(&self) -> Vec<Seen> {
+    async fn seen(&self) -> Vec<ReceivedRequest> {
         self.clock.sleep(Duration::from_mins(10)).await;
         self.log.lock().unwrap().clone()
     }
@@ -57,13 +57,13 @@ fn budget() -> ObjectReference {
     }
 }
 
-/// The server keeps what it is sent.
-fn accept(seen: &Seen) -> Answer {
+/// A server that stores every event.
+fn accept(seen: &ReceivedRequest) -> MockResponse {
     let created = seen.line.starts_with("POST");
-    if created { Answer::Json(201, seen.body.clone()) } else { Answer::Json(200, json!({})) }
+    if created { MockResponse::Json(201, seen.body.clone()) } else { MockResponse::Json(200, json!({})) }
 }
 
-fn lines(seen: &[Seen]) -> Vec<&str> {
+fn lines(seen: &[ReceivedRequest]) -> Vec<&str> {
     seen.iter().map(|seen| seen.line.as_str()).collect()
 }
 
@@ -145,7 +145,7 @@ async fn a_source_may_say_25_things_about_an_object_and_then_one_in_five_minutes
     }
     assert_eq!(setup.seen().await.len(), 25);
     assert_eq!(setup.dropped("spam"), Some(5.0));
-    // Ten minutes have passed: two more are allowed. The dropped ones count all the same.
+    // Ten minutes have passed: two more are allowed. The dropped ones are counted too.
     for _ in 0..3 {
         setup.warn("text");
     }
@@ -160,7 +160,7 @@ async fn a_source_may_say_25_things_about_an_object_and_then_one_in_five_minutes
 #[case::server_error(500, "InternalError")]
 #[tokio::test(start_paused = true)]
 async fn a_refused_event_is_not_tried_again(#[case] code: u16, #[case] reason: &'static str) {
-    let mut setup = Setup::new(move |_| Answer::Json(code, status(code, reason)));
+    let mut setup = Setup::new(move |_| MockResponse::Json(code, status(code, reason)));
     setup.start();
     setup.warn("text");
     assert_eq!(setup.seen().await.len(), 1);
@@ -169,7 +169,7 @@ async fn a_refused_event_is_not_tried_again(#[case] code: u16, #[case] reason: &
 
 #[tokio::test(start_paused = true)]
 async fn an_event_without_an_answer_is_tried_twelve_times_ten_seconds_apart() {
-    let mut setup = Setup::new(|_| Answer::Reset);
+    let mut setup = Setup::new(|_| MockResponse::Reset);
     setup.start();
     setup.warn("text");
     let seen = setup.seen().await;
@@ -190,11 +190,11 @@ async fn events_beyond_the_limit_are_dropped_and_never_block() {
 
 #[tokio::test(start_paused = true)]
 async fn writing_ends_when_all_recorders_are_gone() {
-    let Setup { recorder, writing, log, .. } = Setup::new(script(vec![Answer::Reset, Answer::Reset]));
+    let Setup { recorder, writing, log, .. } = Setup::new(script(vec![MockResponse::Reset, MockResponse::Reset]));
     recorder.event(budget(), EventType::Normal, "Reason", "text");
     drop(recorder);
     writing.unwrap().await;
-    assert_eq!(log.lock().unwrap().len(), 1, "tried once, nobody waits");
+    assert_eq!(log.lock().unwrap().len(), 1, "tried once, without waiting");
 }
 
 #[rstest]

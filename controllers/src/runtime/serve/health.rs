@@ -1,36 +1,23 @@
-//! `/healthz`, `/livez`, `/readyz` and their checks, in kube-apiserver's form. PURE.
+//! `/healthz`, `/livez` and `/readyz` with their checks, in kube-apiserver's format. PURE.
 
 use std::fmt::Write as _;
 
-/// One check and how it went.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    /// Its name in the verbose form, in `exclude` and in the path.
-    pub name: &'static str,
-    /// What is wrong, in one sentence.
-    pub result: Result<(), String>,
-}
+use crate::runtime::diagnostics::Check;
 
-impl Check {
-    /// A check that passed unless there is `problem`.
-    pub fn new(name: &'static str, problem: Option<String>) -> Self {
-        Self { name, result: problem.map_or(Ok(()), Err) }
-    }
-}
-
-/// An answer: status code and text.
+/// A response: status code and text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
-    /// 200 or 500, 404 for a check that does not exist.
+pub struct HealthReply {
+    /// 200 or 500; 404 for an unknown check.
     pub status: u16,
     /// Plain text.
     pub text: String,
 }
 
-/// The answer of the endpoint `name` (`healthz` …) to `query`, from all its `checks`.
+/// Returns the response of the endpoint `name` (`healthz` …) with `query`, from all its `checks`.
 ///
-/// Reasons are withheld, because anybody may ask: they are in the log and at the path of the single check.
-pub fn all(name: &str, query: &str, checks: &[Check]) -> Health {
+/// Reasons are withheld because the endpoint is not authenticated; they are in the log and at the path of the single
+/// check.
+pub fn all(name: &str, query: &str, checks: &[Check]) -> HealthReply {
     let parameters: Vec<(&str, &str)> =
         query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
     let mut excluded: Vec<&str> =
@@ -56,20 +43,20 @@ pub fn all(name: &str, query: &str, checks: &[Check]) -> Health {
         let _ = writeln!(text, "warn: some health checks cannot be excluded: no matches for {}", names.join(","));
     }
     if failed {
-        return Health { status: 500, text: format!("{text}{name} check failed\n") };
+        return HealthReply { status: 500, text: format!("{text}{name} check failed\n") };
     }
     if parameters.iter().any(|(key, _)| *key == "verbose") {
-        return Health { status: 200, text: format!("{text}{name} check passed\n") };
+        return HealthReply { status: 200, text: format!("{text}{name} check passed\n") };
     }
-    Health { status: 200, text: "ok".to_owned() }
+    HealthReply { status: 200, text: "ok".to_owned() }
 }
 
-/// The answer of the single check `name`, with its reason.
-pub fn one(name: &str, checks: &[Check]) -> Health {
+/// Returns the response of the single check `name`, with its reason.
+pub fn one(name: &str, checks: &[Check]) -> HealthReply {
     match checks.iter().find(|check| check.name == name).map(|check| &check.result) {
-        Some(Ok(())) => Health { status: 200, text: "ok".to_owned() },
-        Some(Err(why)) => Health { status: 500, text: format!("internal server error: {why}\n") },
-        None => Health { status: 404, text: "404 page not found\n".to_owned() },
+        Some(Ok(())) => HealthReply { status: 200, text: "ok".to_owned() },
+        Some(Err(why)) => HealthReply { status: 500, text: format!("internal server error: {why}\n") },
+        None => HealthReply { status: 404, text: "404 page not found\n".to_owned() },
     }
 }
 
@@ -98,10 +85,11 @@ mod tests {
         "verbose&exclude=x&exclude=a",
         false,
         200,
-        "[+]ping ok\n[+]queues ok\nwarn: some health checks cannot be excluded: no matches for \"a\",\"x\"\nhealthz check passed\n"
+        "[+]ping ok\n[+]queues ok\nwarn: some health checks cannot be excluded: no matches for \"a\",\"x\"\nhealthz \
+            check passed\n"
     )]
     fn endpoints(#[case] query: &str, #[case] broken: bool, #[case] status: u16, #[case] text: &str) {
-        assert_eq!(all("healthz", query, &checks(broken)), Health { status, text: text.to_owned() });
+        assert_eq!(all("healthz", query, &checks(broken)), HealthReply { status, text: text.to_owned() });
     }
 
     #[rstest]
@@ -109,6 +97,6 @@ mod tests {
     #[case("queues", 500, "internal server error: stuck\n")]
     #[case("x", 404, "404 page not found\n")]
     fn single_checks(#[case] name: &str, #[case] status: u16, #[case] text: &str) {
-        assert_eq!(one(name, &checks(true)), Health { status, text: text.to_owned() });
+        assert_eq!(one(name, &checks(true)), HealthReply { status, text: text.to_owned() });
     }
 }

@@ -1,6 +1,6 @@
-//! `/healthz` `/livez` `/readyz`, `/metrics` and `/debug/caches` over HTTPS.
+//! `/healthz`, `/livez`, `/readyz`, `/metrics` and `/debug/caches` over HTTPS.
 //!
-//! Nothing can be changed here, and nothing that is said names an object; whoever reaches the port may ask.
+//! The server is read-only and not authenticated, and its responses contain no object names.
 
 pub mod health;
 pub mod tls;
@@ -22,51 +22,51 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use self::health::{Check, Health};
-use self::tls::{Certificate, Source, TlsError};
+use self::health::HealthReply;
+use self::tls::{Certificate, CertificateSource, TlsError};
 use super::clock::Clock;
+use super::diagnostics::{Check, Diagnostics};
 use super::metrics::text;
-use super::observer::Observer;
 
-/// Connections at once; more wait.
+/// Maximum number of connections; further ones wait.
 pub const CONNECTIONS: usize = 100;
-/// How long a handshake or the head of a request may take, and how long a connection may idle.
+/// Timeout of a handshake, of the head of a request, and of an idle connection.
 pub const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Where and how to listen.
+/// Options of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeOptions {
     /// Address and port.
     pub address: SocketAddr,
     /// The certificate.
-    pub certificate: Source,
-    /// Refuse TLS 1.2.
+    pub certificate: CertificateSource,
+    /// Reject TLS 1.2.
     pub tls13_only: bool,
 }
 
-/// Why there is no port for health and metrics.
+/// Errors of starting the server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Somebody else has the port, or there is no such address.
+    /// The port is in use, or the address does not exist.
     #[error("unable to listen on {address}: {source}; choose another --secure-port, or 0 for none")]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// No certificate.
+    /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
 
-/// A port that is open; [`Server::run`] answers.
+/// An open port; [`Server::run`] serves it.
 pub struct Server {
     listener: TcpListener,
     certificate: Mutex<Certificate>,
-    observer: Observer,
+    diagnostics: Diagnostics,
     clock: Clock,
 }
 
@@ -74,29 +74,29 @@ impl Server {
     /// Opens the port.
     ///
     /// # Errors
-    /// [`ServeError`] when the port is taken or the certificate cannot be used.
-    pub async fn bind(options: ServeOptions, observer: Observer, clock: Clock) -> Result<Self, ServeError> {
+    /// [`ServeError`] if the port is in use or the certificate cannot be used.
+    pub async fn bind(options: ServeOptions, diagnostics: Diagnostics, clock: Clock) -> Result<Self, ServeError> {
         let address = options.address;
         let certificate = Mutex::new(Certificate::new(options.certificate, options.tls13_only, &clock)?);
         let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })?;
-        Ok(Self { listener, certificate, observer, clock })
+        Ok(Self { listener, certificate, diagnostics, clock })
     }
 
-    /// The address, with the port that port 0 became.
+    /// Returns the address, with the port that was chosen for port 0.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// If the system does not report it.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers for ever. Drop the future to close all connections.
+    /// Serves requests forever. Drop the future to close all connections.
     pub async fn run(self) {
         let server = Arc::new(self);
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
-            // Closed never: the semaphore lives as long as this loop.
+            // Never closed: the semaphore lives as long as this loop.
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             while connections.try_join_next().is_some() {}
             match server.listener.accept().await {
@@ -118,12 +118,12 @@ impl Server {
     async fn connection(&self, stream: TcpStream) {
         let config = self.certificate.lock().await.current(&self.clock);
         let handshake = self.clock.timeout(HEAD_TIMEOUT, TlsAcceptor::from(config).accept(stream));
-        // Who does not speak TLS, or hangs up, is no concern of an operator.
+        // Clients that do not use TLS or disconnect are not logged.
         let Ok(Ok(stream)) = handshake.await else { return };
         let answer = |request: Request<Incoming>| async move {
             let (parts, _) = request.into_parts();
             let query = parts.uri.query().unwrap_or_default();
-            Ok::<_, Infallible>(respond(&self.observer, &parts.method, parts.uri.path(), query, &parts.headers))
+            Ok::<_, Infallible>(respond(&self.diagnostics, &parts.method, parts.uri.path(), query, &parts.headers))
         };
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
@@ -133,9 +133,9 @@ impl Server {
     }
 }
 
-/// The answer to one request.
+/// Returns the response to one request.
 pub fn respond(
-    observer: &Observer,
+    diagnostics: &Diagnostics,
     method: &Method,
     path: &str,
     query: &str,
@@ -147,22 +147,22 @@ pub fn respond(
         return answer;
     }
     match path {
-        "/metrics" => metrics(observer, headers),
-        "/debug/caches" => with_type(200, "application/json", format!("{:#}\n", observer.caches())),
+        "/metrics" => metrics(diagnostics, headers),
+        "/debug/caches" => with_type(200, "application/json", format!("{:#}\n", diagnostics.caches())),
         "/" => plain(200, "/debug/caches\n/healthz\n/livez\n/metrics\n/readyz\n".to_owned()),
-        path => health_of(observer, path, query),
+        path => health_of(diagnostics, path, query),
     }
 }
 
-fn health_of(observer: &Observer, path: &str, query: &str) -> Response<Full<Bytes>> {
+fn health_of(diagnostics: &Diagnostics, path: &str, query: &str) -> Response<Full<Bytes>> {
     let mut words = path.trim_start_matches('/').trim_end_matches('/').splitn(2, '/');
     let (name, check) = (words.next().unwrap_or_default(), words.next());
     let checks = match name {
-        "healthz" | "livez" => observer.live(),
-        "readyz" => observer.ready(),
+        "healthz" | "livez" => diagnostics.liveness_checks(),
+        "readyz" => diagnostics.readiness_checks(),
         _ => return plain(404, "404 page not found\n".to_owned()),
     };
-    let Health { status, text } = if let Some(check) = check {
+    let HealthReply { status, text } = if let Some(check) = check {
         health::one(check, &checks)
     } else {
         report(name, &checks);
@@ -177,8 +177,8 @@ fn report(endpoint: &str, checks: &[Check]) {
     }
 }
 
-fn metrics(observer: &Observer, headers: &HeaderMap) -> Response<Full<Bytes>> {
-    let open_metrics = observer.metrics();
+fn metrics(diagnostics: &Diagnostics, headers: &HeaderMap) -> Response<Full<Bytes>> {
+    let open_metrics = diagnostics.metrics();
     let accepts = headers.get_all(ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     if accepts.into_iter().any(|accept| accept.contains("application/openmetrics-text")) {
         return with_type(200, OPEN_METRICS, open_metrics);

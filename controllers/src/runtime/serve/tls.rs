@@ -1,4 +1,4 @@
-//! The certificate of the port for health and metrics: from files that may change, or made at the start.
+//! The certificate of the health and metrics server: from files that may change, or generated at start.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,85 +10,91 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
 
 use crate::runtime::clock::Clock;
-use crate::runtime::files::{Files, Unreadable};
+use crate::runtime::files::{FileReadError, WatchedFiles};
 
-/// Where the certificate comes from.
+/// The source of the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// One of our own, valid for these names, made at the start and kept in memory.
+pub enum CertificateSource {
+    /// A certificate for these names, generated at start and kept in memory.
     SelfSigned {
         /// Host names and addresses.
         names: Vec<String>,
     },
-    /// PEM files; read again when they change.
+    /// PEM files; reloaded when they change.
     Files {
         /// The chain, leaf first.
         cert: PathBuf,
-        /// Its key.
+        /// The private key.
         key: PathBuf,
     },
 }
 
-/// Why there is no certificate.
+/// Errors of the certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error(transparent)]
-    Read(#[from] Unreadable),
-    /// A file is no PEM of what it should be.
+    Read(#[from] FileReadError),
+    /// A file does not contain the expected PEM.
     #[error("{} holds no usable {what}: {why}", path.display())]
     Pem {
         /// The file.
         path: PathBuf,
-        /// Certificate or key.
+        /// Certificate or private key.
         what: &'static str,
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// Certificate and key do not fit, or the like.
+    /// Certificate and key do not match, or the like.
     #[error("unable to use the certificate: {0}")]
     Unusable(String),
 }
 
 /// The current certificate.
 pub(super) struct Certificate {
-    source: Source,
+    source: CertificateSource,
     tls13_only: bool,
     current: Arc<ServerConfig>,
-    files: Files,
+    files: WatchedFiles,
 }
 
 impl Certificate {
-    /// Reads or makes it.
-    pub(super) fn new(source: Source, tls13_only: bool, clock: &Clock) -> Result<Self, TlsError> {
+    /// Reads or generates the certificate.
+    pub(super) fn new(source: CertificateSource, tls13_only: bool, clock: &Clock) -> Result<Self, TlsError> {
         let (current, files) = match &source {
-            Source::SelfSigned { names } => (self_signed(names, tls13_only)?, Files::default()),
-            Source::Files { cert, key } => {
-                let files = Files::read(vec![cert.clone(), key.clone()], clock)?;
+            CertificateSource::SelfSigned { names } => (self_signed(names, tls13_only)?, WatchedFiles::default()),
+            CertificateSource::Files { cert, key } => {
+                let files = WatchedFiles::read(vec![cert.clone(), key.clone()], clock)?;
                 (from_files(&source, &files, tls13_only)?, files)
             }
         };
         Ok(Self { source, tls13_only, current, files })
     }
 
-    /// What to answer a handshake with. Files that have become unusable are reported once and their last good content
-    /// is used on.
+    /// Returns the configuration of a handshake. Files that have become invalid are reported once, and their last valid
+    /// content stays in use.
     pub(super) fn current(&mut self, clock: &Clock) -> Arc<ServerConfig> {
-        if self.files.have_changed(clock) {
+        if self.files.reload_if_changed(clock) {
             match from_files(&self.source, &self.files, self.tls13_only) {
                 Ok(config) => {
                     self.current = config;
-                    tracing::info!("the changed serving certificate is used");
+                    tracing::info!("using the changed serving certificate");
                 }
-                Err(error) => tracing::warn!(%error, "the changed serving certificate is not used"),
+                Err(error) => {
+                    tracing::warn!(%error, "unable to use the changed serving certificate, keeping the old one");
+                }
             }
         }
         Arc::clone(&self.current)
     }
 }
 
-fn from_files(source: &Source, files: &Files, tls13_only: bool) -> Result<Arc<ServerConfig>, TlsError> {
-    let (Source::Files { cert, key }, [cert_pem, key_pem]) = (source, files.content()) else {
+fn from_files(
+    source: &CertificateSource,
+    files: &WatchedFiles,
+    tls13_only: bool,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let (CertificateSource::Files { cert, key }, [cert_pem, key_pem]) = (source, files.content()) else {
         return Err(TlsError::Unusable("no files".to_owned()));
     };
     let pem = |path: &PathBuf, what, why: String| TlsError::Pem { path: path.clone(), what, why };
@@ -123,7 +129,7 @@ fn config(
     Ok(Arc::new(config))
 }
 
-/// The names that a self-signed certificate is for, of a server on `host` that listens on `address`.
+/// Returns the names of a self-signed certificate for a server on `host` that listens on `address`.
 pub fn self_signed_names(host: &str, address: IpAddr) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     if !host.is_empty() {
@@ -148,19 +154,19 @@ mod tests {
         std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
     }
 
-    fn files(folder: &Path) -> Source {
-        Source::Files { cert: folder.join("tls.crt"), key: folder.join("tls.key") }
+    fn files(folder: &Path) -> CertificateSource {
+        CertificateSource::Files { cert: folder.join("tls.crt"), key: folder.join("tls.key") }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn files_are_read_again_when_they_change_and_only_used_when_they_are_good() {
+    async fn files_are_reloaded_when_they_change_and_used_only_if_valid() {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let folder = tempfile::tempdir().unwrap();
         write(folder.path());
         let mut certificate = Certificate::new(files(folder.path()), false, &clock).unwrap();
         let first = certificate.current(&clock);
         write(folder.path());
-        assert!(Arc::ptr_eq(&certificate.current(&clock), &first), "not looked at yet");
+        assert!(Arc::ptr_eq(&certificate.current(&clock), &first), "not checked yet");
         clock.sleep(RELOAD_PERIOD).await;
         let second = certificate.current(&clock);
         assert!(!Arc::ptr_eq(&second, &first));
@@ -168,10 +174,10 @@ mod tests {
         assert!(Arc::ptr_eq(&certificate.current(&clock), &second), "nothing changed");
         std::fs::write(folder.path().join("tls.crt"), "half of a certi").unwrap();
         clock.sleep(RELOAD_PERIOD).await;
-        assert!(Arc::ptr_eq(&certificate.current(&clock), &second), "what was good is used on");
+        assert!(Arc::ptr_eq(&certificate.current(&clock), &second), "the last valid one stays in use");
         std::fs::remove_file(folder.path().join("tls.key")).unwrap();
         clock.sleep(RELOAD_PERIOD).await;
-        assert!(Arc::ptr_eq(&certificate.current(&clock), &second), "what was good is used on");
+        assert!(Arc::ptr_eq(&certificate.current(&clock), &second), "the last valid one stays in use");
         write(folder.path());
         clock.sleep(RELOAD_PERIOD).await;
         assert!(!Arc::ptr_eq(&certificate.current(&clock), &second));

@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn every_line_is_read_and_every_role_that_is_bound_is_there() {
         let objects = objects();
-        assert_eq!(objects.len(), 137);
+        assert_eq!(objects.len(), 133);
         let id = |kind: &Value, namespace: &Value, name: &Value| format!("{kind} {namespace} {name}");
         let known: Vec<String> =
             objects.iter().map(|o| id(&o["kind"], &o["metadata"]["namespace"], &o["metadata"]["name"])).collect();

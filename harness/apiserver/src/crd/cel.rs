@@ -19,8 +19,8 @@ use cel::common::value::Val;
 use cel::{Context, ExecutionError, Program, Value as CelValue};
 
 use super::text;
+use crate::field::{BadValue, Error, ErrorList, ErrorType};
 use crate::json::{Value, json};
-use crate::kinds::field::{BadValue, Error, ErrorList, ErrorType};
 use check::{Checked, check};
 use types::Ty;
 use value::Typed;
@@ -48,7 +48,7 @@ struct Rule {
 
 /// The rules of a schema and of the schemas nested in it.
 #[derive(Debug)]
-pub struct Rules {
+pub(super) struct Rules {
     own: Vec<Rule>,
     schema: Value,
     properties: BTreeMap<String, Self>,

@@ -4,11 +4,11 @@
 
 use super::schema_rules::validate_schema;
 use super::{names, text};
+use crate::field::{BadValue, ErrorList, Path};
+use crate::json::path::JsonPath;
 use crate::json::{Value, json};
-use crate::kinds::field::{BadValue, ErrorList, Path};
 use crate::kinds::{Context, NameRule, Strategy, meta, names as rules};
 use crate::status::go_quote;
-use crate::table::custom::JsonPath;
 
 /// The strategy of definitions.
 #[derive(Debug, Clone, Copy, Default)]

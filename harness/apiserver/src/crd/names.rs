@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::text;
 use crate::json::{Map, Value, json};
-use crate::lifecycle::rfc3339;
+use crate::kinds::time::rfc3339;
 
 /// Returns true if the definition has the condition `Established`.
 pub(super) fn is_established(definition: &Value) -> bool {

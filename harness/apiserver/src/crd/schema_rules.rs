@@ -5,8 +5,8 @@
 //! 1.36.
 
 use super::{cel, text, validate};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Key, Map, Value, json};
-use crate::kinds::field::{BadValue, ErrorList, Path};
 
 /// Deepest schema level that is visited.
 const MAX_DEPTH: usize = 100;

@@ -53,6 +53,18 @@ pub fn register(server: &ApiServer) {
     });
 }
 
+impl ApiServer {
+    /// Returns the definition with defaults and the status that it has among the stored definitions.
+    pub(crate) fn complete_definition(&self, definition: Value) -> Value {
+        completed(definition, &definitions(self), self.clock().now())
+    }
+
+    /// Registers the kinds of all established definitions and removes the kinds of all others.
+    pub(crate) fn register_definitions(&self) {
+        register(self);
+    }
+}
+
 /// Returns true if the definition of a kind is being deleted.
 pub fn is_ending(server: &ApiServer, kind: &Kind) -> bool {
     let Some(custom) = &kind.custom else { return false };

@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use super::{CustomKind, defaults, lookup, text, validate};
+use super::{CustomKind, cel, defaults, lookup, text, validate};
+use crate::field::{ErrorList, ErrorType, Path};
 use crate::json::{Key, Value};
-use crate::kinds::field::{ErrorList, ErrorType, Path};
 use crate::kinds::{Context, NameRule, Strategy, meta};
 
 /// The strategy of one served version of a definition.
 #[derive(Debug)]
 pub(super) struct Custom {
     own: Arc<CustomKind>,
+    /// The compiled CEL rules of the schema, if it has any.
+    rules: Option<cel::Rules>,
     api_version: String,
     kind: String,
     namespaced: bool,
@@ -19,7 +21,8 @@ pub(super) struct Custom {
 
 impl Custom {
     pub(super) fn new(own: Arc<CustomKind>, group: &str, version: &str, kind: &str, namespaced: bool) -> Self {
-        Self { own, api_version: format!("{group}/{version}"), kind: kind.to_owned(), namespaced }
+        let rules = cel::Rules::of(&own.schema, &own.definition);
+        Self { own, rules, api_version: format!("{group}/{version}"), kind: kind.to_owned(), namespaced }
     }
 
     fn type_errors(&self, object: &Value) -> ErrorList {
@@ -42,7 +45,7 @@ impl Custom {
             ErrorType::TooMany,
             ErrorType::TypeInvalid,
         ];
-        let Some(rules) = &self.own.rules else { return };
+        let Some(rules) = &self.rules else { return };
         if errors.iter().any(|error| BLOCKING.contains(&error.error_type)) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             errors.invalid(&Path::new("<nil>"), None::<&Value>, why);

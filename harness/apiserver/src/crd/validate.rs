@@ -4,8 +4,8 @@
 
 use regex::Regex;
 
+use crate::field::{Error, ErrorList, Path, go_json};
 use crate::json::{Map, Number, Value};
-use crate::kinds::field::{Error, ErrorList, Path, go_json};
 use crate::kinds::names;
 
 /// Deepest value that is visited; the decoder of request bodies rejects deeper ones.

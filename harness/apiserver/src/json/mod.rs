@@ -10,6 +10,7 @@
 //! map.rs       objects
 //! index.rs     `value["name"]`, `value[0]`, pointers
 //! encode.rs    conversion from and to text and `serde_json`'s values
+//! path.rs      JSON paths
 //! ```
 //!
 //! Pure.
@@ -17,6 +18,7 @@
 mod encode;
 mod index;
 mod map;
+pub mod path;
 mod value;
 
 pub(crate) use map::Prefix;

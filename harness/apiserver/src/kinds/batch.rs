@@ -2,10 +2,10 @@
 //!
 //! See `pkg/apis/batch/validation/validation.go`; the schedule parser agrees with `github.com/robfig/cron/v3`.
 
-use super::field::{BadValue, ErrorList, Path};
 use super::meta::{given, spec_of};
 use super::selector;
 use super::{meta, names, pod};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Map, Value, json};
 
 const SPEC: Path<'static> = Path::new("spec");

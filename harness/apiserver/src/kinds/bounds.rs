@@ -2,10 +2,10 @@
 //!
 //! See `ValidateLimitRange` and `ValidateResourceQuota` in `pkg/apis/core/validation/validation.go`.
 
-use super::field::{BadValue, ErrorList, Path};
 use super::quota::{Amounts, amounts};
 use super::selector::array;
 use super::{meta, names};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::Value;
 use crate::quantity::Quantity;
 

@@ -19,11 +19,12 @@ use super::workloads::{
     daemonset::DaemonSet, deployment::Deployment, replicaset::ReplicaSet, replicationcontroller::ReplicationController,
     statefulset::StatefulSet,
 };
-use super::{CREATE_ONLY, Kind, NameRule};
+use super::{CREATE_ONLY, Kind, NameRule, Strategy};
 use super::{autoscaler, batch, bounds, claims, networking};
 
-/// Returns all built-in resources, groups and versions in discovery's order.
-pub fn kinds() -> Vec<Kind> {
+/// Returns all built-in resources, groups and versions in discovery's order. `definitions` is the strategy of custom
+/// resource definitions.
+pub fn kinds(definitions: impl Strategy + 'static) -> Vec<Kind> {
     let groups = [
         core_group(),
         core_group_pods_and_after(),
@@ -40,7 +41,7 @@ pub fn kinds() -> Vec<Kind> {
         rbac_group(),
         storage_group(),
         admissionregistration_group(),
-        apiextensions_group(),
+        apiextensions_group(definitions),
         scheduling_group(),
         coordination_group(),
         node_group(),
@@ -662,7 +663,7 @@ fn admissionregistration_group() -> Vec<Builder> {
     ]
 }
 
-fn apiextensions_group() -> Vec<Builder> {
+fn apiextensions_group(definitions: impl Strategy + 'static) -> Vec<Builder> {
     vec![
         resource(
             "apiextensions.k8s.io",
@@ -676,7 +677,7 @@ fn apiextensions_group() -> Vec<Builder> {
         .categories(&["api-extensions"])
         .status()
         .hash("jfWCUB31mvA=")
-        .rules(crate::crd::Definition),
+        .rules(definitions),
     ]
 }
 

@@ -2,10 +2,10 @@
 //!
 //! See `ValidatePersistentVolumeClaimSpec` in `pkg/apis/core/validation/validation.go`.
 
-use super::field::{ErrorList, Path};
 use super::meta::given;
 use super::selector::{self, array};
 use super::{meta, names, pod};
+use crate::field::{ErrorList, Path};
 use crate::json::Value;
 use crate::quantity::Quantity;
 

@@ -3,9 +3,9 @@
 //! See `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go` and
 //! `staging/src/k8s.io/apimachinery/pkg/api/meta/conditions.go`.
 
-use super::field::{ErrorList, Path};
 use super::selector::array;
 use super::{meta, names};
+use crate::field::{ErrorList, Path};
 use crate::json::{Value, json};
 
 const REASON_FORMAT: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";

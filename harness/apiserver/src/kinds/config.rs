@@ -2,8 +2,11 @@
 //!
 //! See `ValidateConfigMap` and `ValidateSecret` in `pkg/apis/core/validation/validation.go`.
 
-use super::field::{BadValue, ErrorList, NOWHERE, Path};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::{NameRule, Strategy, meta, names};
+use crate::field::{BadValue, ErrorList, NOWHERE, Path};
 use crate::json::{Key, Map, Value};
 
 /// The strategy of config maps.
@@ -97,7 +100,7 @@ impl Strategy for Secret {
             && let Some(data) = meta::object_at(object, "data")
         {
             for (key, value) in plain {
-                data.insert(key, base64(value.as_str().unwrap_or_default().as_bytes()).into());
+                data.insert(key, STANDARD.encode(value.as_str().unwrap_or_default()).into());
             }
         }
         // Null bytes become empty, as in a Go `[]byte`.
@@ -202,22 +205,6 @@ fn json_problem(bytes: &[u8]) -> Option<String> {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Encodes bytes as standard base64 with padding.
-pub fn base64(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0_u32, |g, b| g << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
-        for i in 0..4 {
-            if i > chunk.len() {
-                out.push('=');
-            } else {
-                out.push(ALPHABET[(group >> (18 - 6 * i)) as usize & 63] as char);
-            }
-        }
-    }
-    out
-}
-
 /// Decodes base64, skipping characters outside of the alphabet.
 fn decode(text: &str) -> Vec<u8> {
     let (mut out, mut group, mut bits) = (Vec::with_capacity(text.len() * 3 / 4), 0_u32, 0);
@@ -247,7 +234,7 @@ mod tests {
     #[case("abc", "YWJj")]
     #[case("abcd", "YWJjZA==")]
     fn base64_both_ways(#[case] plain: &str, #[case] encoded: &str) {
-        assert_eq!(base64(plain.as_bytes()), encoded);
+        assert_eq!(STANDARD.encode(plain), encoded);
         assert_eq!(decode(encoded), plain.as_bytes());
     }
 

@@ -6,11 +6,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::field::{BadValue, ErrorList, Path};
 use super::selector::array;
+use super::time::rfc3339;
 use super::{Context, Strategy, meta, names};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Map, Value, json};
-use crate::lifecycle;
 
 /// The strategy of certificate signing requests: records the requesting user, keeps the spec immutable, and lets
 /// `/approval` write the conditions and `/status` the certificate.
@@ -146,7 +146,7 @@ fn each_condition(object: &mut Value, mut change: impl FnMut(&mut Map)) {
 
 /// Sets missing times of conditions; the transition time is kept as long as the status is unchanged.
 fn fill_times(new: &mut Value, old: &Value, ctx: &Context<'_>) {
-    let now = Value::from(lifecycle::rfc3339(ctx.now));
+    let now = Value::from(rfc3339(ctx.now));
     each_condition(new, |condition| {
         if meta::is_empty(condition.get("lastUpdateTime")) {
             condition.insert("lastUpdateTime", now.clone());

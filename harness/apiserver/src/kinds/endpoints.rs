@@ -4,9 +4,9 @@
 
 use std::net::IpAddr;
 
-use super::field::{ErrorList, Path};
 use super::selector::array;
 use super::{NameRule, Strategy, meta, names, stored};
+use crate::field::{ErrorList, Path};
 use crate::json::Value;
 
 /// The strategy of Endpoints.

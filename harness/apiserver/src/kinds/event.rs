@@ -2,8 +2,8 @@
 //!
 //! See `pkg/apis/core/validation/events.go` and `pkg/registry/core/event/strategy.go`.
 
-use super::field::{BadValue, ErrorList, Path};
 use super::{Context, Conversion, NameRule, Strategy, meta, names, time};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Map, Value};
 
 /// The strategy of core `v1` events.

@@ -3,8 +3,8 @@
 //! Its options are the methods of `RESTCreateStrategy` and `RESTUpdateStrategy`
 //! (`staging/src/k8s.io/apiserver/pkg/registry/rest/{create,update}.go`) in which such resources differ.
 
-use super::field::{ErrorList, Path};
 use super::{Context, NameRule, Strategy, meta};
+use crate::field::{ErrorList, Path};
 use crate::json::{Key, Map, Value};
 
 /// The changes that increment `metadata.generation`.

@@ -2,8 +2,8 @@
 //!
 //! See `ValidatePositiveIntOrPercent` in `pkg/apis/apps/validation/validation.go`.
 
-use super::field::{ErrorList, Path};
 use super::{meta, names};
+use crate::field::{ErrorList, Path};
 use crate::json::Value;
 
 /// Requires a non-negative number, or digits with a percent sign.

@@ -2,8 +2,8 @@
 //!
 //! See `pkg/registry/coordination/lease/strategy.go` and `pkg/apis/coordination/validation/validation.go`.
 
-use super::field::{ErrorList, Path};
 use super::{Context, NameRule, Strategy, meta, time};
+use crate::field::{ErrorList, Path};
 use crate::json::Value;
 
 /// The strategy of leases.

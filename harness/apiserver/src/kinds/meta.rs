@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
-use super::field::{BadValue, ErrorList, Path};
 use super::{NameRule, names};
 use crate::encoding;
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Key, Map, Value};
 pub(crate) use crate::metadata::{generation, name};
 use crate::schema::{Schema, Shape, TypeRef};

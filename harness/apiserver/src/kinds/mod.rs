@@ -23,10 +23,10 @@ mod claims;
 pub mod conditions;
 pub mod config;
 pub mod csr;
+pub mod custom;
 pub mod endpoints;
 pub mod event;
 pub mod extensions;
-pub mod field;
 pub mod generic;
 pub mod int_or_percent;
 pub mod lease;
@@ -56,11 +56,11 @@ use jiff::Timestamp;
 
 use crate::json::{Map, Value};
 
-pub use field::{ErrorList, NOWHERE, Path};
+pub use crate::field::{ErrorList, NOWHERE, Path};
 pub use registry::{Registry, VersionInfo};
 
-use super::identity::User;
 use super::status::Status;
+use super::user::User;
 pub(crate) use time::go_duration;
 
 /// A string that is static for built-in resources and owned for custom ones.
@@ -111,7 +111,7 @@ pub struct Kind {
     /// The resource's strategy.
     pub strategy: Arc<dyn Strategy>,
     /// Data from the `CustomResourceDefinition`; `None` for built-in resources.
-    pub custom: Option<Arc<super::crd::CustomKind>>,
+    pub custom: Option<Arc<custom::CustomKind>>,
 }
 
 impl Kind {
@@ -133,6 +133,28 @@ impl Kind {
     /// Returns true if objects are stored, which reviews and bindings are not.
     pub fn is_stored(&self) -> bool {
         self.has_verb("get") && !self.storage_version_hash.is_empty()
+    }
+
+    /// Returns true if upstream has a route for each path and verb of the resource. Custom resources have none: one
+    /// handler serves all their paths.
+    pub fn is_routed(&self) -> bool {
+        self.custom.is_none()
+    }
+
+    /// Returns true if upstream has no Go type for the kind and handles its objects as maps.
+    pub fn is_unstructured(&self) -> bool {
+        self.custom.is_some()
+    }
+
+    /// Returns the content types of patches that the resource supports.
+    pub fn patch_types(&self) -> &'static [&'static str] {
+        const TYPES: [&str; 4] = [
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/apply-patch+yaml",
+            "application/strategic-merge-patch+json",
+        ];
+        if self.is_unstructured() { &TYPES[..3] } else { &TYPES }
     }
 
     /// Returns group and resource in the form of messages.

@@ -1,8 +1,8 @@
 //! Core `v1` Namespace. See `pkg/registry/core/namespace/strategy.go`.
 
-use super::field::{ErrorList, Path};
 use super::selector::array;
 use super::{Context, NameRule, Strategy, meta, names};
+use crate::field::{ErrorList, Path};
 use crate::json::{Value, json};
 use crate::metadata;
 

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use super::field::{BadValue, ErrorList, Path};
 use super::meta::{given, spec_of};
 use super::selector::{self, array};
 use super::service::is_cidr;
 use super::{meta, names};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");

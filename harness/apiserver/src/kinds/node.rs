@@ -3,11 +3,11 @@
 //! See `pkg/registry/core/node/strategy.go`, `plugin/pkg/admission/nodetaint/admission.go` and `ValidateNode` in
 //! `pkg/apis/core/validation/validation.go`.
 
-use super::field::{BadValue, Error, ErrorList, Path};
 use super::pod::defaults;
 use super::selector::array;
 use super::service::is_cidr;
 use super::{Context, NameRule, Plugin, Strategy, meta, names};
+use crate::field::{BadValue, Error, ErrorList, Path};
 use crate::json::{Map, Value, json};
 use crate::quantity::Quantity;
 use crate::status::Status;

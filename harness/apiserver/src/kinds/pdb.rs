@@ -2,8 +2,8 @@
 //!
 //! See `pkg/registry/policy/poddisruptionbudget/strategy.go` and `pkg/apis/policy/validation/validation.go`.
 
-use super::field::{BadValue, ErrorList, Path};
 use super::{Context, Strategy, conditions, int_or_percent, meta, selector};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Value, json};
 
 /// The strategy of disruption budgets. All updates, including those of the status, need a resourceVersion.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::{Kind, builtin};
+use super::{Kind, Strategy, builtin};
 
 type Plurals = BTreeMap<String, Arc<Kind>>;
 
@@ -30,10 +30,11 @@ impl Registry {
         Self::default()
     }
 
-    /// Returns all built-in resources that kube-apiserver 1.36 serves by default.
-    pub fn builtin() -> Self {
+    /// Returns all built-in resources; `definitions` is the strategy of custom resource definitions, which are
+    /// implemented outside of this module.
+    pub fn with_definitions(definitions: impl Strategy + 'static) -> Self {
         let mut registry = Self::default();
-        for kind in builtin::kinds() {
+        for kind in builtin::kinds(definitions) {
             registry.insert(kind);
         }
         registry

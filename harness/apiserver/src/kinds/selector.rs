@@ -3,8 +3,8 @@
 //! See `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go` and
 //! `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`.
 
-use super::field::{ErrorList, Path};
 use super::{meta, names};
+use crate::field::{ErrorList, Path};
 use crate::json::{Map, Value};
 
 /// Validates a `metav1.LabelSelector`. `lenient` accepts invalid values in expressions, for old objects that have

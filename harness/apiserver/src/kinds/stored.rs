@@ -3,10 +3,10 @@
 //!
 //! See `pkg/registry/batch/job/strategy.go` and `pkg/registry/scheduling/priorityclass/strategy.go`.
 
-use super::field::{ErrorList, Path};
 use super::generic::{Generation, Generic};
 use super::pod::defaults as pod_defaults;
 use super::{Context, NameRule, Strategy, batch, meta};
+use crate::field::{ErrorList, Path};
 use crate::json::{Map, Value, json};
 
 const METADATA: Path<'static> = Path::new("metadata");

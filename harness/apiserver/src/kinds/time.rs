@@ -4,6 +4,11 @@ use jiff::Timestamp;
 
 use crate::json::{Map, Value};
 
+/// Formats a time like `metav1.Time`: whole seconds, UTC.
+pub fn rfc3339(moment: Timestamp) -> String {
+    Timestamp::from_second(moment.as_second()).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
+}
+
 /// Formats `now` as `metav1.Time`.
 pub fn seconds(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()

@@ -2,12 +2,13 @@
 //!
 //! See `pkg/registry/core/persistentvolume/strategy.go`.
 
-use super::field::ErrorList;
 use super::generic::Generic;
 use super::stored::{self, WithDefaults};
+use super::time::rfc3339;
 use super::{Context, Strategy, meta};
+use crate::field::ErrorList;
 use crate::json::{Value, json};
-use crate::{Status, lifecycle};
+use crate::status::Status;
 
 /// The strategy of persistent volumes.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +33,7 @@ impl Strategy for PersistentVolume {
     fn prepare_for_create(&self, object: &mut Value, ctx: &Context<'_>) {
         RULES.prepare_for_create(object, ctx);
         if let Some(map) = object.as_object_mut() {
-            map.insert("status", json!({"phase": "Pending", SINCE: lifecycle::rfc3339(ctx.now)}));
+            map.insert("status", json!({"phase": "Pending", SINCE: rfc3339(ctx.now)}));
         }
     }
 
@@ -55,7 +56,7 @@ impl Strategy for PersistentVolume {
         let moved = of(old, "phase") != of(new, "phase");
         let Some(status) = meta::object_at(new, "status") else { return };
         if moved && (after.is_none() || after == before) {
-            status.insert(SINCE, lifecycle::rfc3339(ctx.now).into());
+            status.insert(SINCE, rfc3339(ctx.now).into());
         }
     }
 }

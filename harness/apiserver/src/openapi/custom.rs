@@ -2,9 +2,9 @@
 //! `staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go` of Kubernetes 1.36. PURE.
 
 use super::types;
-use crate::crd::CustomKind;
 use crate::json::{Map, json};
 use crate::kinds::Kind;
+use crate::kinds::custom::CustomKind;
 
 /// The built-in type from which the descriptions of common fields are taken.
 const LIKE: &str = "api.core.v1.Pod";

@@ -1,37 +1,29 @@
-//! The built-in types as OpenAPI schemas: shapes and descriptions from `k8s-openapi`, list types, merge keys and
-//! defaults from the type tables. PURE.
+//! The built-in types as OpenAPI schemas, from `definitions.tsv`. PURE.
+//!
+//! `xtask` generates the table from upstream's documents. A line holds the name of a type without `io.k8s.` and its
+//! schema; the lines below it, which begin with a tab, hold its properties. References are names without
+//! `#/components/schemas/io.k8s.`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use k8s_openapi::schemars::{SchemaGenerator, generate::SchemaSettings};
-
-use super::enums;
 use crate::json::{Map, Value, json};
 use crate::kinds::Registry;
-use crate::schema::{self, ListTopology, Shape};
 
 const PREFIX: &str = "#/components/schemas/";
 
+/// The heading of an enumeration's values in a description.
+const VALUES: &str = "\n\nPossible enum values:";
+
 /// All types by name.
 static TYPES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(all);
-
-/// Registers types with the generator, together with the types that they refer to.
-macro_rules! know {
-    ($generator:ident, $($module:path: $($name:ident),+;)+) => {
-        $($({
-            use $module as module;
-            $generator.subschema_for::<module::$name>();
-        })+)+
-    };
-}
 
 /// Returns the description of a field without its enumerated values; `kind` is the type without `io.k8s.`.
 pub fn description(kind: &str, field: &str) -> String {
     let schema = TYPES.get(&format!("io.k8s.{kind}"));
     let text =
         schema.and_then(|schema| schema.pointer(&format!("/properties/{field}/description"))).and_then(Value::as_str);
-    text.and_then(|text| text.split(enums::VALUES).next()).unwrap_or_default().to_owned()
+    text.and_then(|text| text.split(VALUES).next()).unwrap_or_default().to_owned()
 }
 
 /// Returns the types of these names and all types that they refer to.
@@ -62,29 +54,60 @@ fn references(schema: &Value, into: &mut Vec<String>) {
     }
 }
 
-fn all() -> BTreeMap<String, Value> {
-    let mut settings = SchemaSettings::openapi3();
-    settings.definitions_path = "/components/schemas".into();
-    let mut generator = SchemaGenerator::new(settings);
-    learn(&mut generator);
-    let mut types: BTreeMap<String, Value> =
-        generator.take_definitions(false).into_iter().map(|(name, schema)| (name, schema.into())).collect();
-    types.insert(
-        "io.k8s.apimachinery.pkg.util.intstr.IntOrString".to_owned(),
-        one_of(&types, "util.intstr.IntOrString", "integer"),
-    );
-    types.insert(
-        "io.k8s.apimachinery.pkg.api.resource.Quantity".to_owned(),
-        one_of(&types, "api.resource.Quantity", "number"),
-    );
-    for (name, schema) in &mut types {
-        wrap_references(schema);
-        enrich(name, schema);
-        for (field, property) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
-            enums::add(name, field, property);
+/// Reads the table.
+pub(crate) fn read() -> BTreeMap<String, Value> {
+    let mut types = BTreeMap::new();
+    let mut last = String::new();
+    for row in include_str!("definitions.tsv").lines().filter(|row| !row.starts_with('#')) {
+        let mut cells = row.rsplitn(2, '\t');
+        let (Some(schema), Some(name)) = (cells.next(), cells.next()) else { continue };
+        let mut schema: Value = serde_json::from_str(schema).unwrap_or_default();
+        expand(&mut schema);
+        if let Some(property) = name.strip_prefix('\t') {
+            list_values(&mut schema);
+            if let Some(owner) = types.get_mut(&last).and_then(Value::as_object_mut) {
+                let properties = owner.entry("properties").or_insert_with(|| json!({}));
+                properties[property] = schema;
+            }
+        } else {
+            last = format!("io.k8s.{name}");
+            types.insert(last.clone(), schema);
         }
     }
-    correct(&mut types);
+    types
+}
+
+/// Writes references in full. A reference that has a description or a default goes into `allOf`: version 3.0 ignores
+/// siblings of `$ref`.
+fn expand(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(expand);
+            // A property can be called `$ref` as well: then its value is a schema.
+            let Some(Value::String(name)) = fields.get("$ref") else { return };
+            let target = json!(format!("{PREFIX}io.k8s.{name}"));
+            if fields.len() > 1 {
+                fields.remove("$ref");
+                fields.insert("allOf", json!([{"$ref": target}]));
+            } else {
+                fields.insert("$ref", target);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(expand),
+        _ => {}
+    }
+}
+
+/// Appends the values of an enumeration to the description. Upstream also says what each value means.
+fn list_values(schema: &mut Value) {
+    let Some(values) = schema.get("enum").and_then(Value::as_array) else { return };
+    let listed: Vec<String> = values.iter().map(|value| format!("\n - `{value}`")).collect();
+    let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    schema["description"] = json!(format!("{about}{VALUES}{}", listed.concat()));
+}
+
+fn all() -> BTreeMap<String, Value> {
+    let mut types = read();
     for kind in Registry::builtin().kinds() {
         let gvk = |kind_name: &str| json!([{"group": kind.group, "kind": kind_name, "version": kind.version}]);
         if let Some(schema) = types.get_mut(kind.schema.as_ref()) {
@@ -112,33 +135,6 @@ fn all() -> BTreeMap<String, Value> {
     types
 }
 
-/// Applies details that neither the crate nor the tables have (`details.tsv`).
-fn correct(types: &mut BTreeMap<String, Value>) {
-    for row in include_str!("details.tsv").lines().filter(|row| !row.starts_with('#')) {
-        let mut cells = row.split('\t');
-        let (Some(name), Some(place), Some(value)) = (cells.next(), cells.next(), cells.next()) else { continue };
-        let Some(schema) = types.get_mut(&format!("io.k8s.{name}")) else { continue };
-        let Some((parent, field)) = place.rsplit_once('/') else { continue };
-        let Some(fields) = schema.pointer_mut(parent).and_then(Value::as_object_mut) else { continue };
-        match serde_json::from_str(value) {
-            Ok(value) => fields.insert(field.to_owned(), value),
-            Err(_) => fields.remove(field),
-        };
-    }
-}
-
-/// Returns the schema of a type that is a string or another scalar.
-fn one_of(types: &BTreeMap<String, Value>, name: &str, other: &str) -> Value {
-    let known = types.get(&format!("io.k8s.apimachinery.pkg.{name}"));
-    let description = known.and_then(|schema| schema.get("description")).cloned().unwrap_or_default();
-    match other {
-        "integer" => {
-            json!({"description": description, "format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
-        }
-        other => json!({"description": description, "oneOf": [{"type": "string"}, {"type": other}]}),
-    }
-}
-
 /// Returns the schema of a kind's list.
 fn list(kind: &str, schema: &str, gvk: &Value, like: Option<&Value>) -> Value {
     let common = |field: &str| like.map_or_else(|| json!({"type": "string"}), |like| like["properties"][field].clone());
@@ -154,79 +150,6 @@ fn list(kind: &str, schema: &str, gvk: &Value, like: Option<&Value>) -> Value {
         },
         "x-kubernetes-group-version-kind": gvk,
     })
-}
-
-/// Moves a reference with a description or a default next to it into `allOf`: OpenAPI 3.0 ignores siblings of `$ref`.
-fn wrap_references(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            // A property may be named `$ref`, too: then its value is a schema.
-            if fields.len() > 1
-                && fields.get("$ref").is_some_and(Value::is_string)
-                && let Some(target) = fields.remove("$ref")
-            {
-                fields.insert("allOf", json!([{"$ref": target}]));
-            }
-            fields.values_mut().for_each(wrap_references);
-        }
-        Value::Array(list) => list.iter_mut().for_each(wrap_references),
-        _ => {}
-    }
-}
-
-/// Adds list types, merge keys and defaults.
-fn enrich(name: &str, schema: &mut Value) {
-    let Some(types) = schema::builtin(name) else { return };
-    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
-        // `k8s-openapi` lists metadata among the required fields of every kind.
-        required.retain(|field| field != "metadata");
-        if required.is_empty()
-            && let Some(fields) = schema.as_object_mut()
-        {
-            fields.remove("required");
-        }
-    }
-    if types.root_struct().is_some_and(|own| own.atomic) {
-        schema["x-kubernetes-map-type"] = json!("atomic");
-    }
-    let (Some(own), Some(properties)) =
-        (types.root_struct(), schema.get_mut("properties").and_then(Value::as_object_mut))
-    else {
-        return;
-    };
-    for (field_name, property) in properties {
-        let (Some(field), Some(property)) = (own.field(field_name), property.as_object_mut()) else { continue };
-        let mut set = |name: &str, value: Value| {
-            property.insert(format!("x-kubernetes-{name}"), value);
-        };
-        match types.shape(field.ty) {
-            Shape::List(list) => match &list.topology {
-                ListTopology::Map(keys) => {
-                    set("list-type", json!("map"));
-                    set("list-map-keys", json!(keys));
-                }
-                ListTopology::Set => set("list-type", json!("set")),
-                ListTopology::Atomic => set("list-type", json!("atomic")),
-            },
-            Shape::Map(of) if of.atomic => set("map-type", json!("atomic")),
-            _ => {}
-        }
-        if let Some(key) = &field.patch.merge_key {
-            set("patch-merge-key", json!(key));
-        }
-        let words =
-            [("merge", field.patch.merge), ("replace", field.patch.replace), ("retainKeys", field.patch.retain_keys)];
-        let strategy: Vec<&str> = words.iter().filter(|(_, on)| *on).map(|(word, _)| *word).collect();
-        if !strategy.is_empty() {
-            set("patch-strategy", json!(strategy.join(",")));
-        }
-        if let (Some(default), Some(property)) = (&field.key_default, Some(&mut *property)) {
-            property.insert("default", default.clone());
-        } else if matches!(types.shape(field.ty), Shape::Struct(_)) && !field.pointer && property.contains_key("allOf")
-        {
-            property.insert("default", json!({}));
-        }
-    }
 }
 
 /// Converts a schema to v2: references point to `definitions` and are not wrapped in `allOf`; `oneOf` becomes a string.
@@ -256,48 +179,22 @@ fn object_two(mut fields: Map) -> Map {
     fields.into_iter().map(|(name, value)| (name, as_version_two(value))).collect()
 }
 
-/// Registers the types of all served kinds.
-fn learn(generator: &mut SchemaGenerator) {
-    know! {
-        generator,
-        k8s_openapi::api::admissionregistration::v1: MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration;
-        k8s_openapi::api::apps::v1: ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet;
-        k8s_openapi::api::authentication::v1: SelfSubjectReview, TokenRequest, TokenReview;
-        k8s_openapi::api::authorization::v1: LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview;
-        k8s_openapi::api::autoscaling::v1: HorizontalPodAutoscaler, Scale;
-        k8s_openapi::api::autoscaling::v2: HorizontalPodAutoscaler;
-        k8s_openapi::api::batch::v1: CronJob, Job;
-        k8s_openapi::api::certificates::v1: CertificateSigningRequest;
-        k8s_openapi::api::coordination::v1: Lease;
-        k8s_openapi::api::core::v1: Binding, ComponentStatus, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount;
-        k8s_openapi::api::discovery::v1: EndpointSlice;
-        k8s_openapi::api::events::v1: Event;
-        k8s_openapi::api::flowcontrol::v1: FlowSchema, PriorityLevelConfiguration;
-        k8s_openapi::api::networking::v1: IPAddress, Ingress, IngressClass, NetworkPolicy, ServiceCIDR;
-        k8s_openapi::api::node::v1: RuntimeClass;
-        k8s_openapi::api::policy::v1: Eviction, PodDisruptionBudget;
-        k8s_openapi::api::rbac::v1: ClusterRole, ClusterRoleBinding, Role, RoleBinding;
-        k8s_openapi::api::resource::v1: DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice;
-        k8s_openapi::api::scheduling::v1: PriorityClass;
-        k8s_openapi::api::storage::v1: CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass;
-        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1: CustomResourceDefinition;
-        k8s_openapi::apimachinery::pkg::apis::meta::v1: DeleteOptions, ListMeta, Status;
-        k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1: APIService;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_detail_finds_its_place() {
-        for row in include_str!("details.tsv").lines().filter(|row| !row.starts_with('#')) {
-            let [name, place, value] = row.split('\t').collect::<Vec<_>>()[..] else {
-                panic!("not three cells: {row}")
-            };
-            let schema = TYPES.get(&format!("io.k8s.{name}")).unwrap_or_else(|| panic!("no type {name}"));
-            assert_eq!(schema.pointer(place), serde_json::from_str(value).ok().as_ref(), "{row}");
-        }
+    fn references_and_values_are_written_in_full() {
+        let taint = &TYPES["io.k8s.api.core.v1.Taint"]["properties"];
+        let effect = &taint["effect"];
+        assert_eq!(effect["enum"], json!(["NoExecute", "NoSchedule", "PreferNoSchedule"]));
+        let listed = "\n\nPossible enum values:\n - `\"NoExecute\"`\n - `\"NoSchedule\"`\n - `\"PreferNoSchedule\"`";
+        assert!(effect["description"].as_str().is_some_and(|text| text.ends_with(listed)), "{effect}");
+        assert_eq!(taint["key"].get("enum"), None);
+        let time = format!("{PREFIX}io.k8s.apimachinery.pkg.apis.meta.v1.Time");
+        assert_eq!(taint["timeAdded"]["allOf"], json!([{"$ref": time}]));
+        let types = &TYPES["io.k8s.api.networking.v1.NetworkPolicySpec"]["properties"]["policyTypes"];
+        assert_eq!(types["items"]["enum"], json!(["Egress", "Ingress"]));
+        assert_eq!(description("api.core.v1.Taint", "effect").split(VALUES).count(), 1);
     }
 }

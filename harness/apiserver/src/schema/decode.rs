@@ -6,10 +6,12 @@
 use std::fmt::Write as _;
 use std::sync::{LazyLock, OnceLock};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::json::{Reader, SyntaxError, TOO_DEEP, Token, operation_values};
 use super::{Field, List, ListTopology, Scalar, Schema, Shape, Struct, Type, TypeRef, leaf};
 use crate::json::{Key, Map, Number, Value};
-use crate::kinds::config::base64;
 use crate::status::go_quote;
 
 /// Maximum number of strict errors per body, which is upstream's limit too.
@@ -334,7 +336,7 @@ impl<'a> Decoder<'a> {
         let Value::Array(items) = self.any()? else { return Ok(Value::Null) };
         let bytes: Option<Vec<u8>> = items.iter().map(|item| u8::try_from(item.as_u64()?).ok()).collect();
         match bytes {
-            Some(bytes) => return Ok(base64(&bytes).into()),
+            Some(bytes) => return Ok(STANDARD.encode(bytes).into()),
             None => self.type_error("array", "[]uint8"),
         }
         Ok(Value::Null)

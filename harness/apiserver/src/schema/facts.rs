@@ -1,62 +1,69 @@
-//! Compares the type tables with an independent source, the JSON schemas of `k8s-openapi`.
+//! Compares the type tables, made of the Go types, with the OpenAPI definitions, made of the published documents.
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::{apps, autoscaling, batch, coordination, core, events, networking, policy, rbac, storage};
-use schemars::{JsonSchema, SchemaGenerator};
-
 use super::*;
-use crate::json::{Key, Value};
+use crate::json::{Key, Map, Value};
 
-/// Accepted differences: fields that are newer than the schemas or untyped in one of the sources.
-const KNOWN: &[&str] = &[];
-
-fn definitions<T: JsonSchema>(generator: &mut SchemaGenerator) {
-    _ = generator.subschema_for::<T>();
+/// An extension of a property or a definition.
+fn extension<'a>(schema: &'a Map, name: &str) -> Option<&'a Value> {
+    schema.get(format!("x-kubernetes-{name}"))
 }
 
-fn all() -> crate::json::Map {
-    let mut generator = SchemaGenerator::default();
-    let g = &mut generator;
-    definitions::<core::v1::Pod>(g);
-    definitions::<core::v1::Node>(g);
-    definitions::<core::v1::Namespace>(g);
-    definitions::<core::v1::Service>(g);
-    definitions::<core::v1::ServiceAccount>(g);
-    definitions::<core::v1::ConfigMap>(g);
-    definitions::<core::v1::Secret>(g);
-    definitions::<core::v1::Event>(g);
-    definitions::<core::v1::ReplicationController>(g);
-    definitions::<core::v1::PersistentVolume>(g);
-    definitions::<core::v1::PersistentVolumeClaim>(g);
-    definitions::<core::v1::ResourceQuota>(g);
-    definitions::<core::v1::LimitRange>(g);
-    definitions::<core::v1::Endpoints>(g);
-    definitions::<apps::v1::Deployment>(g);
-    definitions::<apps::v1::ReplicaSet>(g);
-    definitions::<apps::v1::StatefulSet>(g);
-    definitions::<apps::v1::DaemonSet>(g);
-    definitions::<autoscaling::v1::Scale>(g);
-    definitions::<autoscaling::v2::HorizontalPodAutoscaler>(g);
-    definitions::<batch::v1::Job>(g);
-    definitions::<batch::v1::CronJob>(g);
-    definitions::<policy::v1::PodDisruptionBudget>(g);
-    definitions::<policy::v1::Eviction>(g);
-    definitions::<coordination::v1::Lease>(g);
-    definitions::<events::v1::Event>(g);
-    definitions::<networking::v1::Ingress>(g);
-    definitions::<networking::v1::NetworkPolicy>(g);
-    definitions::<rbac::v1::ClusterRole>(g);
-    definitions::<rbac::v1::RoleBinding>(g);
-    definitions::<storage::v1::StorageClass>(g);
-    generator.take_definitions(true).into_iter().collect()
+fn word<'a>(schema: &'a Map, name: &str) -> Option<&'a str> {
+    extension(schema, name).and_then(Value::as_str)
+}
+
+fn fits(shape: &Shape, kind: &str) -> bool {
+    match shape {
+        Shape::Scalar(Scalar::Int { .. }) => kind == "integer",
+        Shape::Scalar(Scalar::Float) => kind == "number",
+        Shape::Scalar(Scalar::Bool) => kind == "boolean",
+        Shape::Scalar(_) => kind == "string",
+        Shape::List(_) => kind == "array",
+        Shape::Struct(_) | Shape::Map(_) | Shape::Any => kind == "object",
+    }
+}
+
+/// Compares a field with its property; returns the names of what differs.
+fn compare(schema: &Schema, field: &Field, property: &Map) -> Vec<&'static str> {
+    let mut differences = Vec::new();
+    let mut same = |what, same: bool| differences.extend((!same).then_some(what));
+    let shape = schema.shape(field.ty);
+    if let Some(kind) = property.get("type").and_then(Value::as_str) {
+        same("type", fits(shape, kind));
+    }
+    if let Shape::List(list) = shape {
+        let (kind, keys) = match &list.topology {
+            ListTopology::Atomic => ("atomic", Vec::new()),
+            ListTopology::Set => ("set", Vec::new()),
+            ListTopology::Map(keys) => ("map", keys.iter().map(|key| &**key).collect()),
+        };
+        same("list type", word(property, "list-type").unwrap_or("atomic") == kind);
+        let listed = extension(property, "list-map-keys").and_then(Value::as_array).into_iter().flatten();
+        let mut listed: Vec<&str> = listed.filter_map(Value::as_str).collect();
+        listed.sort_unstable();
+        same("list map keys", listed == keys);
+    }
+    if let Shape::Map(map) = shape {
+        same("map type", (word(property, "map-type") == Some("atomic")) == map.atomic);
+    }
+    same("merge key", word(property, "patch-merge-key") == field.patch.merge_key.as_deref());
+    let words: BTreeSet<&str> = word(property, "patch-strategy").into_iter().flat_map(|text| text.split(',')).collect();
+    same("merge", words.contains("merge") == field.patch.merge);
+    same("retain keys", words.contains("retainKeys") == field.patch.retain_keys);
+    same("replace", words.contains("replace") == field.patch.replace);
+    if let Some(default) = &field.key_default {
+        same("default", property.get("default") == Some(default));
+    }
+    differences
 }
 
 #[test]
-fn tables_agree_with_the_published_schemas() {
+fn tables_agree_with_the_published_definitions() {
     let mut differences = Vec::new();
     let mut compared = 0;
-    for (name, definition) in all() {
+    for (name, definition) in crate::openapi::definitions() {
         let Some(properties) = definition.get("properties").and_then(Value::as_object) else { continue };
         let Some(schema) = builtin(&name) else {
             differences.push(format!("{name} is missing"));
@@ -64,30 +71,20 @@ fn tables_agree_with_the_published_schemas() {
         };
         let Some(shape) = schema.root_struct() else { continue };
         compared += 1;
+        let atomic = definition.as_object().and_then(|schema| word(schema, "map-type")) == Some("atomic");
+        if atomic != shape.atomic {
+            differences.push(format!("{name}: map type"));
+        }
         let ours: BTreeSet<&str> = shape.fields.iter().map(|f| &*f.name).collect();
         let theirs: BTreeSet<&str> = properties.keys().map(Key::as_str).collect();
-        for field in ours.symmetric_difference(&theirs) {
-            differences.push(format!("{name}.{field}"));
-        }
+        differences.extend(ours.symmetric_difference(&theirs).map(|field| format!("{name}.{field}")));
         for field in shape.fields.iter() {
-            let Some(kind) = properties.get(&*field.name).and_then(|p| p.get("type")).and_then(Value::as_str) else {
-                continue;
-            };
-            let fits = match schema.shape(field.ty) {
-                Shape::Scalar(Scalar::Int { .. }) => kind == "integer",
-                Shape::Scalar(Scalar::Float) => kind == "number",
-                Shape::Scalar(Scalar::Bool) => kind == "boolean",
-                Shape::Scalar(_) => kind == "string",
-                Shape::List(_) => kind == "array",
-                Shape::Struct(_) | Shape::Map(_) | Shape::Any => kind == "object",
-            };
-            if !fits {
-                differences.push(format!("{name}.{} is a {kind}", field.name));
-            }
+            let property = properties.get(&*field.name).and_then(Value::as_object);
+            let found = property.map(|property| compare(&schema, field, property)).unwrap_or_default();
+            differences.extend(found.iter().map(|what| format!("{name}.{}: {what}", field.name)));
         }
     }
-    differences.retain(|d| !KNOWN.contains(&d.as_str()));
-    assert!(compared > 250, "only {compared} types compared");
+    assert!(compared > 400, "only {compared} types compared");
     assert_eq!(differences, Vec::<String>::new());
 }
 

@@ -8,6 +8,7 @@
 //! ```text
 //! tables/          type definitions, one line per type
 //! registry.rs      tables → Schema, once per root type
+//! by_kind.rs       apiVersion and kind → Schema
 //! structural.rs    a custom resource's OpenAPI schema → Schema
 //! json.rs          a pull parser with the messages of Go's encoding/json
 //! decode.rs        bytes → Value, with unknown and duplicate fields reported and wrong types rejected
@@ -16,6 +17,7 @@
 //! normalize.rs     a Value as the server encodes it
 //! ```
 
+mod by_kind;
 mod decode;
 mod json;
 mod leaf;
@@ -29,6 +31,7 @@ use std::sync::OnceLock;
 
 use crate::json::{Key, Prefix, Value};
 
+pub(crate) use by_kind::schema_of;
 pub(crate) use decode::json_patch_values;
 pub use decode::{DecodeError, Decoded, decode_json_patch, decode_untyped};
 pub use registry::{builtin, builtin_names};

@@ -32,6 +32,12 @@ pub fn builtin_names() -> impl Iterator<Item = String> {
     })
 }
 
+/// Returns true if a package defines an object of this name: a struct with `TypeMeta` and `ObjectMeta`.
+pub(super) fn is_object(package: usize, name: &str) -> bool {
+    let is_object = |fields: &str| fields.contains("TypeMeta;") && fields.contains("metadata meta.ObjectMeta");
+    matches!(index(package).get(name), Some(Definition::Struct(fields)) if is_object(fields))
+}
+
 /// A definition of a table: the text after the colon.
 #[derive(Clone, Copy)]
 enum Definition {

@@ -1,7 +1,7 @@
 //! Other representations of objects: `metav1.Table` with kubectl's columns, and `PartialObjectMetadata`. Follows
 //! `pkg/printers`, and `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go`, of Kubernetes 1.36. PURE.
 //!
-//! [`accept`] negotiates the representation, [`Printer`] holds the columns of a kind, and the functions here convert
+//! [`crate::negotiate`] chooses the representation, [`Printer`] holds the columns of a kind, and the functions here convert
 //! objects, lists and watch events. Ages are relative to the server's clock, passed as `now`.
 
 use std::borrow::Cow;
@@ -10,7 +10,6 @@ use jiff::Timestamp;
 
 use crate::json::{Map, Value, json};
 
-pub mod accept;
 pub mod age;
 mod cell;
 mod column;
@@ -73,10 +72,10 @@ pub fn printer(group: &str, plural: &str) -> Printer {
 }
 
 /// Returns the printer of a served kind; for a custom resource, the columns of its definition.
-pub fn printer_of(kind: &Kind) -> Cow<'_, Printer> {
+pub fn printer_of(kind: &Kind) -> Printer {
     match &kind.custom {
-        Some(custom) => Cow::Borrowed(&custom.printer),
-        None => Cow::Owned(printer(&kind.group, &kind.plural)),
+        Some(custom) => Printer::Custom(custom::CustomColumns::parse(custom.columns.as_ref())),
+        None => printer(&kind.group, &kind.plural),
     }
 }
 

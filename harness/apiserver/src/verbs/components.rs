@@ -3,8 +3,8 @@
 
 use http::Method;
 
-use super::body::Shown;
 use super::options::ListOptions;
+use super::reply::{self, Shown};
 use super::scope::Scope;
 use crate::json::{Value, json};
 use crate::kinds::meta;
@@ -32,39 +32,37 @@ fn component(name: &str, port: Option<u16>) -> Value {
     })
 }
 
-impl Scope<'_> {
-    /// Answers requests for this kind, whose objects are generated for each request.
-    pub(crate) fn components(&self) -> Result<Reply, Status> {
-        if self.request.method != Method::GET {
-            return Err(Status::method_not_allowed());
-        }
-        if self.path.watch {
-            return Err(Status::unknown_resource());
-        }
-        let name = &self.path.name;
-        if name.is_empty() {
-            return self.component_list();
-        }
-        let negotiated = self.negotiate()?;
-        let (name, port) = PARTS
-            .into_iter()
-            .find(|(part, _)| part == name)
-            .ok_or_else(|| Status::not_found(GroupResource::new("", "componentstatus"), name))?;
-        self.show(200, Shown::Value(&component(name, port)), negotiated)
+/// Answers requests for this kind, whose objects are generated for each request.
+pub(crate) fn handle(scope: &Scope<'_>) -> Result<Reply, Status> {
+    if scope.request.method != Method::GET {
+        return Err(Status::method_not_allowed());
     }
+    if scope.path.watch {
+        return Err(Status::unknown_resource());
+    }
+    let name = &scope.path.name;
+    if name.is_empty() {
+        return component_list(scope);
+    }
+    let negotiated = reply::negotiate(scope)?;
+    let (name, port) = PARTS
+        .into_iter()
+        .find(|(part, _)| part == name)
+        .ok_or_else(|| Status::not_found(GroupResource::new("", "componentstatus"), name))?;
+    reply::object(scope, 200, Shown::Value(&component(name, port)), negotiated)
+}
 
-    fn component_list(&self) -> Result<Reply, Status> {
-        let options = ListOptions::parse(&self.query, &self.kind, "", false)?;
-        if options.watch {
-            return Err(Status::method_not_supported(self.group_resource(), "watch"));
-        }
-        let negotiated = self.negotiate()?;
-        let selection = &options.selection;
-        let mut items: Vec<Value> = PARTS.into_iter().map(|(name, port)| component(name, port)).collect();
-        items.retain(|item| {
-            let value = |field: &str| if field == "metadata.name" { meta::name(item).into() } else { "".into() };
-            selection.labels.matches(|_| None) && selection.fields.matches(value)
-        });
-        self.show_values(json!({}), items, negotiated)
+fn component_list(scope: &Scope<'_>) -> Result<Reply, Status> {
+    let options = ListOptions::parse(&scope.query, &scope.kind, "", false)?;
+    if options.watch {
+        return Err(Status::method_not_supported(scope.group_resource(), "watch"));
     }
+    let negotiated = reply::negotiate(scope)?;
+    let selection = &options.selection;
+    let mut items: Vec<Value> = PARTS.into_iter().map(|(name, port)| component(name, port)).collect();
+    items.retain(|item| {
+        let value = |field: &str| if field == "metadata.name" { meta::name(item).into() } else { "".into() };
+        selection.labels.matches(|_| None) && selection.fields.matches(value)
+    });
+    reply::values(scope, json!({}), items, negotiated)
 }

@@ -1,11 +1,12 @@
 //! DELETE of one object or of a collection. Follows `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go` and
 //! `staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go` of Kubernetes 1.36.
 
-use super::body::{Shown, type_meta};
+use super::body::type_meta;
 use super::media::{Format, format_of};
 use super::options::{DeleteOptions, ListOptions, VersionMatch};
+use super::read;
+use super::reply::{self, Shown};
 use super::scope::Scope;
-use super::yaml;
 use crate::crd;
 use crate::json::{Value, json};
 use crate::kinds;
@@ -14,6 +15,7 @@ use crate::request::Reply;
 use crate::server::draft;
 use crate::status::{Details, Status, go_quote};
 use crate::store::{CommitError, EventType, Stored};
+use crate::yaml;
 
 const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
@@ -25,261 +27,259 @@ pub(crate) struct Deleted {
     gone: bool,
 }
 
-impl Scope<'_> {
-    /// Handles DELETE of one object.
-    pub(crate) fn delete(&self) -> Result<Reply, Status> {
-        let negotiated = self.negotiate()?;
-        let options = self.delete_options()?;
-        if self.kind.group == "batch"
-            && self.kind.plural == "jobs"
-            && options.propagation.is_none()
-            && options.orphan_dependents.is_none()
-        {
-            self.warn(JOB_WARNING);
-        }
-        let deleted = self.delete_object(&self.path.name, &options)?;
-        let marked = !deleted.gone && options.orphan_dependents == Some(false);
-        let code = if marked { 202 } else { 200 };
-        if deleted.gone && !self.returns_deleted_object() {
-            let status = self.deleted_status(&deleted.object);
-            return self.show(code, Shown::Status(&status), negotiated);
-        }
-        self.show(code, Shown::Value(&deleted.object), negotiated)
+/// Handles DELETE of one object.
+pub(crate) fn object(scope: &Scope<'_>) -> Result<Reply, Status> {
+    let negotiated = reply::negotiate(scope)?;
+    let options = delete_options(scope)?;
+    if scope.kind.group == "batch"
+        && scope.kind.plural == "jobs"
+        && options.propagation.is_none()
+        && options.orphan_dependents.is_none()
+    {
+        scope.warn(JOB_WARNING);
     }
+    let deleted = delete_named(scope, &scope.path.namespace, &scope.path.name, &options)?;
+    let marked = !deleted.gone && options.orphan_dependents == Some(false);
+    let code = if marked { 202 } else { 200 };
+    if deleted.gone && !returns_deleted_object(scope) {
+        let status = deleted_status(scope, &deleted.object);
+        return reply::object(scope, code, Shown::Status(&status), negotiated);
+    }
+    reply::object(scope, code, Shown::Value(&deleted.object), negotiated)
+}
 
-    /// Handles DELETE of a collection: deletes each object separately, in the order of the keys.
-    pub(crate) fn delete_collection(&self) -> Result<Reply, Status> {
-        let negotiated = self.negotiate()?;
-        let mut list = ListOptions::parse(&self.query, &self.kind, "", false)?;
-        // Upstream reads the collection in pages, and pages at a resourceVersion are exact.
-        if list.version_match.is_none() && !matches!(list.resource_version.as_str(), "" | "0") {
-            list.version_match = Some(VersionMatch::Exact);
+/// Handles DELETE of a collection: deletes each object separately, in the order of the keys.
+pub(crate) fn collection(scope: &Scope<'_>) -> Result<Reply, Status> {
+    let negotiated = reply::negotiate(scope)?;
+    let mut list = ListOptions::parse(&scope.query, &scope.kind, "", false)?;
+    // Upstream reads the collection in pages, and pages at a resourceVersion are exact.
+    if list.version_match.is_none() && !matches!(list.resource_version.as_str(), "" | "0") {
+        list.version_match = Some(VersionMatch::Exact);
+    }
+    let options = delete_options(scope)?;
+    let listed = read::list_objects(scope, &list)?;
+    for stored in &listed.items {
+        match delete_named(scope, stored.namespace(), stored.name(), &options) {
+            Err(status) if status.code != 404 => return Err(status),
+            _ => {}
         }
-        let options = self.delete_options()?;
-        let listed = self.find(&list)?;
-        for stored in &listed.items {
-            match self.delete_in(stored.namespace(), stored.name(), &options) {
-                Err(status) if status.code != 404 => return Err(status),
-                _ => {}
+    }
+    reply::list(scope, listed.metadata, &listed.items, negotiated)
+}
+
+fn delete_options(scope: &Scope<'_>) -> Result<DeleteOptions, Status> {
+    let body = &scope.request.body;
+    if body.is_empty() {
+        return DeleteOptions::from_query(&scope.query);
+    }
+    let text = match format_of(scope.request.header(http::header::CONTENT_TYPE), body, "DeleteOptions")? {
+        Format::Json => body.to_vec(),
+        Format::Yaml => yaml::to_json(body).map_err(Status::bad_request)?.json,
+    };
+    let (kind, api_version) = type_meta(&text).map_err(Status::bad_request)?;
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        let version = if api_version.is_empty() { "meta.k8s.io/v1" } else { &api_version };
+        return Err(Status::bad_request(format!(
+            "no kind {} is registered for version {} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"",
+            go_quote(&kind),
+            go_quote(version)
+        )));
+    }
+    let value = serde_json::from_slice(&text).unwrap_or_else(|_| json!({}));
+    DeleteOptions::from_body(&value)
+}
+
+/// Returns true for kinds whose deletion is answered with the object instead of a `Status`.
+fn returns_deleted_object(scope: &Scope<'_>) -> bool {
+    matches!(
+        (&*scope.kind.group, &*scope.kind.plural),
+        (
+            "",
+            "pods"
+                | "services"
+                | "serviceaccounts"
+                | "namespaces"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "podtemplates"
+                | "resourcequotas"
+        ) | ("storage.k8s.io" | "resource.k8s.io", _)
+    ) && !(&*scope.kind.group == "storage.k8s.io" && &*scope.kind.plural == "csistoragecapacities")
+}
+
+fn deleted_status(scope: &Scope<'_>, object: &Value) -> Status {
+    Status::success(Details {
+        name: lifecycle::metadata_text(object, "name").to_owned(),
+        group: scope.kind.group.to_string(),
+        kind: scope.kind.plural.to_string(),
+        uid: lifecycle::metadata_text(object, "uid").to_owned(),
+        ..Details::default()
+    })
+}
+
+/// Deletes one object of the kind; starts again if another write came in between.
+pub(crate) fn delete_named(
+    scope: &Scope<'_>,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    loop {
+        let current = scope.server.get(&scope.resource, namespace, name).ok_or_else(|| scope.not_found(name))?;
+        if let Some(deleted) = try_delete(scope, &current, options)? {
+            return Ok(deleted);
+        }
+    }
+}
+
+/// Makes one attempt; `None` if another write came first.
+fn try_delete(scope: &Scope<'_>, current: &Stored, options: &DeleteOptions) -> Result<Option<Deleted>, Status> {
+    let now = scope.server.clock().now();
+    let mut object = scope.value(current);
+    if is_namespace(scope)
+        && let Some(outcome) = terminate_namespace(scope, current, options, now)?
+    {
+        return Ok(outcome);
+    }
+    if let Some(outcome) = terminate_definition(scope, current, options, now)? {
+        return Ok(outcome);
+    }
+    let deletion = lifecycle::before_delete(&scope.kind, &mut object, options, now)?;
+    if deletion == Deletion::Pending {
+        return Ok(Some(Deleted { object, gone: false }));
+    }
+    let finalizers_changed = collects_garbage(scope) && lifecycle::set_gc_finalizers(&scope.kind, &mut object, options);
+    let waits = lifecycle::has_finalizers(&object);
+    let mut current_revision = current.revision();
+    if waits && deletion == Deletion::Now {
+        lifecycle::mark_as_deleting(&mut object, now);
+    }
+    let marks = waits || finalizers_changed || deletion != Deletion::Now;
+    if marks {
+        if options.dry_run {
+            return Ok(Some(Deleted { object, gone: !waits && !matches!(deletion, Deletion::Graceful(1..)) }));
+        }
+        match scope.server.store().update(&scope.resource, current, draft(&scope.kind, object)) {
+            Ok(committed) => {
+                scope.record(EventType::Modified, &committed);
+                object = scope.value(&committed.new);
+                current_revision = committed.new.revision();
             }
+            Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => return Ok(None),
         }
-        self.show_list(Self::list_metadata(&listed), &listed.items, negotiated)
-    }
-
-    fn delete_options(&self) -> Result<DeleteOptions, Status> {
-        let body = &self.request.body;
-        if body.is_empty() {
-            return DeleteOptions::from_query(&self.query);
-        }
-        let text = match format_of(self.request.header(http::header::CONTENT_TYPE), body, "DeleteOptions")? {
-            Format::Json => body.to_vec(),
-            Format::Yaml => yaml::to_json(body).map_err(Status::bad_request)?.json,
-        };
-        let (kind, api_version) = type_meta(&text).map_err(Status::bad_request)?;
-        if !kind.is_empty() && kind != "DeleteOptions" {
-            let version = if api_version.is_empty() { "meta.k8s.io/v1" } else { &api_version };
-            return Err(Status::bad_request(format!(
-                "no kind {} is registered for version {} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"",
-                go_quote(&kind),
-                go_quote(version)
-            )));
-        }
-        let value = serde_json::from_slice(&text).unwrap_or_else(|_| json!({}));
-        DeleteOptions::from_body(&value)
-    }
-
-    /// Returns true for kinds whose deletion is answered with the object instead of a `Status`.
-    fn returns_deleted_object(&self) -> bool {
-        matches!(
-            (&*self.kind.group, &*self.kind.plural),
-            (
-                "",
-                "pods"
-                    | "services"
-                    | "serviceaccounts"
-                    | "namespaces"
-                    | "persistentvolumes"
-                    | "persistentvolumeclaims"
-                    | "podtemplates"
-                    | "resourcequotas"
-            ) | ("storage.k8s.io" | "resource.k8s.io", _)
-        ) && !(&*self.kind.group == "storage.k8s.io" && &*self.kind.plural == "csistoragecapacities")
-    }
-
-    fn deleted_status(&self, object: &Value) -> Status {
-        Status::success(Details {
-            name: lifecycle::metadata_text(object, "name").to_owned(),
-            group: self.kind.group.to_string(),
-            kind: self.kind.plural.to_string(),
-            uid: lifecycle::metadata_text(object, "uid").to_owned(),
-            ..Details::default()
-        })
-    }
-
-    pub(crate) fn delete_object(&self, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
-        self.delete_in(&self.path.namespace, name, options)
-    }
-
-    fn delete_in(&self, namespace: &str, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
-        loop {
-            let current = self.server.get(&self.resource, namespace, name).ok_or_else(|| self.not_found(name))?;
-            if let Some(deleted) = self.try_delete(&current, options)? {
-                return Ok(deleted);
-            }
-        }
-    }
-
-    /// Makes one attempt; `None` if another write came first.
-    fn try_delete(&self, current: &Stored, options: &DeleteOptions) -> Result<Option<Deleted>, Status> {
-        let now = self.server.clock().now();
-        let mut object = self.value(current);
-        if self.is_namespace()
-            && let Some(outcome) = self.terminate_namespace(current, options, now)?
-        {
-            return Ok(outcome);
-        }
-        if let Some(outcome) = self.terminate_definition(current, options, now)? {
-            return Ok(outcome);
-        }
-        let deletion = lifecycle::before_delete(&self.kind, &mut object, options, now)?;
-        if deletion == Deletion::Pending {
+        if waits || matches!(deletion, Deletion::Graceful(1..)) {
             return Ok(Some(Deleted { object, gone: false }));
         }
-        let finalizers_changed =
-            self.collects_garbage() && lifecycle::set_gc_finalizers(&self.kind, &mut object, options);
-        let waits = lifecycle::has_finalizers(&object);
-        let mut current_revision = current.revision();
-        if waits && deletion == Deletion::Now {
-            lifecycle::mark_as_deleting(&mut object, now);
-        }
-        let marks = waits || finalizers_changed || deletion != Deletion::Now;
-        if marks {
-            if options.dry_run {
-                return Ok(Some(Deleted { object, gone: !waits && !matches!(deletion, Deletion::Graceful(1..)) }));
-            }
-            match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
-                Ok(committed) => {
-                    self.record(EventType::Modified, &committed);
-                    object = self.value(&committed.new);
-                    current_revision = committed.new.revision();
-                }
-                Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => return Ok(None),
-            }
-            if waits || matches!(deletion, Deletion::Graceful(1..)) {
-                return Ok(Some(Deleted { object, gone: false }));
-            }
-        }
-        if options.dry_run {
-            return Ok(Some(Deleted { object, gone: true }));
-        }
-        match self.server.store().delete(&self.resource, current.key(), current_revision) {
-            Ok(committed) => {
-                self.record(EventType::Deleted, &committed);
-                Ok(Some(Deleted { object: self.value(&committed.new), gone: true }))
-            }
-            Err(CommitError::NotFound) if marks => Ok(Some(Deleted { object, gone: true })),
-            Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => Ok(None),
-        }
     }
-
-    fn is_namespace(&self) -> bool {
-        self.kind.group.is_empty() && &*self.kind.plural == "namespaces"
+    if options.dry_run {
+        return Ok(Some(Deleted { object, gone: true }));
     }
-
-    /// Returns false for events, which the garbage collector does not watch.
-    fn collects_garbage(&self) -> bool {
-        !(&*self.kind.plural == "events" && matches!(&*self.kind.group, "" | "events.k8s.io"))
+    match scope.server.store().delete(&scope.resource, current.key(), current_revision) {
+        Ok(committed) => {
+            scope.record(EventType::Deleted, &committed);
+            Ok(Some(Deleted { object: scope.value(&committed.new), gone: true }))
+        }
+        Err(CommitError::NotFound) if marks => Ok(Some(Deleted { object, gone: true })),
+        Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => Ok(None),
     }
+}
 
-    /// Starts the termination of a namespace. `None`: proceed as with any object; `Some(None)`: try again.
-    #[expect(clippy::option_option, reason = "the two layers mean different things to the caller")]
-    fn terminate_namespace(
-        &self,
-        current: &Stored,
-        options: &DeleteOptions,
-        now: jiff::Timestamp,
-    ) -> Result<Option<Option<Deleted>>, Status> {
-        if matches!(current.name(), "default" | "kube-system" | "kube-public") {
-            let why = "this namespace may not be deleted";
-            return Err(Status::forbidden(self.group_resource(), current.name(), why));
-        }
-        let mut object = self.value(current);
-        self.namespace_preconditions(current, options)?;
-        if lifecycle::is_terminating(&object) {
-            let waits =
-                object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-            return Ok(waits.then_some(Some(Deleted { object, gone: false })));
-        }
-        lifecycle::metadata_mut(&mut object).insert("deletionTimestamp", lifecycle::rfc3339(now).into());
-        if let Some(status) = kinds::meta::object_at(&mut object, "status") {
-            status.insert("phase", "Terminating".into());
-        }
-        lifecycle::set_gc_finalizers(&self.kind, &mut object, options);
-        if options.dry_run {
-            return Ok(Some(Some(Deleted { object, gone: false })));
-        }
-        match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
-            Ok(committed) => {
-                self.record(EventType::Modified, &committed);
-                Ok(Some(Some(Deleted { object: self.value(&committed.new), gone: false })))
-            }
-            Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => Ok(Some(None)),
-        }
+fn is_namespace(scope: &Scope<'_>) -> bool {
+    scope.kind.group.is_empty() && &*scope.kind.plural == "namespaces"
+}
+
+/// Returns false for events, which the garbage collector does not watch.
+fn collects_garbage(scope: &Scope<'_>) -> bool {
+    !(&*scope.kind.plural == "events" && matches!(&*scope.kind.group, "" | "events.k8s.io"))
+}
+
+/// Starts the termination of a namespace. `None`: proceed as with any object; `Some(None)`: try again.
+#[expect(clippy::option_option, reason = "the two layers mean different things to the caller")]
+fn terminate_namespace(
+    scope: &Scope<'_>,
+    current: &Stored,
+    options: &DeleteOptions,
+    now: jiff::Timestamp,
+) -> Result<Option<Option<Deleted>>, Status> {
+    if matches!(current.name(), "default" | "kube-system" | "kube-public") {
+        let why = "this namespace may not be deleted";
+        return Err(Status::forbidden(scope.group_resource(), current.name(), why));
     }
-
-    /// Starts the termination of a definition: it is marked, and its custom resources are deleted before it is.
-    #[expect(clippy::option_option, reason = "as for namespaces")]
-    fn terminate_definition(
-        &self,
-        current: &Stored,
-        options: &DeleteOptions,
-        now: jiff::Timestamp,
-    ) -> Result<Option<Option<Deleted>>, Status> {
-        if self.kind.group != crd::GROUP || self.kind.plural != crd::RESOURCE {
-            return Ok(None);
-        }
-        let mut object = self.value(current);
-        if lifecycle::is_terminating(&object) {
-            return Ok(None);
-        }
-        self.namespace_preconditions(current, options)?;
-        let moment = lifecycle::rfc3339(now);
-        lifecycle::metadata_mut(&mut object).insert("deletionTimestamp", moment.as_str().into());
-        if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
-            conditions.retain(|condition| condition["type"] != "Terminating");
-            conditions.push(json!({
-                "type": "Terminating",
-                "status": "True",
-                "lastTransitionTime": moment,
-                "reason": "InstanceDeletionPending",
-                "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-            }));
-        }
-        lifecycle::set_gc_finalizers(&self.kind, &mut object, options);
-        if options.dry_run {
-            return Ok(Some(Some(Deleted { object, gone: false })));
-        }
-        match self.server.store().update(&self.resource, current, draft(&self.kind, object)) {
-            Ok(committed) => {
-                self.record(EventType::Modified, &committed);
-                Ok(Some(Some(Deleted { object: self.value(&committed.new), gone: false })))
-            }
-            Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => Ok(Some(None)),
-        }
+    let mut object = scope.value(current);
+    check_preconditions(scope, current, options)?;
+    if lifecycle::is_terminating(&object) {
+        let waits = object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+        return Ok(waits.then_some(Some(Deleted { object, gone: false })));
     }
+    lifecycle::metadata_mut(&mut object).insert("deletionTimestamp", lifecycle::rfc3339(now).into());
+    if let Some(status) = kinds::meta::object_at(&mut object, "status") {
+        status.insert("phase", "Terminating".into());
+    }
+    Ok(Some(store_terminating(scope, current, object, options)))
+}
 
-    fn namespace_preconditions(&self, current: &Stored, options: &DeleteOptions) -> Result<(), Status> {
-        let refuse = |what: &str, wanted: &str, found: &str| {
-            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
-            Err(Status::conflict(self.group_resource(), current.name(), &why))
-        };
-        if let Some(wanted) = options.uid.as_deref().filter(|uid| *uid != current.uid()) {
-            return refuse("UID", wanted, current.uid());
+/// Starts the termination of a definition: it is marked, and its custom resources are deleted before it is.
+#[expect(clippy::option_option, reason = "as for namespaces")]
+fn terminate_definition(
+    scope: &Scope<'_>,
+    current: &Stored,
+    options: &DeleteOptions,
+    now: jiff::Timestamp,
+) -> Result<Option<Option<Deleted>>, Status> {
+    if scope.kind.group != crd::GROUP || scope.kind.plural != crd::RESOURCE {
+        return Ok(None);
+    }
+    let mut object = scope.value(current);
+    if lifecycle::is_terminating(&object) {
+        return Ok(None);
+    }
+    check_preconditions(scope, current, options)?;
+    let moment = lifecycle::rfc3339(now);
+    lifecycle::metadata_mut(&mut object).insert("deletionTimestamp", moment.as_str().into());
+    if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+        conditions.retain(|condition| condition["type"] != "Terminating");
+        conditions.push(json!({
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": moment,
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }));
+    }
+    Ok(Some(store_terminating(scope, current, object, options)))
+}
+
+/// Stores an object whose termination starts; `None` if another write came first.
+fn store_terminating(
+    scope: &Scope<'_>,
+    current: &Stored,
+    mut object: Value,
+    options: &DeleteOptions,
+) -> Option<Deleted> {
+    lifecycle::set_gc_finalizers(&scope.kind, &mut object, options);
+    if options.dry_run {
+        return Some(Deleted { object, gone: false });
+    }
+    match scope.server.store().update(&scope.resource, current, draft(&scope.kind, object)) {
+        Ok(committed) => {
+            scope.record(EventType::Modified, &committed);
+            Some(Deleted { object: scope.value(&committed.new), gone: false })
         }
-        let revision = current.revision().to_string();
-        match options.resource_version.as_deref().filter(|version| *version != revision) {
-            Some(wanted) => refuse("ResourceVersion", wanted, &revision),
-            None => Ok(()),
-        }
+        Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => None,
+    }
+}
+
+fn check_preconditions(scope: &Scope<'_>, current: &Stored, options: &DeleteOptions) -> Result<(), Status> {
+    let refuse = |what: &str, wanted: &str, found: &str| {
+        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+        Err(Status::conflict(scope.group_resource(), current.name(), &why))
+    };
+    if let Some(wanted) = options.uid.as_deref().filter(|uid| *uid != current.uid()) {
+        return refuse("UID", wanted, current.uid());
+    }
+    let revision = current.revision().to_string();
+    match options.resource_version.as_deref().filter(|version| *version != revision) {
+        Some(wanted) => refuse("ResourceVersion", wanted, &revision),
+        None => Ok(()),
     }
 }

@@ -4,6 +4,7 @@
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
+use super::proxy;
 use super::scope::Scope;
 use crate::json::Value;
 use crate::kinds::{ErrorList, NOWHERE, Path, meta};
@@ -11,33 +12,31 @@ use crate::request::{Query, Reply};
 use crate::status::Status;
 use crate::store::ResourceId;
 
-impl Scope<'_> {
-    /// Serves the log of a container that never runs: empty.
-    pub(crate) fn log(&self) -> Result<Reply, Status> {
-        let errors = log_errors(&self.query)?;
-        if !errors.is_empty() {
-            return Err(Status::invalid("", "PodLogOptions", &self.path.name, &errors));
-        }
-        let pod = self.value(&*self.stored()?);
-        self.check_container(&pod)?;
-        if node_of(&pod).is_empty() {
-            let mut reply = Reply::text(204, "");
-            reply.headers.remove(CONTENT_TYPE);
-            return Ok(reply);
-        }
-        self.check_node(&pod)?;
-        let mut reply = Reply::text(200, "");
-        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-        Ok(reply)
+/// Serves the log of a container that never runs: empty.
+pub(crate) fn get(scope: &Scope<'_>) -> Result<Reply, Status> {
+    let errors = log_errors(&scope.query)?;
+    if !errors.is_empty() {
+        return Err(Status::invalid("", "PodLogOptions", &scope.path.name, &errors));
     }
+    let pod = scope.value(&*scope.stored()?);
+    proxy::check_container(scope, &pod)?;
+    if node_of(&pod).is_empty() {
+        let mut reply = Reply::text(204, "");
+        reply.headers.remove(CONTENT_TYPE);
+        return Ok(reply);
+    }
+    check_node(scope, &pod)?;
+    let mut reply = Reply::text(200, "");
+    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    Ok(reply)
+}
 
-    /// Checks that the pod's node exists: upstream needs its address.
-    fn check_node(&self, pod: &Value) -> Result<(), Status> {
-        let node = node_of(pod);
-        match self.server.get(&ResourceId::new("", "nodes"), "", node) {
-            Some(_) => Ok(()),
-            None => Err(Status::not_found(self.group_resource(), node)),
-        }
+/// Checks that the pod's node exists: upstream needs its address.
+fn check_node(scope: &Scope<'_>, pod: &Value) -> Result<(), Status> {
+    let node = node_of(pod);
+    match scope.server.get(&ResourceId::new("", "nodes"), "", node) {
+        Some(_) => Ok(()),
+        None => Err(Status::not_found(scope.group_resource(), node)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Formats of request bodies.
 
-use super::body::{MEDIA_TYPES, unrecognized};
+use super::body::unrecognized;
+use crate::negotiate::MEDIA_TYPES;
 use crate::status::Status;
 
 /// The format of a body.

@@ -11,72 +11,70 @@ use crate::request::Reply;
 use crate::status::Status;
 use crate::store::ResourceId;
 
-impl Scope<'_> {
-    /// Handles `proxy` of a pod, a node or a service; the name may include a scheme and a port (`https:name:80`).
-    pub(crate) fn proxy(&self) -> Result<Reply, Status> {
-        let (name, port) = endpoint(&self.path.name);
-        let target = self.server.get(&self.resource, &self.path.namespace, name);
-        let target = self.value(&*target.ok_or_else(|| self.not_found(name))?);
-        let unreachable = |address: &str| {
-            let why = format!("error trying to reach service: dial tcp {address}: connect: connection refused");
+/// Handles `proxy` of a pod, a node or a service; the name may include a scheme and a port (`https:name:80`).
+pub(crate) fn connect(scope: &Scope<'_>) -> Result<Reply, Status> {
+    let (name, port) = endpoint(&scope.path.name);
+    let target = scope.server.get(&scope.resource, &scope.path.namespace, name);
+    let target = scope.value(&*target.ok_or_else(|| scope.not_found(name))?);
+    let unreachable = |address: &str| {
+        let why = format!("error trying to reach service: dial tcp {address}: connect: connection refused");
+        Status::failure(503, "ServiceUnavailable", why)
+    };
+    let refused = || Status::bad_request("address not allowed");
+    Err(match &*scope.kind.plural {
+        "services" => {
+            let why = format!("no endpoints available for service {:?}", scope.path.name);
             Status::failure(503, "ServiceUnavailable", why)
-        };
-        let refused = || Status::bad_request("address not allowed");
-        Err(match &*self.kind.plural {
-            "services" => {
-                let why = format!("no endpoints available for service {:?}", self.path.name);
-                Status::failure(503, "ServiceUnavailable", why)
-            }
-            "nodes" => match array(&target["status"], "addresses").iter().map(|a| meta::text(a, "address")).next() {
-                None => Status::raw_error("no preferred addresses found; known addresses: []"),
-                Some(address) if is_public(address) => unreachable(&format!("{address}:10250")),
-                Some(_) => refused(),
-            },
-            _ => match target.pointer("/status/podIP").and_then(Value::as_str) {
-                Some(address) if is_public(address) => unreachable(&format!("{address}:{port}")),
-                _ => refused(),
-            },
-        })
-    }
+        }
+        "nodes" => match array(&target["status"], "addresses").iter().map(|a| meta::text(a, "address")).next() {
+            None => Status::raw_error("no preferred addresses found; known addresses: []"),
+            Some(address) if is_public(address) => unreachable(&format!("{address}:10250")),
+            Some(_) => refused(),
+        },
+        _ => match target.pointer("/status/podIP").and_then(Value::as_str) {
+            Some(address) if is_public(address) => unreachable(&format!("{address}:{port}")),
+            _ => refused(),
+        },
+    })
+}
 
-    /// Handles `exec`, `attach` and `portforward` of a pod.
-    pub(crate) fn stream(&self) -> Result<Reply, Status> {
-        let pod = self.value(&*self.stored()?);
-        if self.path.subresource != "portforward" {
-            self.check_container(&pod)?;
-        }
-        let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
-        if node.is_empty() {
-            return Err(Status::bad_request(format!("pod {} does not have a host assigned", self.path.name)));
-        }
-        if self.server.get(&ResourceId::new("", "nodes"), "", node).is_none() {
-            return Err(Status::not_found(self.group_resource(), node));
-        }
-        Err(Status::bad_request("Upgrade request required"))
+/// Handles `exec`, `attach` and `portforward` of a pod.
+pub(crate) fn upgrade(scope: &Scope<'_>) -> Result<Reply, Status> {
+    let pod = scope.value(&*scope.stored()?);
+    if scope.path.subresource != "portforward" {
+        check_container(scope, &pod)?;
     }
+    let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
+    if node.is_empty() {
+        return Err(Status::bad_request(format!("pod {} does not have a host assigned", scope.path.name)));
+    }
+    if scope.server.get(&ResourceId::new("", "nodes"), "", node).is_none() {
+        return Err(Status::not_found(scope.group_resource(), node));
+    }
+    Err(Status::bad_request("Upgrade request required"))
+}
 
-    /// Checks that the request names an existing container; with a single container the name is optional.
-    pub(crate) fn check_container(&self, pod: &Value) -> Result<(), Status> {
-        let names = |list: &str| -> Vec<String> {
-            let containers = pod.pointer(list).and_then(Value::as_array).into_iter().flatten();
-            containers.filter_map(|c| c.get("name").and_then(Value::as_str).map(str::to_owned)).collect()
-        };
-        let [containers, init, ephemeral] =
-            ["/spec/containers", "/spec/initContainers", "/spec/ephemeralContainers"].map(names);
-        let wanted = self.query.get("container").unwrap_or_default();
-        if wanted.is_empty() && containers.len() > 1 {
-            let mut choices = format!("choose one of: [{}]", containers.join(" "));
-            if !init.is_empty() {
-                choices = format!("{choices} or one of the init containers: [{}]", init.join(" "));
-            }
-            let message = format!("a container name must be specified for pod {}, {choices}", self.path.name);
-            return Err(Status::bad_request(message));
+/// Checks that the request names an existing container; with a single container the name is optional.
+pub(crate) fn check_container(scope: &Scope<'_>, pod: &Value) -> Result<(), Status> {
+    let names = |list: &str| -> Vec<String> {
+        let containers = pod.pointer(list).and_then(Value::as_array).into_iter().flatten();
+        containers.filter_map(|c| c.get("name").and_then(Value::as_str).map(str::to_owned)).collect()
+    };
+    let [containers, init, ephemeral] =
+        ["/spec/containers", "/spec/initContainers", "/spec/ephemeralContainers"].map(names);
+    let wanted = scope.query.get("container").unwrap_or_default();
+    if wanted.is_empty() && containers.len() > 1 {
+        let mut choices = format!("choose one of: [{}]", containers.join(" "));
+        if !init.is_empty() {
+            choices = format!("{choices} or one of the init containers: [{}]", init.join(" "));
         }
-        if !wanted.is_empty() && ![containers, init, ephemeral].concat().iter().any(|name| name == wanted) {
-            return Err(Status::bad_request(format!("container {wanted} is not valid for pod {}", self.path.name)));
-        }
-        Ok(())
+        let message = format!("a container name must be specified for pod {}, {choices}", scope.path.name);
+        return Err(Status::bad_request(message));
     }
+    if !wanted.is_empty() && ![containers, init, ephemeral].concat().iter().any(|name| name == wanted) {
+        return Err(Status::bad_request(format!("container {wanted} is not valid for pod {}", scope.path.name)));
+    }
+    Ok(())
 }
 
 /// Returns name and port of `[scheme:]name[:port]`.

@@ -1,8 +1,9 @@
 //! Resource quotas: checked before a write and charged with it. Follows
 //! `staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go` of Kubernetes 1.36.
 
+use super::manage;
 use super::scope::Scope;
-use super::write::{Part, UpdateRules};
+use super::write::{self, Part, UpdateRules};
 use crate::json::Value;
 use crate::kinds::{meta, quota};
 use crate::lifecycle;
@@ -15,55 +16,53 @@ const MANAGER: &str = "kube-apiserver";
 /// Number of times a charge is retried after a conflict.
 const RETRIES: usize = 3;
 
-impl Scope<'_> {
-    /// Rejects a write that exceeds the quotas of its namespace; otherwise charges them. As upstream, a write that
-    /// fails afterwards stays charged until the quota controller recounts.
-    pub(crate) fn charge_quotas(&self, object: &Value, old: Option<&Value>, dry_run: bool) -> Result<(), Status> {
-        if !self.kind.namespaced {
-            return Ok(());
-        }
-        let resource = ResourceId::new("", "resourcequotas");
-        let stored = self.server.list(&resource, Some(&self.path.namespace));
-        let request = quota::Request {
-            group: &self.kind.storage.group,
-            plural: &self.kind.storage.resource,
-            subresource: &self.path.subresource,
-            object,
-            old,
-            now: self.server.clock().now(),
-        };
-        if stored.is_empty() || !request.counts() {
-            return Ok(());
-        }
-        let mut quotas: Vec<Value> = stored.iter().map(|quota| quota.value()).collect();
-        let refuse = |why: String| Status::forbidden(self.group_resource(), meta::name(object), &why);
-        let mut last = None;
-        for _ in 0..=RETRIES {
-            let charged = quota::charge(&quotas, &request).map_err(refuse)?;
-            if dry_run {
-                return Ok(());
-            }
-            let mut again = Vec::new();
-            for quota in charged {
-                if let Err(conflict) = self.write_quota(&quota) {
-                    last = Some(conflict);
-                    again.push(meta::name(&quota).to_owned());
-                }
-            }
-            if again.is_empty() {
-                return Ok(());
-            }
-            let fresh = again.iter().filter_map(|name| self.server.get(&resource, &self.path.namespace, name));
-            quotas = fresh.map(|quota| quota.value()).collect();
-        }
-        last.map_or(Ok(()), Err)
+/// Rejects a write that exceeds the quotas of its namespace; otherwise charges them. As upstream, a write that
+/// fails afterwards stays charged until the quota controller recounts.
+pub(crate) fn charge(scope: &Scope<'_>, object: &Value, old: Option<&Value>, dry_run: bool) -> Result<(), Status> {
+    if !scope.kind.namespaced {
+        return Ok(());
     }
+    let resource = ResourceId::new("", "resourcequotas");
+    let stored = scope.server.list(&resource, Some(&scope.path.namespace));
+    let request = quota::Request {
+        group: &scope.kind.storage.group,
+        plural: &scope.kind.storage.resource,
+        subresource: &scope.path.subresource,
+        object,
+        old,
+        now: scope.server.clock().now(),
+    };
+    if stored.is_empty() || !request.counts() {
+        return Ok(());
+    }
+    let mut quotas: Vec<Value> = stored.iter().map(|quota| quota.value()).collect();
+    let refuse = |why: String| Status::forbidden(scope.group_resource(), meta::name(object), &why);
+    let mut last = None;
+    for _ in 0..=RETRIES {
+        let charged = quota::charge(&quotas, &request).map_err(refuse)?;
+        if dry_run {
+            return Ok(());
+        }
+        let mut again = Vec::new();
+        for quota in charged {
+            if let Err(conflict) = write_quota(scope, &quota) {
+                last = Some(conflict);
+                again.push(meta::name(&quota).to_owned());
+            }
+        }
+        if again.is_empty() {
+            return Ok(());
+        }
+        let fresh = again.iter().filter_map(|name| scope.server.get(&resource, &scope.path.namespace, name));
+        quotas = fresh.map(|quota| quota.value()).collect();
+    }
+    last.map_or(Ok(()), Err)
+}
 
-    fn write_quota(&self, quota: &Value) -> Result<(), Status> {
-        let name = lifecycle::metadata_text(quota, "name");
-        let mut quotas = self.on("", "v1", "resourcequotas", &self.path.namespace, name)?;
-        "status".clone_into(&mut quotas.path.subresource);
-        let update = &mut |old: Option<&Value>| Ok(quotas.manage(old, quota.clone(), MANAGER));
-        quotas.guaranteed_update(Part::Status, &UpdateRules::default(), update).map(|_| ())
-    }
+fn write_quota(scope: &Scope<'_>, quota: &Value) -> Result<(), Status> {
+    let name = lifecycle::metadata_text(quota, "name");
+    let mut quotas = scope.scope_for("", "v1", "resourcequotas", &scope.path.namespace, name)?;
+    "status".clone_into(&mut quotas.path.subresource);
+    let update = &mut |old: Option<&Value>| Ok(manage::update_managed_fields(&quotas, old, quota.clone(), MANAGER));
+    write::guaranteed_update(&quotas, Part::Status, &UpdateRules::default(), update).map(|_| ())
 }

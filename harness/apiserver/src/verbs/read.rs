@@ -5,18 +5,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::general_purpose::{self, GeneralPurpose};
 use bytes::Bytes;
 
-use super::body::{STREAM_TYPES, Shown};
 use super::options::{ListOptions, VersionMatch};
+use super::reply::{self, Shown};
 use super::scope::Scope;
+use crate::field::{self, Path};
 use crate::json::{Map, Value, json};
-use crate::kinds::{Path, field};
 use crate::lifecycle::parse_version;
+use crate::negotiate::{self, Transform};
 use crate::request::{Reply, ReplyBody};
 use crate::status::{Status, StatusMeta};
 use crate::store::{Range, Stored};
-use crate::table::accept::{MediaType, Transform};
 use crate::table::{IncludeObject, Rendering};
 use crate::watch::{self, Opening, View, Watch};
 
@@ -30,240 +33,229 @@ const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old 
 /// The result of a list.
 pub(crate) struct Listed {
     pub(crate) items: Vec<Arc<Stored>>,
-    metadata: Value,
+    pub(crate) metadata: Value,
 }
 
-impl Scope<'_> {
-    /// Handles GET of one object.
-    pub(crate) fn get(&self) -> Result<Reply, Status> {
-        let negotiated = self.negotiate()?;
-        if self.query.flag("export") == Some(true) {
-            return Err(Status::bad_request("the export parameter, deprecated since v1.14, is no longer supported"));
-        }
-        let version = self.query.get("resourceVersion").unwrap_or_default();
-        if !version.is_empty() {
-            let wanted = parse_version(version).map_err(|why| Status::raw_error(bad_version(version, &why)))?;
-            let current = self.server.store().revision();
-            if wanted > current {
-                return Err(Status::too_large_resource_version(wanted, current));
-            }
-        }
-        let stored = self.stored()?;
-        self.show(200, Shown::Stored(&stored), negotiated)
+/// Handles GET of one object.
+pub(crate) fn get(scope: &Scope<'_>) -> Result<Reply, Status> {
+    let negotiated = reply::negotiate(scope)?;
+    if scope.query.flag("export") == Some(true) {
+        return Err(Status::bad_request("the export parameter, deprecated since v1.14, is no longer supported"));
     }
-
-    /// Handles GET of a collection.
-    pub(crate) fn list(&self, options: &ListOptions) -> Result<Reply, Status> {
-        let negotiated = self.negotiate()?;
-        let listed = self.find(options)?;
-        self.show_list(listed.metadata, &listed.items, negotiated)
-    }
-
-    /// Returns the selected objects and the list's metadata.
-    pub(crate) fn find(&self, options: &ListOptions) -> Result<Listed, Status> {
-        let page = self.page(options)?;
-        let mut range = self.range(options);
-        range.after = page.after.as_deref();
-        let stale = self.server.faults().stale_at(&self.resource);
-        let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && !page.unlimited);
-        let everything = options.selection.is_everything();
-        let matches = |stored: &Stored| options.selection.matches(&self.kind, stored);
-        let select: Option<&dyn Fn(&Stored) -> bool> = if everything { None } else { Some(&matches) };
-        let revision = page.revision.or(stale);
-        let found = self.server.store().page(&self.resource, range, revision, limit.unwrap_or(usize::MAX), select);
-        let found = found.map_err(|_| self.expired(options, &page))?;
-        let mut metadata = Map::new();
-        metadata.insert("resourceVersion", found.revision.to_string().into());
-        if let Some(last) = found.objects.last().filter(|_| found.left > 0) {
-            metadata.insert("continue", self.continue_token(last.key(), found.revision).into());
-            if everything {
-                metadata.insert("remainingItemCount", found.left.into());
-            }
-        }
-        Ok(Listed { items: found.objects, metadata: Value::Object(metadata) })
-    }
-
-    /// Returns the metadata of the list that a collection's deletion replies with.
-    pub(crate) fn list_metadata(listed: &Listed) -> Value {
-        listed.metadata.clone()
-    }
-
-    /// Returns the part of the store that can hold selected objects.
-    fn range<'o>(&'o self, options: &'o ListOptions) -> Range<'o> {
-        let fields = &options.selection.fields;
-        let path = Some(self.path.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let namespace = if self.kind.namespaced { path.or(fields.exact("metadata.namespace")) } else { Some("") };
-        let name = fields.exact("metadata.name");
-        Range {
-            namespace: if self.kind.namespaced { namespace } else { name.map(|_| "") },
-            name,
-            node: fields.exact("spec.nodeName").filter(|_| &*self.kind.plural == "pods"),
-            after: None,
-        }
-    }
-
-    /// Returns the resourceVersion and the key at which a list starts.
-    fn page(&self, options: &ListOptions) -> Result<Page, Status> {
-        let version = options.resource_version.as_str();
-        if !options.continue_token.is_empty() {
-            let page = self.read_token(&options.continue_token)?;
-            if version == "0" {
-                return Ok(Page { unlimited: true, ..page });
-            }
-            if !version.is_empty() {
-                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
-            }
-            return Ok(page);
-        }
-        if version.is_empty() {
-            return Ok(Page::default());
-        }
-        let wanted = parse_version(version)
-            .map_err(|why| Status::bad_request(format!("invalid resource version: {}", bad_version(version, &why))))?;
-        let current = self.server.store().revision();
-        // A limited list at an old resourceVersion without a match is served at exactly that version.
-        let exact = options.version_match == Some(VersionMatch::Exact)
-            || (options.limit > 0 && options.version_match.is_none() && wanted > 0);
+    let version = scope.query.get("resourceVersion").unwrap_or_default();
+    if !version.is_empty() {
+        let wanted = parse_version(version).map_err(|why| Status::raw_error(bad_version(version, &why)))?;
+        let current = scope.server.store().revision();
         if wanted > current {
             return Err(Status::too_large_resource_version(wanted, current));
         }
-        if exact {
-            return Ok(Page { revision: Some(wanted), ..Page::default() });
-        }
-        // `resourceVersion=0` is answered from a cache that ignores the limit.
-        Ok(Page { unlimited: wanted == 0, ..Page::default() })
     }
+    let stored = scope.stored()?;
+    reply::object(scope, 200, Shown::Stored(&stored), negotiated)
+}
 
-    fn continue_token(&self, last: &str, revision: u64) -> String {
-        // The key is relative to the start of the list, with a NUL appended: the smallest key after it.
-        let prefix = if self.path.namespace.is_empty() { String::new() } else { format!("{}/", self.path.namespace) };
-        let start = last.strip_prefix(prefix.as_str()).unwrap_or(last);
-        let start = Value::from(format!("{start}\0"));
-        base64_url(format!("{{\"v\":\"meta.k8s.io/v1\",\"rv\":{revision},\"start\":{start}}}").as_bytes())
+/// Handles GET of a collection.
+pub(crate) fn list(scope: &Scope<'_>, options: &ListOptions) -> Result<Reply, Status> {
+    let negotiated = reply::negotiate(scope)?;
+    let listed = list_objects(scope, options)?;
+    reply::list(scope, listed.metadata, &listed.items, negotiated)
+}
+
+/// Returns the selected objects and the list's metadata.
+pub(crate) fn list_objects(scope: &Scope<'_>, options: &ListOptions) -> Result<Listed, Status> {
+    let page = page(scope, options)?;
+    let mut range = range(scope, options);
+    range.after = page.after.as_deref();
+    let stale = scope.server.faults().stale_at(&scope.resource);
+    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && !page.unlimited);
+    let everything = options.selection.is_everything();
+    let matches = |stored: &Stored| options.selection.matches(&scope.kind, stored);
+    let select: Option<&dyn Fn(&Stored) -> bool> = if everything { None } else { Some(&matches) };
+    let revision = page.revision.or(stale);
+    let found = scope.server.store().page(&scope.resource, range, revision, limit.unwrap_or(usize::MAX), select);
+    let found = found.map_err(|_| expired_error(scope, options, &page))?;
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion", found.revision.to_string().into());
+    if let Some(last) = found.objects.last().filter(|_| found.left > 0) {
+        metadata.insert("continue", encode_continue(scope, last.key(), found.revision).into());
+        if everything {
+            metadata.insert("remainingItemCount", found.left.into());
+        }
     }
+    Ok(Listed { items: found.objects, metadata: Value::Object(metadata) })
+}
 
-    fn read_token(&self, token: &str) -> Result<Page, Status> {
-        let invalid =
-            |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = from_base64_url(token).map_err(|at| invalid(&format!("illegal base64 data at input byte {at}")))?;
-        let decoded = crate::schema::decode_untyped(&bytes).map_err(|error| invalid(&error.message))?.value;
-        let start = decoded.get("start").and_then(Value::as_str).unwrap_or_default();
-        let found = decoded.get("v").and_then(Value::as_str).unwrap_or_default();
-        if found != "meta.k8s.io/v1" {
-            return Err(invalid(&format!("server does not recognize this encoded version {found}")));
-        }
-        let revision = decoded.get("rv").and_then(Value::as_i64).unwrap_or(0);
-        if revision == 0 {
-            return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
-        }
-        if start.is_empty() {
-            return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
-        }
-        if start.split('/').any(|part| part == "." || part == "..") {
-            return Err(invalid(start));
-        }
-        let prefix = if self.path.namespace.is_empty() { String::new() } else { format!("{}/", self.path.namespace) };
-        Ok(Page {
-            revision: u64::try_from(revision).ok(),
-            after: Some(format!("{prefix}{}", start.trim_end_matches('\0'))),
-            unlimited: false,
-        })
+/// Returns the part of the store that can hold selected objects.
+fn range<'o>(scope: &'o Scope<'_>, options: &'o ListOptions) -> Range<'o> {
+    let fields = &options.selection.fields;
+    let path = Some(scope.path.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    let namespace = if scope.kind.namespaced { path.or(fields.exact("metadata.namespace")) } else { Some("") };
+    let name = fields.exact("metadata.name");
+    Range {
+        namespace: if scope.kind.namespaced { namespace } else { name.map(|_| "") },
+        name,
+        node: fields.exact("spec.nodeName").filter(|_| &*scope.kind.plural == "pods"),
+        after: None,
     }
+}
 
-    fn expired(&self, options: &ListOptions, page: &Page) -> Status {
-        let Some(after) = page.after.as_deref().filter(|_| !options.continue_token.is_empty()) else {
-            return Status::expired(EXPIRED_LIST);
-        };
-        let prefix = if self.path.namespace.is_empty() { String::new() } else { format!("{}/", self.path.namespace) };
-        let start = after.strip_prefix(prefix.as_str()).unwrap_or(after);
-        if start.is_empty() {
-            return Status::expired(EXPIRED_CONTINUE);
+/// Returns the resourceVersion and the key at which a list starts.
+fn page(scope: &Scope<'_>, options: &ListOptions) -> Result<Page, Status> {
+    let version = options.resource_version.as_str();
+    if !options.continue_token.is_empty() {
+        let page = decode_continue(scope, &options.continue_token)?;
+        if version == "0" {
+            return Ok(Page { unlimited: true, ..page });
         }
-        let token = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": format!("{start}\0")});
-        let mut status = Status::expired(INCONSISTENT_CONTINUE);
-        status.metadata = StatusMeta { continue_token: base64_url(token.to_string().as_bytes()) };
-        status
+        if !version.is_empty() {
+            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        return Ok(page);
     }
+    if version.is_empty() {
+        return Ok(Page::default());
+    }
+    let wanted = parse_version(version)
+        .map_err(|why| Status::bad_request(format!("invalid resource version: {}", bad_version(version, &why))))?;
+    let current = scope.server.store().revision();
+    // A limited list at an old resourceVersion without a match is served at exactly that version.
+    let exact = options.version_match == Some(VersionMatch::Exact)
+        || (options.limit > 0 && options.version_match.is_none() && wanted > 0);
+    if wanted > current {
+        return Err(Status::too_large_resource_version(wanted, current));
+    }
+    if exact {
+        return Ok(Page { revision: Some(wanted), ..Page::default() });
+    }
+    // `resourceVersion=0` is answered from a cache that ignores the limit.
+    Ok(Page { unlimited: wanted == 0, ..Page::default() })
+}
 
-    /// Opens a watch. A fault sets `break_after`.
-    pub(crate) fn watch(&self, options: &ListOptions, break_after: Option<Duration>) -> Result<Reply, Status> {
-        let negotiated = self.negotiate()?;
-        if negotiated.media == MediaType::Yaml {
-            return Err(Status::not_acceptable(&STREAM_TYPES));
+fn encode_continue(scope: &Scope<'_>, last: &str, revision: u64) -> String {
+    // The key is relative to the start of the list, with a NUL appended: the smallest key after it.
+    let prefix = if scope.path.namespace.is_empty() { String::new() } else { format!("{}/", scope.path.namespace) };
+    let start = last.strip_prefix(prefix.as_str()).unwrap_or(last);
+    let start = Value::from(format!("{start}\0"));
+    BASE64.encode(format!("{{\"v\":\"meta.k8s.io/v1\",\"rv\":{revision},\"start\":{start}}}"))
+}
+
+fn decode_continue(scope: &Scope<'_>, token: &str) -> Result<Page, Status> {
+    let invalid = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+    let bytes = decode_base64(token).map_err(|at| invalid(&format!("illegal base64 data at input byte {at}")))?;
+    let decoded = crate::schema::decode_untyped(&bytes).map_err(|error| invalid(&error.message))?.value;
+    let start = decoded.get("start").and_then(Value::as_str).unwrap_or_default();
+    let found = decoded.get("v").and_then(Value::as_str).unwrap_or_default();
+    if found != "meta.k8s.io/v1" {
+        return Err(invalid(&format!("server does not recognize this encoded version {found}")));
+    }
+    let revision = decoded.get("rv").and_then(Value::as_i64).unwrap_or(0);
+    if revision == 0 {
+        return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+    }
+    if start.is_empty() {
+        return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
+    }
+    if start.split('/').any(|part| part == "." || part == "..") {
+        return Err(invalid(start));
+    }
+    let prefix = if scope.path.namespace.is_empty() { String::new() } else { format!("{}/", scope.path.namespace) };
+    Ok(Page {
+        revision: u64::try_from(revision).ok(),
+        after: Some(format!("{prefix}{}", start.trim_end_matches('\0'))),
+        unlimited: false,
+    })
+}
+
+fn expired_error(scope: &Scope<'_>, options: &ListOptions, page: &Page) -> Status {
+    let Some(after) = page.after.as_deref().filter(|_| !options.continue_token.is_empty()) else {
+        return Status::expired(EXPIRED_LIST);
+    };
+    let prefix = if scope.path.namespace.is_empty() { String::new() } else { format!("{}/", scope.path.namespace) };
+    let start = after.strip_prefix(prefix.as_str()).unwrap_or(after);
+    if start.is_empty() {
+        return Status::expired(EXPIRED_CONTINUE);
+    }
+    let token = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": format!("{start}\0")});
+    let mut status = Status::expired(INCONSISTENT_CONTINUE);
+    status.metadata = StatusMeta { continue_token: BASE64.encode(token.to_string()) };
+    status
+}
+
+/// Opens a watch. A fault sets `break_after`.
+pub(crate) fn watch(scope: &Scope<'_>, options: &ListOptions, break_after: Option<Duration>) -> Result<Reply, Status> {
+    let negotiated = negotiate::stream(scope.request, &scope.path, &scope.kind)?;
+    let transform = match negotiated.transform {
+        None => None,
+        Some((Transform::Table, version)) => Some((Transform::Table, reply::rendering(scope, version)?)),
+        // Only tables include objects.
+        Some((how, version)) => {
+            Some((how, Rendering { include: IncludeObject::None, version, now: scope.server.clock().now() }))
         }
-        let transform = match negotiated.transform {
-            None => None,
-            Some((Transform::Table, version)) => Some((Transform::Table, self.rendering(version)?)),
-            // Only tables include objects.
-            Some((how, version)) => {
-                Some((how, Rendering { include: IncludeObject::None, version, now: self.server.clock().now() }))
+    };
+    let view = View {
+        kind: scope.kind.clone(),
+        resource: scope.resource.clone(),
+        namespace: Some(scope.path.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+        selection: options.selection.clone(),
+        transform,
+        bookmarks: options.bookmarks,
+    };
+    let stream = match watch_start(scope, options)? {
+        Ok(opening) => {
+            let timeout = watch_timeout(scope, options);
+            Watch::open(scope.server, view, opening, timeout, break_after)
+        }
+        Err(refused) => Watch::failed(&refused),
+    };
+    let mut reply = Reply::json(200, Bytes::new());
+    reply.body = ReplyBody::Stream(stream);
+    Ok(reply)
+}
+
+/// Returns the start of the watch; an inner error is sent as the first event.
+fn watch_start(scope: &Scope<'_>, options: &ListOptions) -> Result<Result<Opening, Status>, Status> {
+    let version = options.resource_version.as_str();
+    let wanted = match version {
+        "" => 0,
+        text => parse_version(text).map_err(|why| Status::raw_error(bad_version(text, &why)))?,
+    };
+    let store = scope.server.store();
+    let any = wanted == 0;
+    let initial = options.send_initial_events.unwrap_or(any);
+    if initial || any {
+        let (mut items, mut revision, mut cursor) = store.list_and_watch(&scope.resource, range(scope, options));
+        if wanted > revision {
+            return Ok(Err(Status::too_large_resource_version(wanted, revision)));
+        }
+        // A streamed list is as stale as any other.
+        if let Some(stale) = scope.server.faults().stale_at(&scope.resource) {
+            let page = store.page(&scope.resource, range(scope, options), Some(stale), usize::MAX, None);
+            if let (Ok(page), Ok(from)) = (page, store.watch_from(&scope.resource, stale)) {
+                (items, revision, cursor) = (page.objects, stale, from);
             }
-        };
-        let view = View {
-            kind: self.kind.clone(),
-            resource: self.resource.clone(),
-            namespace: Some(self.path.namespace.clone()).filter(|namespace| !namespace.is_empty()),
-            selection: options.selection.clone(),
-            transform,
-            bookmarks: options.bookmarks,
-        };
-        let stream = match self.opening(options)? {
-            Ok(opening) => {
-                let timeout = self.watch_timeout(options);
-                Watch::open(self.server, view, opening, timeout, break_after)
-            }
-            Err(refused) => Watch::failed(&refused),
-        };
-        let mut reply = Reply::json(200, Bytes::new());
-        reply.body = ReplyBody::Stream(stream);
-        Ok(reply)
-    }
-
-    /// Returns the start of the watch; an inner error is sent as the first event.
-    fn opening(&self, options: &ListOptions) -> Result<Result<Opening, Status>, Status> {
-        let version = options.resource_version.as_str();
-        let wanted = match version {
-            "" => 0,
-            text => parse_version(text).map_err(|why| Status::raw_error(bad_version(text, &why)))?,
-        };
-        let store = self.server.store();
-        let any = wanted == 0;
-        let initial = options.send_initial_events.unwrap_or(any);
-        if initial || any {
-            let (mut items, mut revision, mut cursor) = store.list_and_watch(&self.resource, self.range(options));
-            if wanted > revision {
-                return Ok(Err(Status::too_large_resource_version(wanted, revision)));
-            }
-            // A streamed list is as stale as any other.
-            if let Some(stale) = self.server.faults().stale_at(&self.resource) {
-                let page = store.page(&self.resource, self.range(options), Some(stale), usize::MAX, None);
-                if let (Ok(page), Ok(from)) = (page, store.watch_from(&self.resource, stale)) {
-                    (items, revision, cursor) = (page.objects, stale, from);
-                }
-            }
-            // A watch without a resourceVersion or from `0` counts as one with `sendInitialEvents=true`
-            // (`SetListOptionsDefaults`), unless only its path makes it a watch.
-            let asked = options.send_initial_events == Some(true) || self.query.flag("watch") == Some(true);
-            let told = initial && asked && options.bookmarks;
-            return Ok(Ok(Opening {
-                initial: if initial { items } else { Vec::new() },
-                cursor,
-                after: revision,
-                initial_end: told.then_some(revision),
-            }));
         }
-        Ok(match store.watch_from(&self.resource, wanted) {
-            Ok(cursor) => Ok(Opening { initial: Vec::new(), cursor, after: wanted, initial_end: None }),
-            Err(compacted) => Err(watch::too_old(wanted, compacted.oldest)),
-        })
+        // A watch without a resourceVersion or from `0` counts as one with `sendInitialEvents=true`
+        // (`SetListOptionsDefaults`), unless only its path makes it a watch.
+        let asked = options.send_initial_events == Some(true) || scope.query.flag("watch") == Some(true);
+        let told = initial && asked && options.bookmarks;
+        return Ok(Ok(Opening {
+            initial: if initial { items } else { Vec::new() },
+            cursor,
+            after: revision,
+            initial_end: told.then_some(revision),
+        }));
     }
+    Ok(match store.watch_from(&scope.resource, wanted) {
+        Ok(cursor) => Ok(Opening { initial: Vec::new(), cursor, after: wanted, initial_end: None }),
+        Err(compacted) => Err(watch::too_old(wanted, compacted.oldest)),
+    })
+}
 
-    fn watch_timeout(&self, options: &ListOptions) -> Duration {
-        match options.timeout_seconds.filter(|seconds| *seconds != 0) {
-            // A negative timeout has already expired.
-            Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
-            None => Duration::from_secs(WATCH_TIMEOUT_MIN + self.server.ids().number() % WATCH_TIMEOUT_MIN),
-        }
+fn watch_timeout(scope: &Scope<'_>, options: &ListOptions) -> Duration {
+    match options.timeout_seconds.filter(|seconds| *seconds != 0) {
+        // A negative timeout has already expired.
+        Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+        None => Duration::from_secs(WATCH_TIMEOUT_MIN + scope.server.ids().number() % WATCH_TIMEOUT_MIN),
     }
 }
 
@@ -278,35 +270,15 @@ fn bad_version(text: &str, why: &str) -> String {
     field::Error::invalid(&Path::new("resourceVersion"), text, why).to_string()
 }
 
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// Base 64 for URLs, without padding. As in Go, unused bits of the last character may be set.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::URL_SAFE, general_purpose::NO_PAD.with_decode_allow_trailing_bits(true));
 
-/// Encodes in base 64 for URLs, without padding.
-fn base64_url(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0_u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for index in 0..=chunk.len() {
-            text.push(char::from(BASE64[(group >> (18 - 6 * index) & 63) as usize]));
-        }
-    }
-    text
-}
-
-/// Decodes [`base64_url`]; the error is the position of the first wrong character.
-fn from_base64_url(text: &str) -> Result<Vec<u8>, usize> {
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut group, mut bits) = (0_u32, 0);
-    for (at, byte) in text.bytes().enumerate() {
-        let digit = BASE64.iter().position(|digit| *digit == byte).ok_or(at)?;
-        group = group << 6 | digit as u32;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((group >> bits & 0xff) as u8);
-            group &= (1 << bits) - 1;
-        }
-    }
-    if text.len() % 4 == 1 { Err(text.len() - 1) } else { Ok(bytes) }
+/// Decodes a token; the error is the position of the first wrong character, as Go reports it.
+fn decode_base64(text: &str) -> Result<Vec<u8>, usize> {
+    let is_wrong = |byte: u8| !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let wrong = || text.bytes().position(is_wrong).unwrap_or(text.len().saturating_sub(1));
+    BASE64.decode(text).map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -319,16 +291,20 @@ mod tests {
     fn tokens_are_upstreams() {
         let token = r#"{"v":"meta.k8s.io/v1","rv":748,"start":"gen-pzlrc\u0000"}"#;
         let text = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NzQ4LCJzdGFydCI6Imdlbi1wemxyY1x1MDAwMCJ9";
-        assert_eq!(base64_url(token.as_bytes()), text);
-        assert_eq!(from_base64_url(text).unwrap(), token.as_bytes());
-        assert_eq!(from_base64_url("a*"), Err(1));
-        assert_eq!(from_base64_url("abcde"), Err(4));
+        assert_eq!(BASE64.encode(token), text);
+        assert_eq!(decode_base64(text).unwrap(), token.as_bytes());
+        assert_eq!(decode_base64("a*"), Err(1));
+        assert_eq!(decode_base64("abcde"), Err(4));
+        assert_eq!(decode_base64("abc*e"), Err(3));
+        assert_eq!(decode_base64("YQ=="), Err(2));
+        assert_eq!(decode_base64("YR"), Ok(b"a".to_vec()));
+        assert_eq!(decode_base64(""), Ok(Vec::new()));
     }
 
     proptest! {
         #[test]
         fn base64_is_reversible(bytes in proptest::collection::vec(any::<u8>(), 0..50)) {
-            prop_assert_eq!(from_base64_url(&base64_url(&bytes)).unwrap(), bytes);
+            prop_assert_eq!(decode_base64(&BASE64.encode(&bytes)).unwrap(), bytes);
         }
     }
 }

@@ -8,36 +8,34 @@ use super::media::{Format, format_of};
 use super::scope::Scope;
 use crate::json::Value;
 
-impl Scope<'_> {
-    /// Returns the result of [`Scope::decode`] for the body of a write to `/status`, if the body is the stored object
-    /// except for its status, and the status decodes without complaints.
-    pub(super) fn repeated(&self) -> Option<Value> {
-        let body = &self.request.body;
-        if self.path.subresource != "status" || self.kind.conversion.is_some() || self.is_custom() {
-            return None;
-        }
-        format_of(self.request.header(CONTENT_TYPE), body, &self.kind.kind)
-            .ok()
-            .filter(|format| *format == Format::Json)?;
-        let stored = self.server.get(&self.resource, &self.path.namespace, &self.path.name)?;
-        let status = stored.status_in(body).filter(|status| status.starts_with(b"{"))?;
-        let known = self.server.recent().find(&stored)?;
-        let schema = self.schema();
-        let mut object = (*known).clone();
-        if !schema.decode_field("status", status, object.as_object_mut()?) {
-            return None;
-        }
-        self.kind.strategy.default_status(&mut object);
-        debug_assert_eq!(
-            schema.decode(body).map(|mut decoded| {
-                self.kind.strategy.default(&mut decoded.value);
-                (decoded.value, decoded.strict.len())
-            }),
-            Ok((object.clone(), 0)),
-            "what is stored means the same when it is sent"
-        );
-        Some(object)
+/// Returns the result of [`super::body::decode_object`] for the body of a write to `/status`, if the body is the stored
+/// object except for its status, and the status decodes without complaints.
+pub(super) fn decode(scope: &Scope<'_>) -> Option<Value> {
+    let body = &scope.request.body;
+    if scope.path.subresource != "status" || scope.kind.conversion.is_some() || scope.kind.is_unstructured() {
+        return None;
     }
+    format_of(scope.request.header(CONTENT_TYPE), body, &scope.kind.kind)
+        .ok()
+        .filter(|format| *format == Format::Json)?;
+    let stored = scope.server.get(&scope.resource, &scope.path.namespace, &scope.path.name)?;
+    let status = stored.status_in(body).filter(|status| status.starts_with(b"{"))?;
+    let known = scope.server.recent().find(&stored)?;
+    let schema = scope.schema();
+    let mut object = (*known).clone();
+    if !schema.decode_field("status", status, object.as_object_mut()?) {
+        return None;
+    }
+    scope.kind.strategy.default_status(&mut object);
+    debug_assert_eq!(
+        schema.decode(body).map(|mut decoded| {
+            scope.kind.strategy.default(&mut decoded.value);
+            (decoded.value, decoded.strict.len())
+        }),
+        Ok((object.clone(), 0)),
+        "what is stored means the same when it is sent"
+    );
+    Some(object)
 }
 
 #[cfg(test)]
@@ -162,7 +160,7 @@ mod tests {
                 let origin = Origin::client("test", "");
                 let caller = Caller { origin, request: None, user_agent: String::new(), user: User::administrator() };
                 let scope = Scope::new(&server, kind, path, &request, caller);
-                let repeated = scope.repeated().unwrap_or_else(|| panic!("{collection}"));
+                let repeated = decode(&scope).unwrap_or_else(|| panic!("{collection}"));
                 assert_eq!(repeated["metadata"]["name"], "x");
             }
         })

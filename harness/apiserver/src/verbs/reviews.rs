@@ -5,14 +5,16 @@
 //! can-i --as`), are answered from the stored roles and bindings.
 
 use super::authorization;
-use super::body::Shown;
+use super::body;
 use super::impersonation::{self, User};
 use super::options::WriteOptions;
+use super::reply::{self, Shown};
 use super::scope::Scope;
+use super::{manage, special};
 use crate::encoding;
+use crate::field::BadValue;
 use crate::identity::ISSUER;
 use crate::json::{Value, json};
-use crate::kinds::field::BadValue;
 use crate::kinds::selector::array;
 use crate::kinds::{ErrorList, Path, meta};
 use crate::lifecycle;
@@ -20,95 +22,90 @@ use crate::request::Reply;
 use crate::server::ApiServer;
 use crate::status::Status;
 
-impl Scope<'_> {
-    /// Handles POST of a kind that is not stored.
-    pub(crate) fn review(&self) -> Result<Reply, Status> {
-        if self.kind.kind == "Binding" {
-            return self.bind(None);
-        }
-        let negotiated = self.negotiate_answer()?;
-        let options = WriteOptions::parse(&self.query, "CreateOptions", None)?;
-        let mut review = self.decode(&options)?;
-        if self.kind.kind == "LocalSubjectAccessReview" {
-            lifecycle::ensure_namespace(&mut review, &self.path.namespace)?;
-        }
-        if !matches!(&*self.kind.kind, "SelfSubjectReview" | "SelfSubjectRulesReview") {
-            review = self.manage(None, review, &self.manager(&options.field_manager));
-        }
-        if self.kind.kind.ends_with("AccessReview") {
-            check_access(&review, self)?;
-        }
-        let other = User::of(self.request)?.or_else(|| User::limited(&self.caller.user));
-        let status = match &*self.kind.kind {
-            "SelfSubjectAccessReview" => match &other {
-                None => json!({"allowed": true}),
-                Some(user) => self.access_of(user, &review["spec"]),
-            },
-            "SubjectAccessReview" | "LocalSubjectAccessReview" => authorization::decide(self.server, &review["spec"]),
-            "SelfSubjectRulesReview" => {
-                let namespace = meta::text(&review["spec"], "namespace");
-                if namespace.is_empty() {
-                    return Err(Status::bad_request("no namespace on request"));
-                }
-                let rules = rules(self.server, other.as_ref(), namespace);
-                review["spec"] = json!({});
-                rules
+/// Handles POST of a kind that is not stored.
+pub(crate) fn create(scope: &Scope<'_>) -> Result<Reply, Status> {
+    if scope.kind.kind == "Binding" {
+        return special::bind(scope, None);
+    }
+    let negotiated = reply::negotiate_transient(scope)?;
+    let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+    let mut review = body::decode_object(scope, &options)?;
+    if scope.kind.kind == "LocalSubjectAccessReview" {
+        lifecycle::ensure_namespace(&mut review, &scope.path.namespace)?;
+    }
+    if !matches!(&*scope.kind.kind, "SelfSubjectReview" | "SelfSubjectRulesReview") {
+        review = manage::update_managed_fields(scope, None, review, &scope.manager(&options.field_manager));
+    }
+    if scope.kind.kind.ends_with("AccessReview") {
+        check_access(&review, scope)?;
+    }
+    let other = User::of(scope.request)?.or_else(|| User::limited(&scope.caller.user));
+    let status = match &*scope.kind.kind {
+        "SelfSubjectAccessReview" => match &other {
+            None => json!({"allowed": true}),
+            Some(user) => review_access(scope, user, &review["spec"]),
+        },
+        "SubjectAccessReview" | "LocalSubjectAccessReview" => authorization::decide(scope.server, &review["spec"]),
+        "SelfSubjectRulesReview" => {
+            let namespace = meta::text(&review["spec"], "namespace");
+            if namespace.is_empty() {
+                return Err(Status::bad_request("no namespace on request"));
             }
-            "SelfSubjectReview" => {
-                let now = lifecycle::rfc3339(self.server.clock().now());
-                review["metadata"] = json!({"creationTimestamp": now});
-                json!({"userInfo": other.map_or_else(|| self.caller.user.info(), |user| user.info())})
-            }
-            "TokenReview" => self.review_token(&review["spec"])?,
-            _ => return Err(Status::method_not_allowed()),
-        };
-        let metadata = lifecycle::metadata_mut(&mut review);
-        if self.kind.kind != "LocalSubjectAccessReview" {
-            metadata.remove("namespace");
+            let rules = rules(scope.server, other.as_ref(), namespace);
+            review["spec"] = json!({});
+            rules
         }
-        review["status"] = status;
-        self.show(201, Shown::Value(&review), negotiated)
+        "SelfSubjectReview" => {
+            let now = lifecycle::rfc3339(scope.server.clock().now());
+            review["metadata"] = json!({"creationTimestamp": now});
+            json!({"userInfo": other.map_or_else(|| scope.caller.user.info(), |user| user.info())})
+        }
+        "TokenReview" => review_token(scope, &review["spec"])?,
+        _ => return Err(Status::method_not_allowed()),
+    };
+    let metadata = lifecycle::metadata_mut(&mut review);
+    if scope.kind.kind != "LocalSubjectAccessReview" {
+        metadata.remove("namespace");
+    }
+    review["status"] = status;
+    reply::object(scope, 201, Shown::Value(&review), negotiated)
+}
+
+/// Returns the status of a review that another user than the administrator makes about itself.
+fn review_access(scope: &Scope<'_>, user: &User, asked: &Value) -> Value {
+    let mut spec = user.spec();
+    for field in ["resourceAttributes", "nonResourceAttributes"] {
+        if let Some(part) = asked.get(field) {
+            spec[field] = part.clone();
+        }
+    }
+    let told = authorization::decide(scope.server, &spec);
+    if told["allowed"] == json!(true) {
+        told
+    } else {
+        json!({"allowed": impersonation::allowed(scope.server, user, &spec)})
     }
 }
 
-impl Scope<'_> {
-    /// Returns the status of a review that another user than the administrator makes about itself.
-    fn access_of(&self, user: &User, asked: &Value) -> Value {
-        let mut spec = user.spec();
-        for field in ["resourceAttributes", "nonResourceAttributes"] {
-            if let Some(part) = asked.get(field) {
-                spec[field] = part.clone();
-            }
-        }
-        let told = authorization::decide(self.server, &spec);
-        if told["allowed"] == json!(true) {
-            told
-        } else {
-            json!({"allowed": impersonation::allowed(self.server, user, &spec)})
-        }
+/// Reviews a token. The server knows its caller's token and those that it issued to service accounts.
+fn review_token(scope: &Scope<'_>, spec: &Value) -> Result<Value, Status> {
+    let token = meta::text(spec, "token");
+    if token.is_empty() {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
-
-    /// Reviews a token. The server knows its caller's token and those that it issued to service accounts.
-    fn review_token(&self, spec: &Value) -> Result<Value, Status> {
-        let token = meta::text(spec, "token");
-        if token.is_empty() {
-            return Err(Status::bad_request("token is required for TokenReview in authentication"));
-        }
-        let own =
-            self.request.header(http::header::AUTHORIZATION).split_once(' ').map_or("", |(_, token)| token.trim());
-        let wanted: Vec<&str> = array(spec, "audiences").iter().filter_map(Value::as_str).collect();
-        let wanted = if wanted.is_empty() { vec![ISSUER] } else { wanted };
-        let (user, audiences) = match self.server.valid_token(token) {
-            Some(claims) => (claims.user(), claims.audiences),
-            None if token == own => (self.caller.user.clone(), vec![ISSUER.to_owned()]),
-            None => return Ok(json!({"user": {}, "error": "invalid bearer token"})),
-        };
-        let common: Vec<&str> = wanted.into_iter().filter(|one| audiences.iter().any(|own| own == one)).collect();
-        if common.is_empty() {
-            return Ok(json!({"user": {}, "error": "invalid bearer token"}));
-        }
-        Ok(json!({"authenticated": true, "user": user.info(), "audiences": common}))
+    let own = scope.request.header(http::header::AUTHORIZATION).split_once(' ').map_or("", |(_, token)| token.trim());
+    let wanted: Vec<&str> = array(spec, "audiences").iter().filter_map(Value::as_str).collect();
+    let wanted = if wanted.is_empty() { vec![ISSUER] } else { wanted };
+    let (user, audiences) = match scope.server.valid_token(token) {
+        Some(claims) => (claims.user(), claims.audiences),
+        None if token == own => (scope.caller.user.clone(), vec![ISSUER.to_owned()]),
+        None => return Ok(json!({"user": {}, "error": "invalid bearer token"})),
+    };
+    let common: Vec<&str> = wanted.into_iter().filter(|one| audiences.iter().any(|own| own == one)).collect();
+    if common.is_empty() {
+        return Ok(json!({"user": {}, "error": "invalid bearer token"}));
     }
+    Ok(json!({"authenticated": true, "user": user.info(), "audiences": common}))
 }
 
 /// Checks that a selector has either text or requirements.

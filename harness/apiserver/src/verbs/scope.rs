@@ -9,9 +9,11 @@ use crate::json::Value;
 use crate::kinds::{self, Kind};
 use crate::record::{Change, ChangeKind, Origin};
 use crate::request::{ApiRequest, Query, ResourcePath};
+use crate::schema::{self, Schema};
 use crate::server::{ApiServer, Record, storage_id};
 use crate::status::{GroupResource, Status};
 use crate::store::{Committed, EventType, ResourceId, Stored};
+use crate::subresources::scale::ScalePaths;
 
 /// The client on whose behalf a request is made.
 #[derive(Clone, Debug)]
@@ -109,6 +111,49 @@ impl<'a> Scope<'a> {
     /// Records a change in the transcript.
     pub(crate) fn record(&self, event_type: EventType, committed: &Committed) {
         record(self.server, &self.caller, &self.resource, event_type, committed);
+    }
+
+    /// Returns the schema of the path's kind.
+    pub(crate) fn schema(&self) -> Arc<Schema> {
+        match &self.kind.custom {
+            Some(custom) => custom.types.clone(),
+            None => schema::builtin(&self.kind.schema).unwrap_or_else(|| {
+                let open = Schema::from_structural(&self.kind.kind, None, true);
+                Arc::new(open.expect("a schema that allows everything is structural"))
+            }),
+        }
+    }
+
+    /// Returns the fields of a custom kind that its Scale shows; `None` for built-in kinds.
+    pub(crate) fn scale_paths(&self) -> Option<ScalePaths> {
+        let scale = self.kind.custom.as_ref()?.scale.as_ref()?;
+        Some(ScalePaths {
+            spec_replicas: scale.spec_replicas.clone(),
+            status_replicas: scale.status_replicas.clone(),
+            label_selector: scale.label_selector.clone(),
+        })
+    }
+
+    /// Returns the scope of another object on this server, for the same caller.
+    pub(crate) fn scope_for(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Scope<'_>, Status> {
+        let registry = self.server.registry();
+        let kind = registry.lookup(group, version, plural).ok_or_else(Status::unknown_resource)?;
+        let path = ResourcePath {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            namespace: namespace.to_owned(),
+            resource: plural.to_owned(),
+            name: name.to_owned(),
+            ..ResourcePath::default()
+        };
+        Ok(Scope::new(self.server, kind.clone(), path, self.request, self.caller.clone()))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Desk, count, wanted};
 use crate::json::{Map, Value, json};
-use crate::lifecycle::rfc3339;
+use crate::kinds::time::rfc3339;
 use crate::loops::MERGE_PATCH;
 use crate::metadata::{self, is_deleted};
 

@@ -12,8 +12,8 @@ use testcontainers::bollard::errors::Error;
 use testcontainers::bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use testcontainers::core::client::docker_client_instance;
 
-use super::owner::Owner;
-use super::{EnvironmentError, Kind};
+use super::owner::ProcessOwner;
+use super::{EnvironmentError, FailureKind};
 
 /// Label that names the owner of a container.
 pub(super) const OWNER: &str = "plumbline.owner";
@@ -27,7 +27,7 @@ const NO_DOCKER: &str =
 /// Returns a Docker client after a successful ping.
 pub(super) async fn docker() -> Result<Docker, EnvironmentError> {
     let silent = |error: &dyn std::fmt::Display| {
-        EnvironmentError::new(Kind::Unreachable, format!("Docker is not available: {error}"), NO_DOCKER)
+        EnvironmentError::new(FailureKind::Unreachable, format!("Docker is not available: {error}"), NO_DOCKER)
     };
     let docker = docker_client_instance().await.map_err(|error| silent(&error))?;
     docker.ping().await.map_err(|error| silent(&error))?;
@@ -47,7 +47,7 @@ pub(super) async fn remove(label: &str) -> Result<usize, EnvironmentError> {
 /// Removes containers of dead runs whose crash cleanup did not happen either.
 pub(super) async fn remove_leftovers(docker: &Docker) -> Result<(), EnvironmentError> {
     for (id, labels) in list(docker, OWNER).await? {
-        let owner = labels.get(OWNER).and_then(|owner| Owner::parse(owner));
+        let owner = labels.get(OWNER).and_then(|owner| ProcessOwner::parse(owner));
         if owner.is_some_and(|owner| owner.is_dead()) {
             tracing::warn!(container = id, "removing a container left by a killed run");
             remove_one(docker, &id).await?;
@@ -60,7 +60,7 @@ async fn list(docker: &Docker, label: &str) -> Result<Vec<(String, HashMap<Strin
     let filters = HashMap::from([("label".to_owned(), vec![label.to_owned()])]);
     let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
     let found = docker.list_containers(Some(options)).await.map_err(|error| {
-        EnvironmentError::new(Kind::Failed, format!("Docker failed to list containers: {error}"), NO_DOCKER)
+        EnvironmentError::new(FailureKind::Failed, format!("Docker failed to list containers: {error}"), NO_DOCKER)
     })?;
     let with_id = |container: testcontainers::bollard::models::ContainerSummary| {
         Some((container.id?, container.labels.unwrap_or_default()))
@@ -75,7 +75,11 @@ async fn remove_one(docker: &Docker, id: &str) -> Result<(), EnvironmentError> {
         Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
         Err(error) => {
             let what = format!("unable to remove the container {id}: {error}");
-            Err(EnvironmentError::new(Kind::Failed, what, format!("remove it with `docker rm --force --volumes {id}`")))
+            Err(EnvironmentError::new(
+                FailureKind::Failed,
+                what,
+                format!("remove it with `docker rm --force --volumes {id}`"),
+            ))
         }
     }
 }

@@ -17,12 +17,12 @@ use rcgen::{
 };
 use serde_json::json;
 
-use super::afterwards::{Afterwards, Armed};
 use super::{
-    Bystanders, EVIDENCE_LINES, EnvironmentError, Kind, PAUSE, Server, Started, log_folder, probe, random_token,
-    temporary_folder, write_private,
+    Bystanders, EVIDENCE_LINES, EnvironmentError, FailureKind, PAUSE, Server, ServerBackend, log_folder, probe,
+    random_token, temporary_folder, write_private,
 };
-use crate::process::{Guarded, Start};
+use crate::process::crash_cleanup::{CleanupGuard, CrashCleanup};
+use crate::process::{GuardedProcess, ProcessSpec};
 use crate::time::Clock;
 
 /// The programs.
@@ -39,7 +39,7 @@ const PORT_TAKEN: &str = "address already in use";
 /// Options for etcd and kube-apiserver.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(id = "envtest_options")]
-pub struct Options {
+pub struct EnvtestOptions {
     /// With --cluster envtest: folder with etcd and kube-apiserver [default: /usr/local/kubebuilder/bin, else the
     /// newest version installed by setup-envtest]
     #[arg(long, env = "KUBEBUILDER_ASSETS", value_name = "DIR")]
@@ -60,7 +60,7 @@ pub struct Options {
 ///
 /// Returns an error if programs are missing (with the places searched), a program ends (with the end of its log), or
 /// the server is not ready in time.
-pub async fn start(options: &Options, logs: &Path) -> Result<Server, EnvironmentError> {
+pub async fn start(options: &EnvtestOptions, logs: &Path) -> Result<Server, EnvironmentError> {
     let named = options.envtest_assets.as_deref().filter(|folder| !folder.as_os_str().is_empty());
     let assets = find(named, &places())?;
     let logs = &log_folder(logs)?;
@@ -74,9 +74,9 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
     }
 }
 
-async fn start_once(options: &Options, assets: &Path, logs: &Path) -> Result<Server, EnvironmentError> {
+async fn start_once(options: &EnvtestOptions, assets: &Path, logs: &Path) -> Result<Server, EnvironmentError> {
     let folder = temporary_folder()?;
-    let afterwards = Afterwards { folder: Some(folder.path().to_owned()), ..Afterwards::default() }.arm()?;
+    let crash_cleanup = CrashCleanup { folder: Some(folder.path().to_owned()), ..CrashCleanup::default() }.start()?;
     let [server, client, peer] = free_ports()?;
     let token = random_token()?;
     let authority = write_secrets(folder.path(), &token)?;
@@ -87,17 +87,17 @@ async fn start_once(options: &Options, assets: &Path, logs: &Path) -> Result<Ser
     let spawn = |name: &'static str, flags: Vec<String>| {
         let argv = std::iter::once(assets.join(name).into()).chain(flags.into_iter().map(Into::into)).collect();
         let folder = Some(working_folder.clone());
-        let start = Start { argv, env: Vec::new(), folder, log: logs.join(format!("{name}.log")) };
+        let start = ProcessSpec { argv, env: Vec::new(), folder, log: logs.join(format!("{name}.log")) };
         start.spawn().map(|process| Program { name, process }).map_err(|why| {
             EnvironmentError::new(
-                Kind::Failed,
+                FailureKind::Failed,
                 why,
                 format!("check that {} runs on this machine", assets.join(name).display()),
             )
         })
     };
     let etcd = spawn("etcd", etcd_flags(client, peer))?;
-    let mut started = Envtest { apiserver: None, etcd, folder: Some(folder), afterwards: Some(afterwards) };
+    let mut started = Envtest { apiserver: None, etcd, folder: Some(folder), crash_cleanup: Some(crash_cleanup) };
     let limit = Duration::from_secs(options.envtest_ready_limit);
     let version = async {
         // Start etcd first and alone: kube-apiserver ends without it, and it would be random which end is noticed
@@ -168,17 +168,21 @@ fn find(wanted: Option<&Path>, places: &[PathBuf]) -> Result<PathBuf, Environmen
         return Ok(std::path::absolute(place).unwrap_or_else(|_| place.clone()));
     }
     let looked = places.iter().map(|place| format!("{}: no {}", place.display(), absent(place).join(", no ")));
-    let next = "install them, for example with `setup-envtest use 1.36`, and set KUBEBUILDER_ASSETS or --envtest-assets to their \
-                folder; --cluster fake needs no programs";
+    let next = "install them, for example with `setup-envtest use 1.36`, and set KUBEBUILDER_ASSETS or --envtest-assets to \
+                their folder; --cluster fake needs no programs";
     let what = format!("{} were not found:", PROGRAMS.join(" and "));
-    Err(EnvironmentError::new(Kind::Missing, what, next).with(looked))
+    Err(EnvironmentError::new(FailureKind::Missing, what, next).with(looked))
 }
 
 /// Returns loopback ports that are currently free.
 fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT], EnvironmentError> {
     let failed = |error: std::io::Error| {
         let what = format!("unable to find a free port on 127.0.0.1: {error}");
-        EnvironmentError::new(Kind::Failed, what, "stop programs that use many ports, or allow listening on loopback")
+        EnvironmentError::new(
+            FailureKind::Failed,
+            what,
+            "stop programs that use many ports, or allow listening on loopback",
+        )
     };
     let mut ports = [0; COUNT];
     for port in &mut ports {
@@ -232,7 +236,11 @@ fn apiserver_flags(server: u16, etcd: u16) -> Vec<String> {
 /// Writes certificates, keys and the token, and returns the authority's certificate as PEM.
 fn write_secrets(folder: &Path, token: &str) -> Result<String, EnvironmentError> {
     let failed = |error: rcgen::Error| {
-        EnvironmentError::new(Kind::Failed, format!("unable to create certificates: {error}"), "report this as a bug")
+        EnvironmentError::new(
+            FailureKind::Failed,
+            format!("unable to create certificates: {error}"),
+            "report this as a bug",
+        )
     };
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -283,7 +291,7 @@ fn kubeconfig_text(port: u16, authority: &str, token: &str) -> String {
 #[derive(Debug)]
 struct Program {
     name: &'static str,
-    process: Guarded,
+    process: GuardedProcess,
 }
 
 impl Program {
@@ -292,7 +300,7 @@ impl Program {
         let end = self.process.ended()?;
         let what = format!("{end}; log {}:", self.process.log().display());
         let next = format!("check the log of {}", self.name);
-        Some(EnvironmentError::new(Kind::Failed, what, next).with(self.evidence()))
+        Some(EnvironmentError::new(FailureKind::Failed, what, next).with(self.evidence()))
     }
 
     fn evidence(&self) -> Vec<String> {
@@ -307,7 +315,7 @@ struct Envtest {
     apiserver: Option<Program>,
     etcd: Program,
     folder: Option<tempfile::TempDir>,
-    afterwards: Option<Armed>,
+    crash_cleanup: Option<CleanupGuard>,
 }
 
 impl Envtest {
@@ -327,7 +335,7 @@ impl Envtest {
             if clock.elapsed() > limit {
                 let what = format!("etcd is not ready after {} s: port {port}: {why}", limit.as_secs());
                 let next = "check its log; a slow machine may need a longer --envtest-ready-limit";
-                return Err(EnvironmentError::new(Kind::NotReady, what, next).with(self.etcd.evidence()));
+                return Err(EnvironmentError::new(FailureKind::NotReady, what, next).with(self.etcd.evidence()));
             }
             clock.sleep(PAUSE).await;
         }
@@ -358,7 +366,7 @@ impl Envtest {
     }
 }
 
-impl Started for Envtest {
+impl ServerBackend for Envtest {
     fn ended(&mut self) -> BoxFuture<'_, Option<String>> {
         async { self.end().map(|end| end.to_string()) }.boxed()
     }
@@ -374,11 +382,11 @@ impl Started for Envtest {
             if let Some(folder) = self.folder.take() {
                 folder.close().map_err(|error| {
                     let what = format!("unable to remove a temporary folder: {error}");
-                    EnvironmentError::new(Kind::Failed, what, "remove it manually")
+                    EnvironmentError::new(FailureKind::Failed, what, "remove it manually")
                 })?;
             }
-            if let Some(afterwards) = self.afterwards.take() {
-                afterwards.call_off();
+            if let Some(crash_cleanup) = self.crash_cleanup.take() {
+                crash_cleanup.cancel();
             }
             ended.map_or(Ok(()), Err)
         }
@@ -428,7 +436,7 @@ mod tests {
 
         // A folder given explicitly is the only one searched.
         let error = find(Some(&half), std::slice::from_ref(&whole)).unwrap_err();
-        assert_eq!(error.kind, Kind::Missing);
+        assert_eq!(error.kind, FailureKind::Missing);
         assert_eq!(error.evidence, [format!("{}: no etcd", half.display())]);
         let error = find(None, &["/nowhere".into(), half]).unwrap_err();
         assert_eq!(error.evidence[0], "/nowhere: no etcd, no kube-apiserver");

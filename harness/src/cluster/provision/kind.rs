@@ -9,13 +9,13 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use super::afterwards::{Afterwards, Armed};
-use super::owner::Owner;
+use super::owner::ProcessOwner;
 use super::{
-    Bystanders, EVIDENCE_LINES, EnvironmentError, Kind, PAUSE, Server, Started, built_in, controllers_without,
-    log_folder, probe, temporary_folder, write_private,
+    Bystanders, EVIDENCE_LINES, EnvironmentError, FailureKind, PAUSE, Server, ServerBackend, built_in,
+    controllers_without, log_folder, probe, temporary_folder, write_private,
 };
-use crate::process::{Start, tail};
+use crate::process::crash_cleanup::{CleanupGuard, CrashCleanup};
+use crate::process::{ProcessSpec, tail};
 use crate::time::Clock;
 
 /// Prefix of the clusters that the harness creates; the owner follows.
@@ -28,7 +28,7 @@ const QUICK: Duration = Duration::from_mins(2);
 /// Options for a cluster created with kind.
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "kind_options")]
-pub struct Options {
+pub struct KindOptions {
     /// With --cluster kind: the kind program
     #[arg(long, env = "PLUMBLINE_KIND", value_name = "PROGRAM", default_value = "kind")]
     pub kind_program: PathBuf,
@@ -52,22 +52,28 @@ pub struct Options {
 ///
 /// Returns an error if `kind` is missing, the cluster cannot be created (with the end of kind's output), or it is not
 /// ready in time.
-pub async fn start(options: &Options, logs: &Path) -> Result<Server, EnvironmentError> {
+pub async fn start(options: &KindOptions, logs: &Path) -> Result<Server, EnvironmentError> {
     let program = find(&options.kind_program, std::env::var_os("PATH").unwrap_or_default())?;
     let logs = log_folder(logs)?;
-    let kind = Cli { program, log_folder: logs.clone() };
+    let kind = KindCli { program, log_folder: logs.clone() };
     kind.delete_leftovers().await?;
 
     let folder = temporary_folder()?;
-    let name = format!("{PREFIX}{}", Owner::me());
+    let name = format!("{PREFIX}{}", ProcessOwner::me());
     let kubeconfig = folder.path().join("kubeconfig");
     let config = folder.path().join("kind.json");
     write_private(&config, &config_text(options.kind_built_in_controllers))?;
     let delete = delete_words(&name, &kubeconfig);
     let run = std::iter::once(kind.program.clone().into()).chain(delete).collect();
-    let afterwards = Afterwards { run, folder: Some(folder.path().to_owned()), ..Afterwards::default() }.arm()?;
-    let started =
-        KindCluster { kind, name, kubeconfig: kubeconfig.clone(), folder: Some(folder), afterwards: Some(afterwards) };
+    let crash_cleanup =
+        CrashCleanup { run, folder: Some(folder.path().to_owned()), ..CrashCleanup::default() }.start()?;
+    let started = KindCluster {
+        kind,
+        name,
+        kubeconfig: kubeconfig.clone(),
+        folder: Some(folder),
+        crash_cleanup: Some(crash_cleanup),
+    };
 
     match started.create(options, &config).await {
         Ok(version) => Ok(Server {
@@ -101,7 +107,8 @@ fn find(program: &Path, path: OsString) -> Result<PathBuf, EnvironmentError> {
     }
     let what = format!("the program {} was not found", program.display());
     let next = "install it (https://kind.sigs.k8s.io), or set --kind-program; --cluster fake needs no programs";
-    Err(EnvironmentError::new(Kind::Missing, what, next).with(places.iter().map(|place| place.display().to_string())))
+    Err(EnvironmentError::new(FailureKind::Missing, what, next)
+        .with(places.iter().map(|place| place.display().to_string())))
 }
 
 /// Returns the configuration of the cluster as JSON, which is valid YAML.
@@ -141,20 +148,20 @@ fn delete_words(name: &str, kubeconfig: &Path) -> Vec<OsString> {
 
 /// The `kind` CLI.
 #[derive(Clone, Debug)]
-struct Cli {
+struct KindCli {
     program: PathBuf,
     log_folder: PathBuf,
 }
 
-impl Cli {
+impl KindCli {
     /// Runs it under a guard and returns its output, which also goes to `kind-WHAT.log`.
     async fn run(&self, what: &str, words: Vec<OsString>, limit: Duration) -> Result<Vec<String>, EnvironmentError> {
         let log = self.log_folder.join(format!("kind-{what}.log"));
         let argv = std::iter::once(self.program.clone().into()).chain(words).collect();
         let next = "try it manually; check Docker with `docker info`";
-        let mut process = Start { argv, env: Vec::new(), folder: None, log: log.clone() }
+        let mut process = ProcessSpec { argv, env: Vec::new(), folder: None, log: log.clone() }
             .spawn()
-            .map_err(|why| EnvironmentError::new(Kind::Failed, why, next))?;
+            .map_err(|why| EnvironmentError::new(FailureKind::Failed, why, next))?;
         let clock = Clock::wall();
         let end = loop {
             if let Some(end) = process.ended() {
@@ -164,7 +171,7 @@ impl Cli {
                 process.kill();
                 let what = format!("`kind {what}` did not finish within {} s; log {}:", limit.as_secs(), log.display());
                 let next = "check the log; a slow machine may need a longer --kind-ready-limit";
-                return Err(EnvironmentError::new(Kind::NotReady, what, next).with(tail(&log, EVIDENCE_LINES)));
+                return Err(EnvironmentError::new(FailureKind::NotReady, what, next).with(tail(&log, EVIDENCE_LINES)));
             }
             clock.sleep(PAUSE).await;
         };
@@ -172,14 +179,14 @@ impl Cli {
             return Ok(tail(&log, usize::MAX));
         }
         let what = format!("`kind {what}`: {end}; log {}:", log.display());
-        Err(EnvironmentError::new(Kind::Failed, what, next).with(tail(&log, EVIDENCE_LINES)))
+        Err(EnvironmentError::new(FailureKind::Failed, what, next).with(tail(&log, EVIDENCE_LINES)))
     }
 
     /// Deletes the clusters of dead runs whose crash cleanup did not happen either.
     async fn delete_leftovers(&self) -> Result<(), EnvironmentError> {
         let names = self.run("get-clusters", ["get", "clusters"].map(OsString::from).to_vec(), QUICK).await?;
         for name in names {
-            let owner = name.strip_prefix(PREFIX).and_then(Owner::parse);
+            let owner = name.strip_prefix(PREFIX).and_then(ProcessOwner::parse);
             if owner.is_some_and(|owner| owner.is_dead()) {
                 tracing::warn!(cluster = name, "deleting a cluster left by a killed run");
                 let words = ["delete", "cluster", "--name", &name].map(OsString::from).to_vec();
@@ -193,16 +200,16 @@ impl Cli {
 /// A cluster and its resources.
 #[derive(Debug)]
 struct KindCluster {
-    kind: Cli,
+    kind: KindCli,
     name: String,
     kubeconfig: PathBuf,
     folder: Option<tempfile::TempDir>,
-    afterwards: Option<Armed>,
+    crash_cleanup: Option<CleanupGuard>,
 }
 
 impl KindCluster {
     /// Creates the cluster, waits until it is ready and returns its version.
-    async fn create(&self, options: &Options, config: &Path) -> Result<String, EnvironmentError> {
+    async fn create(&self, options: &KindOptions, config: &Path) -> Result<String, EnvironmentError> {
         let (clock, limit) = (Clock::wall(), Duration::from_secs(options.kind_ready_limit));
         let mut words = ["create", "cluster", "--name", &self.name, "--config"].map(OsString::from).to_vec();
         words.extend([config.into(), "--kubeconfig".into(), self.kubeconfig.clone().into()]);
@@ -215,7 +222,7 @@ impl KindCluster {
     }
 }
 
-impl Started for KindCluster {
+impl ServerBackend for KindCluster {
     fn ended(&mut self) -> BoxFuture<'_, Option<String>> {
         async {
             let client = probe::client(&self.kubeconfig).await.map_err(|error| error.to_string());
@@ -237,8 +244,8 @@ impl Started for KindCluster {
             let _ = self.kind.run("export-logs", words.into(), QUICK).await;
             let words = delete_words(&self.name, &self.kubeconfig);
             self.kind.run("delete", words, QUICK).await?;
-            if let Some(afterwards) = self.afterwards.take() {
-                afterwards.call_off();
+            if let Some(crash_cleanup) = self.crash_cleanup.take() {
+                crash_cleanup.cancel();
             }
             drop(self.folder.take());
             Ok(())
@@ -287,6 +294,6 @@ mod tests {
         assert_eq!(find(Path::new("kind"), folder.path().into()).unwrap(), program);
         assert_eq!(find(&program, OsString::new()).unwrap(), program);
         let error = find(Path::new("kind"), "/nowhere".into()).unwrap_err();
-        assert_eq!((error.kind, error.evidence), (Kind::Missing, vec!["/nowhere/kind".to_owned()]));
+        assert_eq!((error.kind, error.evidence), (FailureKind::Missing, vec!["/nowhere/kind".to_owned()]));
     }
 }

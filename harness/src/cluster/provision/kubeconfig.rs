@@ -12,7 +12,8 @@ use kube::api::{Api, PostParams};
 use kube::config::Kubeconfig;
 
 use super::{
-    Bystanders, EnvironmentError, Kind, Server, Started, built_in, leftovers, probe, temporary_folder, write_private,
+    Bystanders, EnvironmentError, FailureKind, Server, ServerBackend, built_in, leftovers, probe, temporary_folder,
+    write_private,
 };
 
 /// Number of concurrent access reviews.
@@ -21,7 +22,7 @@ const AT_ONCE: usize = 8;
 /// Options for an existing cluster.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(id = "kubeconfig_options")]
-pub struct Options {
+pub struct ExistingClusterOptions {
     /// With --cluster kubeconfig: kubeconfig file [default: KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -47,12 +48,12 @@ pub struct Options {
 
 /// A permission that the suite or the subject needs (they share credentials): verbs, API group, resource with
 /// subresource.
-type Need = (&'static [&'static str], &'static str, &'static str);
+type RequiredPermission = (&'static [&'static str], &'static str, &'static str);
 
 /// All verbs for objects that fixtures create and change.
 const EVERYTHING: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 /// Permissions for the namespaces that the suite creates.
-const NEEDS: &[Need] = &[
+const PERMISSIONS: &[RequiredPermission] = &[
     (&["get", "list", "create", "delete"], "", "namespaces"),
     (EVERYTHING, "", "pods"),
     (&["update", "patch"], "", "pods/status"),
@@ -68,7 +69,7 @@ const NEEDS: &[Need] = &[
     (EVERYTHING, "apps", "statefulsets"),
 ];
 /// Permissions for cluster-wide changes.
-const DISRUPTIVE_NEEDS: &[Need] = &[
+const DISRUPTIVE_PERMISSIONS: &[RequiredPermission] = &[
     (&["create", "update", "patch", "delete"], "", "nodes"),
     (&["update", "patch"], "", "nodes/status"),
     (&["get", "create", "delete"], "apiextensions.k8s.io", "customresourcedefinitions"),
@@ -80,7 +81,7 @@ const DISRUPTIVE_NEEDS: &[Need] = &[
 ///
 /// Returns an error if the file or context does not exist, the cluster does not respond, or permissions are missing
 /// (each with its verb).
-pub async fn start(options: &Options, logs: &Path) -> Result<Server, EnvironmentError> {
+pub async fn start(options: &ExistingClusterOptions, logs: &Path) -> Result<Server, EnvironmentError> {
     let folder = temporary_folder()?;
     let path = folder.path().join("kubeconfig");
     let (text, context) = select(options)?;
@@ -89,13 +90,13 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
     let version = probe::version(&client).await.map_err(|why| {
         let what = format!("the cluster of context {context:?} does not respond: {why}");
         let next = format!("check it with `kubectl --context {context} version`");
-        EnvironmentError::new(Kind::Unreachable, what, next)
+        EnvironmentError::new(FailureKind::Unreachable, what, next)
     })?;
     let missing = missing_rights(&client, options.allow_disruptive, &context).await?;
     if !missing.is_empty() {
         let what = format!("context {context:?} lacks permissions that the suite needs:");
         let next = "grant these permissions with a ClusterRole, or choose another context with --context";
-        return Err(EnvironmentError::new(Kind::Forbidden, what, next).with(missing));
+        return Err(EnvironmentError::new(FailureKind::Forbidden, what, next).with(missing));
     }
     let removed = leftovers::remove(&client).await;
     if removed > 0 {
@@ -110,12 +111,12 @@ pub async fn start(options: &Options, logs: &Path) -> Result<Server, Environment
         allows_disruption: options.allow_disruptive,
         built_in: built_in(options.built_in_controllers),
         bystanders: Bystanders { scheduler: !options.no_bystanders, meddlers: !options.no_bystanders },
-        started: Box::new(Found { client, _folder: folder }),
+        started: Box::new(ExistingCluster { client, _folder: folder }),
     })
 }
 
 /// Returns a kubeconfig whose current context is the requested one, and the context's name.
-fn select(options: &Options) -> Result<(String, String), EnvironmentError> {
+fn select(options: &ExistingClusterOptions) -> Result<(String, String), EnvironmentError> {
     let place = options.kubeconfig.as_ref().map_or_else(|| "KUBECONFIG".to_owned(), |path| path.display().to_string());
     let read = match &options.kubeconfig {
         Some(path) => Kubeconfig::read_from(path),
@@ -123,30 +124,30 @@ fn select(options: &Options) -> Result<(String, String), EnvironmentError> {
     };
     let mut file = read.map_err(|error| {
         let what = format!("unable to read the kubeconfig ({place}): {error}");
-        EnvironmentError::new(Kind::Missing, what, "set the file with --kubeconfig or KUBECONFIG")
+        EnvironmentError::new(FailureKind::Missing, what, "set the file with --kubeconfig or KUBECONFIG")
     })?;
     let names: Vec<String> = file.contexts.iter().map(|context| context.name.clone()).collect();
     let wanted = options.context.clone().or_else(|| file.current_context.clone()).filter(|name| !name.is_empty());
     let context = wanted.ok_or_else(|| {
         let what = format!("the kubeconfig ({place}) has no current context; its contexts:");
-        EnvironmentError::new(Kind::Missing, what, "choose one with --context").with(names.clone())
+        EnvironmentError::new(FailureKind::Missing, what, "choose one with --context").with(names.clone())
     })?;
     if !names.contains(&context) {
         let what = format!("the kubeconfig ({place}) has no context {context:?}; its contexts:");
-        return Err(EnvironmentError::new(Kind::Missing, what, "choose one of them with --context").with(names));
+        return Err(EnvironmentError::new(FailureKind::Missing, what, "choose one of them with --context").with(names));
     }
     file.current_context = Some(context.clone());
     let text = serde_json::to_string_pretty(&file).map_err(|error| {
         let what = format!("unable to encode the kubeconfig ({place}): {error}");
-        EnvironmentError::new(Kind::Failed, what, "report this as a bug")
+        EnvironmentError::new(FailureKind::Failed, what, "report this as a bug")
     })?;
     Ok((text, context))
 }
 
 /// Returns the missing permissions, as `verb resource.group`.
 async fn missing_rights(client: &Client, disruptive: bool, context: &str) -> Result<Vec<String>, EnvironmentError> {
-    let more = if disruptive { DISRUPTIVE_NEEDS } else { &[] };
-    let questions: Vec<(&str, &str, &str)> = NEEDS
+    let more = if disruptive { DISRUPTIVE_PERMISSIONS } else { &[] };
+    let questions: Vec<(&str, &str, &str)> = PERMISSIONS
         .iter()
         .chain(more)
         .flat_map(|(verbs, group, resource)| verbs.iter().map(move |verb| (*verb, *group, *resource)))
@@ -158,7 +159,7 @@ async fn missing_rights(client: &Client, disruptive: bool, context: &str) -> Res
         let allowed = answer.map_err(|error| {
             let what = format!("unable to check permissions in the cluster of context {context:?}: {error}");
             let next = format!("check it with `kubectl --context {context} auth can-i --list`");
-            EnvironmentError::new(Kind::Unreachable, what, next)
+            EnvironmentError::new(FailureKind::Unreachable, what, next)
         })?;
         if !allowed {
             missing.push(if group.is_empty() {
@@ -193,18 +194,18 @@ async fn allowed(client: &Client, verb: &str, group: &str, resource: &str) -> Re
 }
 
 /// A cluster that was not started by the harness.
-struct Found {
+struct ExistingCluster {
     client: Client,
     _folder: tempfile::TempDir,
 }
 
-impl std::fmt::Debug for Found {
+impl std::fmt::Debug for ExistingCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Found").finish_non_exhaustive()
+        f.debug_struct("ExistingCluster").finish_non_exhaustive()
     }
 }
 
-impl Started for Found {
+impl ServerBackend for ExistingCluster {
     fn ended(&mut self) -> BoxFuture<'_, Option<String>> {
         async { probe::version(&self.client).await.err() }.boxed()
     }

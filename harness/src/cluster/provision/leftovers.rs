@@ -6,14 +6,14 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
-use super::owner::Owner;
+use super::owner::ProcessOwner;
 
 /// Label of namespaces that the suite creates in real clusters.
 pub(crate) const LABEL: &str = "plumbline/owner";
 
 /// Value of the label for this process.
 pub(crate) fn owner() -> String {
-    Owner::me().to_string()
+    ProcessOwner::me().to_string()
 }
 
 /// Deletes leftovers of dead processes of this machine: namespaces, and nodes with the same suffix. Failures are
@@ -22,7 +22,7 @@ pub(super) async fn remove(client: &Client) -> usize {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let Ok(labelled) = namespaces.list(&ListParams::default().labels(LABEL)).await else { return 0 };
     let is_dead = |namespace: &&Namespace| {
-        let owner = namespace.labels().get(LABEL).and_then(|text| Owner::parse(text));
+        let owner = namespace.labels().get(LABEL).and_then(|text| ProcessOwner::parse(text));
         owner.is_some_and(|owner| owner.is_dead())
     };
     let dead: Vec<String> = labelled.items.iter().filter(is_dead).map(Namespace::name_any).collect();

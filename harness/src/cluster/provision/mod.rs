@@ -6,17 +6,16 @@
 //! | [`k3s`] | `rancher/k3s` in a container, through testcontainers |
 //! | [`kind`] | a cluster through the `kind` CLI |
 //! | [`kubeconfig`] | an existing cluster |
-//! | [`afterwards`] | cleans up after a killed harness |
 //!
 //! Each has an `Options` with its flags and a `start(&options, logs)`. A [`Server`] ends with [`Server::stop`], when it
 //! is dropped, or soon after the harness was killed; only logs stay.
 
-pub mod afterwards;
 pub mod envtest;
 pub mod k3s;
 pub mod kind;
 pub mod kubeconfig;
 
+#[cfg(feature = "containers")]
 mod containers;
 pub(crate) mod leftovers;
 mod owner;
@@ -29,22 +28,23 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use crate::fixture::Controller;
-use crate::scratch::{self, NoRoom};
+use crate::process::crash_cleanup::HelperError;
+use crate::process::tempdir::{self, TempDirError};
 
 /// A kind of real API server, with the options to start or find it.
 #[derive(Clone, Debug)]
-pub enum Real {
+pub enum RealCluster {
     /// etcd and kube-apiserver as processes.
-    Envtest(envtest::Options),
+    Envtest(envtest::EnvtestOptions),
     /// k3s in a container.
-    K3s(k3s::Options),
+    K3s(k3s::K3sOptions),
     /// kind, through its command line.
-    Kind(kind::Options),
+    Kind(kind::KindOptions),
     /// An existing cluster.
-    Kubeconfig(kubeconfig::Options),
+    Kubeconfig(kubeconfig::ExistingClusterOptions),
 }
 
-impl Real {
+impl RealCluster {
     /// Starts or finds it; logs go to `logs`.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ pub struct Server {
     pub built_in: Vec<Controller>,
     /// Other components that act on the objects of fixtures.
     pub bystanders: Bystanders,
-    started: Box<dyn Started>,
+    started: Box<dyn ServerBackend>,
 }
 
 /// Components of a cluster, other than the tested controllers, that act on the objects of fixtures.
@@ -112,7 +112,7 @@ fn built_in(left_on: bool) -> Vec<Controller> {
 }
 
 /// Resources that were started for a [`Server`]. Dropping them ends them without waiting.
-trait Started: fmt::Debug + Send + Sync {
+trait ServerBackend: fmt::Debug + Send + Sync {
     /// Returns the reason if it no longer runs.
     fn ended(&mut self) -> BoxFuture<'_, Option<String>>;
 
@@ -130,8 +130,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns [`Kind::Failed`] for what could not be stopped cleanly; it is gone nevertheless unless the message says
-    /// otherwise.
+    /// Returns [`FailureKind::Failed`] for what could not be stopped cleanly; it is gone nevertheless unless the
+    /// message says otherwise.
     pub async fn stop(self) -> Result<(), EnvironmentError> {
         self.started.stop().await
     }
@@ -139,7 +139,7 @@ impl Server {
 
 /// Categories of environment failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FailureKind {
     /// A program, an image or a file is missing.
     Missing,
     /// Something did not start, ended early, or could not be stopped.
@@ -156,7 +156,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct EnvironmentError {
     /// The category.
-    pub kind: Kind,
+    pub kind: FailureKind,
     /// The thing and its failure.
     pub what: String,
     /// Supporting lines: places searched, the end of a log.
@@ -166,7 +166,7 @@ pub struct EnvironmentError {
 }
 
 impl EnvironmentError {
-    fn new(kind: Kind, what: impl Into<String>, next: impl Into<String>) -> Self {
+    fn new(kind: FailureKind, what: impl Into<String>, next: impl Into<String>) -> Self {
         Self { kind, what: what.into(), evidence: Vec::new(), next: next.into() }
     }
 
@@ -186,6 +186,27 @@ impl fmt::Display for EnvironmentError {
     }
 }
 
+impl From<HelperError> for EnvironmentError {
+    fn from(error: HelperError) -> Self {
+        Self::new(FailureKind::Failed, error.to_string(), "check the limit on processes (`ulimit -u`)")
+    }
+}
+
+/// Removes the containers with a label. Returns true on success. Creates a runtime of its own.
+#[cfg(feature = "containers")]
+#[must_use]
+pub fn remove_containers(label: &str) -> bool {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.is_ok_and(|runtime| runtime.block_on(containers::remove(label)).is_ok())
+}
+
+/// Returns false: this build cannot start containers.
+#[cfg(not(feature = "containers"))]
+#[must_use]
+pub const fn remove_containers(_label: &str) -> bool {
+    false
+}
+
 /// Number of log lines in an error.
 const EVIDENCE_LINES: usize = 12;
 /// Pause between two checks of something that is not ready yet.
@@ -193,14 +214,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Creates a temporary folder for a server's files.
 fn temporary_folder() -> Result<tempfile::TempDir, EnvironmentError> {
-    scratch::folder().map_err(|no_room| EnvironmentError::new(Kind::Failed, no_room.what(), NoRoom::NEXT))
+    tempdir::create().map_err(|error| EnvironmentError::new(FailureKind::Failed, error.what(), TempDirError::NEXT))
 }
 
 /// Creates the folder for logs and returns its absolute path: programs have their own working folders.
 fn log_folder(folder: &Path) -> Result<PathBuf, EnvironmentError> {
     std::fs::create_dir_all(folder).and_then(|()| std::path::absolute(folder)).map_err(|error| {
         let what = format!("unable to create the log folder {}: {error}", folder.display());
-        EnvironmentError::new(Kind::Failed, what, "choose another one with --logs")
+        EnvironmentError::new(FailureKind::Failed, what, "choose another one with --logs")
     })
 }
 
@@ -208,14 +229,14 @@ fn log_folder(folder: &Path) -> Result<PathBuf, EnvironmentError> {
 fn write_private(path: &Path, content: &str) -> Result<(), EnvironmentError> {
     plumbline_apiserver::listener::write_private_file(path, content).map_err(|error| {
         let what = format!("unable to write {}: {error}", path.display());
-        EnvironmentError::new(Kind::Failed, what, "free some space there, or set TMPDIR to another folder")
+        EnvironmentError::new(FailureKind::Failed, what, "free some space there, or set TMPDIR to another folder")
     })
 }
 
 /// Returns a random token of 128 bits in hexadecimal digits.
 pub(crate) fn random_token() -> Result<String, EnvironmentError> {
     plumbline_apiserver::listener::random_token().map_err(|_| {
-        EnvironmentError::new(Kind::Failed, "the system has no source of random numbers", "check /dev/urandom")
+        EnvironmentError::new(FailureKind::Failed, "the system has no source of random numbers", "check /dev/urandom")
     })
 }
 
@@ -232,21 +253,21 @@ mod tests {
     use super::*;
 
     #[derive(clap::Parser)]
-    struct Line {
+    struct AllFlags {
         #[command(flatten)]
-        envtest: envtest::Options,
+        envtest: envtest::EnvtestOptions,
         #[command(flatten)]
-        k3s: k3s::Options,
+        k3s: k3s::K3sOptions,
         #[command(flatten)]
-        kind: kind::Options,
+        kind: kind::KindOptions,
         #[command(flatten)]
-        kubeconfig: kubeconfig::Options,
+        kubeconfig: kubeconfig::ExistingClusterOptions,
     }
 
     #[test]
     fn all_flags_fit_one_command_line() {
         use clap::{CommandFactory as _, Parser as _};
-        Line::command().debug_assert();
+        AllFlags::command().debug_assert();
         let words = [
             "x",
             "--envtest-apiserver-arg=--v=4",
@@ -256,7 +277,7 @@ mod tests {
             "f",
             "--context=c",
         ];
-        let line = Line::parse_from(words);
+        let line = AllFlags::parse_from(words);
         assert_eq!(line.envtest.envtest_apiserver_arg, ["--v=4"]);
         assert_eq!(line.k3s.k3s_port, Some(7000));
         assert_eq!(line.kind.kind_image.as_deref(), Some("i"));
@@ -265,7 +286,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_thing_and_the_next_step() {
-        let error = EnvironmentError::new(Kind::Missing, "no etcd", "install it").with(["/a".to_owned()]);
+        let error = EnvironmentError::new(FailureKind::Missing, "no etcd", "install it").with(["/a".to_owned()]);
         assert_eq!(error.to_string(), "no etcd\n    /a\n  next: install it");
     }
 

@@ -6,7 +6,7 @@ use ring::digest::{SHA256, digest};
 
 /// A process, distinguished from later processes with the same pid by its start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(super) struct ProcessOwner {
     /// Hash of the host name: eight hexadecimal digits.
     host: String,
     process: u32,
@@ -14,7 +14,7 @@ pub(super) struct Owner {
     start: u64,
 }
 
-impl Owner {
+impl ProcessOwner {
     /// Returns this process.
     pub(super) fn me() -> Self {
         let process = std::process::id();
@@ -38,7 +38,7 @@ impl Owner {
     }
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for ProcessOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}-{}", self.host, self.process, self.start)
     }
@@ -70,15 +70,15 @@ mod tests {
 
     #[test]
     fn owners_are_told_apart() {
-        let me = Owner::me();
+        let me = ProcessOwner::me();
         assert!(!me.is_dead());
-        assert_eq!(Owner::parse(&me.to_string()), Some(me.clone()));
+        assert_eq!(ProcessOwner::parse(&me.to_string()), Some(me.clone()));
         // A later process reused the pid, or the pid is free; a process of another machine is never considered dead.
-        assert!(Owner { start: me.start + 1, ..me.clone() }.is_dead());
-        assert!(Owner { process: u32::MAX, ..me.clone() }.is_dead());
-        assert!(!Owner { host: "elsewhere".to_owned(), start: 0, ..me }.is_dead());
+        assert!(ProcessOwner { start: me.start + 1, ..me.clone() }.is_dead());
+        assert!(ProcessOwner { process: u32::MAX, ..me.clone() }.is_dead());
+        assert!(!ProcessOwner { host: "elsewhere".to_owned(), start: 0, ..me }.is_dead());
         for junk in ["", "a-b", "a-1-2-3", "a-x-1"] {
-            assert_eq!(Owner::parse(junk), None, "{junk}");
+            assert_eq!(ProcessOwner::parse(junk), None, "{junk}");
         }
     }
 }

@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::Value;
 
-use super::{EnvironmentError, Kind, PAUSE};
+use super::{EnvironmentError, FailureKind, PAUSE};
 use crate::cluster::chain;
 use crate::time::Clock;
 
@@ -19,7 +19,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 pub(super) async fn client(kubeconfig: &Path) -> Result<Client, EnvironmentError> {
     let unusable = |error: &dyn std::fmt::Display| {
         let what = format!("the kubeconfig {} cannot be used: {error}", kubeconfig.display());
-        EnvironmentError::new(Kind::Unreachable, what, "check it with `kubectl --kubeconfig FILE version`")
+        EnvironmentError::new(FailureKind::Unreachable, what, "check it with `kubectl --kubeconfig FILE version`")
     };
     // With two providers compiled in, rustls would not pick one itself; a second call has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -75,7 +75,7 @@ pub(super) async fn not_ready(client: &Client) -> Option<String> {
 ///
 /// # Errors
 ///
-/// Returns [`Kind::NotReady`] after the limit. Callers watch for the end of the server at the same time.
+/// Returns [`FailureKind::NotReady`] after the limit. Callers watch for the end of the server at the same time.
 pub(super) async fn ready(name: &str, client: &Client, limit: Duration) -> Result<String, EnvironmentError> {
     let clock = Clock::wall();
     loop {
@@ -89,7 +89,7 @@ pub(super) async fn ready(name: &str, client: &Client, limit: Duration) -> Resul
         if clock.elapsed() > limit {
             let what = format!("{name} is not ready after {} s: {why}", limit.as_secs());
             let next = "check its log; a slow machine may need a longer limit";
-            return Err(EnvironmentError::new(Kind::NotReady, what, next));
+            return Err(EnvironmentError::new(FailureKind::NotReady, what, next));
         }
         clock.sleep(PAUSE).await;
     }
@@ -115,7 +115,7 @@ mod tests {
         std::fs::write(&path, "clusters: 7").unwrap();
         for path in [path, folder.path().join("absent")] {
             let Err(error) = client(&path).await else { panic!("a client from {}", path.display()) };
-            assert_eq!(error.kind, Kind::Unreachable);
+            assert_eq!(error.kind, FailureKind::Unreachable);
             assert!(error.what.contains(&path.display().to_string()), "{error}");
         }
     }

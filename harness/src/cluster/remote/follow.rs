@@ -6,9 +6,9 @@ use futures::StreamExt as _;
 use http::Method;
 use serde_json::Value;
 
-use super::mirror::{Seen, version};
-use super::plant::path_of;
 use super::proxy::Proxy;
+use super::seed::path_of;
+use super::tracker::{ObservedChange, version};
 use crate::expect::world::Key;
 use crate::fixture::{Action, CheckKind, Fixture, Resource, Target, parse};
 use crate::time::Clock;
@@ -69,14 +69,14 @@ pub(super) fn targets(fixture: &Fixture) -> impl Iterator<Item = &Target> {
 
 /// A list-and-watch loop over one resource.
 #[derive(Clone)]
-pub(super) struct Follower {
+pub(super) struct ResourceFollower {
     pub(super) proxy: Proxy,
     pub(super) resource: Resource,
     /// For resources without a suffix: the fixture's own object names.
     pub(super) own: Vec<String>,
 }
 
-impl Follower {
+impl ResourceFollower {
     fn path(&self) -> String {
         let path = path_of(&self.resource, None, "", "");
         self.proxy.names().path(&path, self.resource.namespaced, self.proxy.only())
@@ -93,7 +93,7 @@ impl Follower {
         let items = value["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
         let objects = items.into_iter().filter_map(|object| self.own(object));
         let keyed = objects.map(|object| (self.key(&object), object)).collect();
-        self.proxy.mirror().reset(&self.resource.group, &self.resource.plural, keyed, at);
+        self.proxy.tracker().reset(&self.resource.group, &self.resource.plural, keyed, at);
         Ok(at)
     }
 
@@ -102,7 +102,7 @@ impl Follower {
         if !self.proxy.names().owns(&object, &self.resource.group, &self.resource.plural) {
             return None;
         }
-        self.proxy.names().inward(&mut object);
+        self.proxy.names().to_fixture(&mut object);
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let renamed = self.resource.namespaced || matches!(&*self.resource.plural, "nodes" | "namespaces");
         if !renamed && !self.own.iter().any(|own| own == name) {
@@ -130,17 +130,17 @@ impl Follower {
         while failures < TRIES {
             match self.watch(&mut from).await {
                 Ok(()) => failures = 0,
-                Err(Stop::TooOld) => match self.list().await {
+                Err(WatchError::TooOld) => match self.list().await {
                     Ok(at) => from = at,
                     Err(_) => failures += 1,
                 },
-                Err(Stop::Failed(why)) => {
+                Err(WatchError::Failed(why)) => {
                     failures += 1;
                     if failures == TRIES {
                         let what = &self.resource.plural;
                         return self
                             .proxy
-                            .in_trouble(format!("the API server does not respond: unable to watch {what}: {why}"));
+                            .mark_failed(format!("the API server does not respond: unable to watch {what}: {why}"));
                     }
                     Clock::wall().sleep(PAUSE).await;
                 }
@@ -149,23 +149,30 @@ impl Follower {
     }
 
     /// Runs one watch. Returns `Ok` when the server closes it after it delivered at least one event.
-    async fn watch(&self, from: &mut u64) -> Result<(), Stop> {
+    async fn watch(&self, from: &mut u64) -> Result<(), WatchError> {
         let path = format!("{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}", self.path());
-        let mut lines = match self.proxy.lines(&path).await.map_err(Stop::Failed)? {
+        let mut lines = match self.proxy.lines(&path).await.map_err(WatchError::Failed)? {
             Ok(lines) => lines,
-            Err(answered) if answered.code == 410 => return Err(Stop::TooOld),
-            Err(answered) => return Err(Stop::Failed(format!("{} {}", answered.code, answered.value()["message"]))),
+            Err(answered) if answered.code == 410 => return Err(WatchError::TooOld),
+            Err(answered) => {
+                return Err(WatchError::Failed(format!("{} {}", answered.code, answered.value()["message"])));
+            }
         };
         let mut any = false;
         while let Some(line) = lines.next().await {
-            let line = line.map_err(Stop::Failed)?;
-            let mut event: Value = serde_json::from_slice(&line).map_err(|error| Stop::Failed(error.to_string()))?;
+            let line = line.map_err(WatchError::Failed)?;
+            let mut event: Value =
+                serde_json::from_slice(&line).map_err(|error| WatchError::Failed(error.to_string()))?;
             any = true;
             let object = event["object"].take();
             let kind = event["type"].as_str().unwrap_or_default();
             if kind == "ERROR" {
                 let expired = object["code"] == 410;
-                return Err(if expired { Stop::TooOld } else { Stop::Failed(object["message"].to_string()) });
+                return Err(if expired {
+                    WatchError::TooOld
+                } else {
+                    WatchError::Failed(object["message"].to_string())
+                });
             }
             *from = (*from).max(version(&object));
             if kind == "BOOKMARK" {
@@ -174,15 +181,15 @@ impl Follower {
             if let Some(object) = self.own(object) {
                 let (key, version) = (self.key(&object), version(&object));
                 let object = (kind != "DELETED").then(|| std::sync::Arc::new(object));
-                self.proxy.mirror().observe(Seen { key, version, object });
+                self.proxy.tracker().observe(ObservedChange { key, version, object });
             }
         }
-        if any { Ok(()) } else { Err(Stop::Failed("the server closes it immediately".to_owned())) }
+        if any { Ok(()) } else { Err(WatchError::Failed("the server closes it immediately".to_owned())) }
     }
 }
 
 /// Reasons for the end of a watch.
-enum Stop {
+enum WatchError {
     /// The resourceVersion is too old (410).
     TooOld,
     Failed(String),

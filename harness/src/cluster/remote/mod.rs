@@ -5,7 +5,7 @@
 //!                │            │
 //!                │ requests   │ watches
 //!                ▼            ▼
-//!            transcript ◄── mirror         expectations look at both
+//!            transcript ◄── tracker         expectations look at both
 //! ```
 //!
 //! | module | does |
@@ -13,17 +13,17 @@
 //! | [`names`] | maps between the fixture's names and the server's |
 //! | [`proxy`] | records requests, applies faults, forwards |
 //! | [`stream`] | the subject's watches, with watch faults applied |
-//! | [`mirror`], [`follow`] | tracks objects by watches and attributes each change to a request |
-//! | [`plant`] | creates the fixture's objects and deletes everything afterwards |
+//! | [`tracker`], [`follow`] | tracks objects by watches and attributes each change to a request |
+//! | [`seed`] | creates the fixture's objects and deletes everything afterwards |
 //!
 //! Fixtures that need something a real server cannot do are refused, with the reason.
 
 mod follow;
-mod mirror;
 mod names;
-mod plant;
 mod proxy;
+mod seed;
 mod stream;
+mod tracker;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -38,18 +38,18 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::provision::{Bystanders, EnvironmentError, Server, random_token};
-use super::{Access, Answer, Call, Cluster, Stage, Unplanted, client, embedded};
+use super::{Access, Answer, Call, Cluster, ClusterError, Sandbox, SeedError, client, embedded};
 use crate::apiserver::ResourceId;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{Door, ListenOptions, listen};
 use crate::expect::world::kinds;
 use crate::fixture::pattern::Resources;
 use crate::fixture::{Action, Capability, Fixture, parse};
-use crate::interrupt;
+use crate::process::signals;
 use crate::time::Clock;
 use crate::transcript::Transcript;
-use follow::Follower;
-use proxy::{Parts, Proxy};
+use follow::ResourceFollower;
+use proxy::{Proxy, ProxyConfig};
 
 /// Time limit for the cleanup after a fixture: a server without storage blocks each request for a minute.
 const CLEAR_LIMIT: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ const ALWAYS: [&str; 2] = ["default", "kube-system"];
 
 /// A real API server that fixtures run on.
 #[derive(Debug)]
-pub struct Remote {
+pub struct RemoteCluster {
     name: &'static str,
     image: Option<String>,
     version: String,
@@ -70,31 +70,31 @@ pub struct Remote {
     unseen: bool,
     /// Prefix shared by all suffixes of this run.
     run: String,
-    stages: AtomicU64,
+    sandboxes: AtomicU64,
     server: Mutex<Option<Server>>,
     /// The runtime in which the server was started; its tasks live there.
     runtime: tokio::runtime::Runtime,
 }
 
-impl Remote {
+impl RemoteCluster {
     /// Starts a server with `start`, which runs in a new runtime.
     ///
     /// # Errors
     ///
     /// Returns the errors of `start`, and an error if no runtime can be created.
-    pub fn start<F>(start: impl FnOnce() -> F) -> Result<Self, String>
+    pub fn start<F>(start: impl FnOnce() -> F) -> Result<Self, ClusterError>
     where
         F: Future<Output = Result<Server, EnvironmentError>>,
     {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.map_err(|error| format!("unable to create a runtime: {error}"))?;
+        let runtime = runtime.map_err(|error| ClusterError::Client(format!("unable to create a runtime: {error}")))?;
         let server = runtime.block_on(async {
             tokio::select! {
-                started = start() => started.map_err(|error| error.to_string()),
-                signal = interrupt::signalled() => Err(format!("received {signal} before the server was ready; starting it was cancelled")),
+                started = start() => started.map_err(ClusterError::from),
+                signal = signals::signalled() => Err(ClusterError::Interrupted(signal)),
             }
         })?;
-        let mut run = random_token().map_err(|error| error.to_string())?;
+        let mut run = random_token()?;
         run.truncate(6);
         Ok(Self {
             name: server.name,
@@ -105,7 +105,7 @@ impl Remote {
             bystanders: server.bystanders,
             unseen: false,
             run,
-            stages: AtomicU64::new(0),
+            sandboxes: AtomicU64::new(0),
             server: Mutex::new(Some(server)),
             runtime,
         })
@@ -124,7 +124,7 @@ impl Remote {
     }
 }
 
-impl Cluster for Remote {
+impl Cluster for RemoteCluster {
     fn name(&self) -> &str {
         self.name
     }
@@ -133,7 +133,7 @@ impl Cluster for Remote {
         self.image.as_deref()
     }
 
-    fn kubernetes(&self) -> Result<String, String> {
+    fn kubernetes(&self) -> Result<String, ClusterError> {
         Ok(self.version.clone())
     }
 
@@ -156,7 +156,7 @@ impl Cluster for Remote {
         if !self.allows_disruption && !fixture.is_confined() {
             return Some(NOT_CONFINED.to_owned());
         }
-        is_disturbed(fixture, self.bystanders).or_else(|| cannot_be_planted(fixture))
+        is_disturbed(fixture, self.bystanders).or_else(|| cannot_be_seeded(fixture))
     }
 
     fn must_be_alone(&self, fixture: &Fixture) -> bool {
@@ -181,22 +181,22 @@ impl Cluster for Remote {
         self.runtime.block_on(server.ended())
     }
 
-    fn stop(&self) -> Result<(), String> {
+    fn stop(&self) -> Result<(), ClusterError> {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(server) = server else { return Ok(()) };
-        self.runtime.block_on(server.stop()).map_err(|error| error.to_string())
+        Ok(self.runtime.block_on(server.stop())?)
     }
 
-    fn stage<'a>(
+    fn sandbox<'a>(
         &'a self,
         fixture: &'a Fixture,
         clock: &'a Clock,
-    ) -> LocalBoxFuture<'a, Result<Box<dyn Stage>, String>> {
-        let number = self.stages.fetch_add(1, Ordering::Relaxed);
+    ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>> {
+        let number = self.sandboxes.fetch_add(1, Ordering::Relaxed);
         let suffix = format!("-pl{}{number:03x}", self.run);
         async move {
-            let stage = RemoteStage::set(fixture, clock, &self.kubeconfig, suffix, !self.unseen).await?;
-            Ok(Box::new(stage) as Box<dyn Stage>)
+            let sandbox = RemoteSandbox::open(fixture, clock, &self.kubeconfig, suffix, !self.unseen).await?;
+            Ok(Box::new(sandbox) as Box<dyn Sandbox>)
         }
         .boxed_local()
     }
@@ -219,13 +219,13 @@ pub fn refusals(fixture: &Fixture) -> Vec<String> {
     let confined = (!fixture.is_confined()).then(|| NOT_CONFINED.to_owned());
     let bystanders = [(true, false), (false, true)].map(|(scheduler, meddlers)| Bystanders { scheduler, meddlers });
     let disturbed = bystanders.into_iter().filter_map(|by| is_disturbed(fixture, by));
-    confined.into_iter().chain(disturbed).chain(cannot_be_planted(fixture)).collect()
+    confined.into_iter().chain(disturbed).chain(cannot_be_seeded(fixture)).collect()
 }
 
-/// Returns true if `reason` is a real server's rejection of an invalid object ([`Unplanted::Refused`]).
+/// Returns true if `reason` is a real server's rejection of an invalid object ([`SeedError::Refused`]).
 #[must_use]
 pub fn is_refusal(reason: &str) -> bool {
-    reason.starts_with(plant::REFUSES) && reason.contains(&format!(" with {}: ", plant::INVALID))
+    reason.starts_with(seed::REFUSES) && reason.contains(&format!(" with {}: ", seed::INVALID))
 }
 
 /// Time that a node without a kubelet stays untouched by a node controller: less than its grace period.
@@ -255,7 +255,7 @@ fn is_disturbed(fixture: &Fixture, by: Bystanders) -> Option<String> {
 }
 
 /// Returns the reason if a fixture's objects cannot be created on a real server.
-fn cannot_be_planted(fixture: &Fixture) -> Option<String> {
+fn cannot_be_seeded(fixture: &Fixture) -> Option<String> {
     if !fixture.requires.contains(&Capability::Seeding) {
         return None;
     }
@@ -287,14 +287,14 @@ fn cannot_be_planted(fixture: &Fixture) -> Option<String> {
 }
 
 /// A fixture's slice of a shared server.
-struct RemoteStage {
+struct RemoteSandbox {
     proxy: Proxy,
     kubeconfig: PathBuf,
     stop: CancellationToken,
     door: Door,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     resources: Resources,
-    followers: Vec<Follower>,
+    followers: Vec<ResourceFollower>,
     /// Namespaces of the fixture, sorted.
     namespaces: Vec<String>,
     definitions: Vec<String>,
@@ -303,14 +303,15 @@ struct RemoteStage {
     _folder: tempfile::TempDir,
 }
 
-impl RemoteStage {
-    async fn set(
+impl RemoteSandbox {
+    async fn open(
         fixture: &Fixture,
         clock: &Clock,
         kubeconfig: &Path,
         suffix: String,
         is_seen: bool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ClusterError> {
+        let failed = |error: &dyn std::fmt::Display| ClusterError::Sandbox(error.to_string());
         let resources = kinds(&*fixture.given.objects);
         let (made, namespaces) = namespaces(fixture);
         let visible: Vec<&String> = namespaces.iter().filter(|name| *name != "kube-system").collect();
@@ -325,18 +326,18 @@ impl RemoteStage {
         let definitions = definitions.iter().map(|object| text(&object["metadata"]["name"])).collect();
 
         let client = client::from_file(kubeconfig)?;
-        let proxy = Proxy::new(Parts { client, suffix, clock: clock.clone(), custom, only });
+        let proxy = Proxy::new(ProxyConfig { client, suffix, clock: clock.clone(), custom, only });
         let missing: Vec<String> = namespaces.iter().filter(|name| !made.contains(*name)).cloned().collect();
-        plant::namespaces(&proxy, &missing).await?;
+        seed::namespaces(&proxy, &missing).await.map_err(ClusterError::Sandbox)?;
         let own = fixture.given.objects.iter().map(|object| text(&object["metadata"]["name"]));
         let own: Vec<String> = own.chain(follow::targets(fixture).map(|target| target.name.clone())).collect();
-        let follower = |resource| Follower { proxy: proxy.clone(), resource, own: own.clone() };
+        let follower = |resource| ResourceFollower { proxy: proxy.clone(), resource, own: own.clone() };
         let followers = follow::resources(fixture, &resources).into_iter().map(follower).collect();
 
-        let listening = listen(proxy.clone(), ListenOptions::loopback()).await.map_err(|error| error.to_string())?;
-        let folder = crate::scratch::folder().map_err(|no_room| no_room.to_string())?;
+        let listening = listen(proxy.clone(), ListenOptions::loopback()).await.map_err(|error| failed(&error))?;
+        let folder = crate::process::tempdir::create().map_err(|error| failed(&error))?;
         let own_kubeconfig = folder.path().join("kubeconfig");
-        listening.write_kubeconfig(&own_kubeconfig).map_err(|error| error.to_string())?;
+        listening.write_kubeconfig(&own_kubeconfig).map_err(|error| failed(&error))?;
         let (stop, door) = (CancellationToken::new(), listening.door());
         let serving = tokio::spawn(listening.serve(stop.clone()));
         Ok(Self {
@@ -355,14 +356,14 @@ impl RemoteStage {
     }
 
     /// Seeds the objects, starts to follow the resources and returns all objects that exist then.
-    async fn plant(&self, objects: Vec<Value>) -> Result<Vec<Value>, Unplanted> {
-        plant::objects(&self.proxy, &self.resources, objects).await?;
+    async fn seed_and_follow(&self, objects: Vec<Value>) -> Result<Vec<Value>, SeedError> {
+        seed::objects(&self.proxy, &self.resources, objects).await?;
         for follower in &self.followers {
             let at = follower.list().await?;
             let task = tokio::spawn(follower.clone().follow(at));
             self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
         }
-        Ok(self.proxy.mirror().record())
+        Ok(self.proxy.tracker().record())
     }
 }
 
@@ -389,7 +390,7 @@ fn namespaces(fixture: &Fixture) -> (BTreeSet<String>, Vec<String>) {
     (made, all.into_iter().collect())
 }
 
-impl Stage for RemoteStage {
+impl Sandbox for RemoteSandbox {
     fn transcript(&self) -> &Transcript {
         self.proxy.transcript()
     }
@@ -399,10 +400,10 @@ impl Stage for RemoteStage {
     }
 
     fn revision(&self) -> u64 {
-        self.proxy.mirror().revision()
+        self.proxy.tracker().revision()
     }
 
-    fn keep_back(&self, resource: &ResourceId) -> bool {
+    fn hold_events(&self, resource: &ResourceId) -> bool {
         let free = !self.proxy.faults().is_held(resource);
         if free {
             self.proxy.faults().hold(resource);
@@ -410,19 +411,19 @@ impl Stage for RemoteStage {
         free
     }
 
-    fn let_go(&self, resource: &ResourceId) {
+    fn release_events(&self, resource: &ResourceId) {
         self.proxy.faults().release(resource, Some(self.revision()));
     }
 
     /// Holds readers that connect through the proxy.
-    fn keep_readers_waiting(&self) -> bool {
+    fn hold_readers(&self) -> bool {
         if self.is_seen {
             self.proxy.faults().keep_readers_waiting(true);
         }
         self.is_seen
     }
 
-    fn let_readers_in(&self) {
+    fn release_readers(&self) {
         self.proxy.faults().keep_readers_waiting(false);
     }
 
@@ -430,16 +431,16 @@ impl Stage for RemoteStage {
     fn compact(&self) {}
 
     /// Creates definitions before changes are tracked, so that they are not recorded as changes.
-    fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), Unplanted>> {
-        plant::objects(&self.proxy, &self.resources, definitions).boxed_local()
+    fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), SeedError>> {
+        seed::objects(&self.proxy, &self.resources, definitions).boxed_local()
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.proxy.trouble()
+    fn failure(&self) -> Option<String> {
+        self.proxy.failure()
     }
 
-    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, Unplanted>> {
-        self.plant(objects).boxed_local()
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, SeedError>> {
+        self.seed_and_follow(objects).boxed_local()
     }
 
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
@@ -454,27 +455,29 @@ impl Stage for RemoteStage {
         self.door.clone()
     }
 
-    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), String>> {
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>> {
         async move {
             self.stop.cancel();
             for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
                 task.abort();
             }
-            if self.proxy.trouble().is_some() {
+            if self.proxy.failure().is_some() {
                 // The server does not respond: what is left goes with the server.
                 return Ok(());
             }
             let known =
-                self.proxy.mirror().objects().into_iter().map(|(key, object)| (key, (*object).clone())).collect();
-            let clear = plant::clear(&self.proxy, &self.resources, known, &self.namespaces, &self.definitions);
-            Clock::wall().timeout(CLEAR_LIMIT, clear).await.unwrap_or_else(|| {
-                let left: Vec<String> = self.namespaces.iter().map(|name| self.proxy.names().outer(name)).collect();
+                self.proxy.tracker().objects().into_iter().map(|(key, object)| (key, (*object).clone())).collect();
+            let clear = seed::clear(&self.proxy, &self.resources, known, &self.namespaces, &self.definitions);
+            let cleared = Clock::wall().timeout(CLEAR_LIMIT, clear).await.unwrap_or_else(|| {
+                let left: Vec<String> =
+                    self.namespaces.iter().map(|name| self.proxy.names().cluster_name(name)).collect();
                 Err(format!(
-                    "the server did not respond within {} s; delete the namespaces {} and the nodes with that suffix if they still exist",
+                    "the server did not respond within {} s; delete the namespaces {} and nodes with that suffix",
                     CLEAR_LIMIT.as_secs(),
                     left.join(", ")
                 ))
-            })
+            });
+            cleared.map_err(ClusterError::Leftovers)
         }
         .boxed_local()
     }

@@ -1,8 +1,9 @@
 //! Maps the names of a fixture's objects to names on a shared server.
 //!
 //! On the server, namespaces, nodes and all references to them carry a suffix that is unique to the fixture; uids are
-//! the server's. [`Names::outward`] adds the suffix to requests, [`Names::inward`] removes it from responses wherever
-//! it occurs, messages included. The subject, the steps and the transcript therefore only see the fixture's names.
+//! the server's. [`NameMapper::to_cluster`] adds the suffix to requests, [`NameMapper::to_fixture`] removes it from
+//! responses wherever it occurs, messages included. The subject, the steps and the transcript therefore only see the
+//! fixture's names.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,13 +20,13 @@ const SELECTORS: [&str; 4] = ["metadata.namespace", "spec.nodeName", "involvedOb
 
 /// Translates between a fixture's names and the server's.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct NameMapper {
     suffix: String,
-    uids: Mutex<Uids>,
+    uids: Mutex<UidMap>,
 }
 
 #[derive(Debug, Default)]
-struct Uids {
+struct UidMap {
     to_server: BTreeMap<String, String>,
     to_fixture: BTreeMap<String, String>,
 }
@@ -40,17 +41,17 @@ fn is_published(path: &ResourcePath) -> bool {
     path.namespace == "kube-system" && path.group.is_empty() && path.resource == "configmaps"
 }
 
-impl Names {
+impl NameMapper {
     pub(super) fn new(suffix: String) -> Self {
         Self { suffix, uids: Mutex::default() }
     }
 
-    fn uids(&self) -> MutexGuard<'_, Uids> {
+    fn uids(&self) -> MutexGuard<'_, UidMap> {
         self.uids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the server's name for a namespace or a node of the fixture.
-    pub(super) fn outer(&self, name: &str) -> String {
+    pub(super) fn cluster_name(&self, name: &str) -> String {
         format!("{name}{}", self.suffix)
     }
 
@@ -76,13 +77,13 @@ impl Names {
         let namespace = if is_published(path) {
             Some(path.namespace.clone())
         } else if !path.namespace.is_empty() {
-            Some(self.outer(&path.namespace))
+            Some(self.cluster_name(&path.namespace))
         } else {
-            only.filter(|_| collection).map(|name| self.outer(name))
+            only.filter(|_| collection).map(|name| self.cluster_name(name))
         };
-        let name = Some(path.name.as_str())
-            .filter(|name| !name.is_empty())
-            .map(|name| if is_renamed(&path.group, &path.resource) { self.outer(name) } else { name.to_owned() });
+        let name = Some(path.name.as_str()).filter(|name| !name.is_empty()).map(|name| {
+            if is_renamed(&path.group, &path.resource) { self.cluster_name(name) } else { name.to_owned() }
+        });
         let parts = namespace.iter().flat_map(|name| ["namespaces", name.as_str()]).chain([path.resource.as_str()]);
         let parts = parts.chain(name.as_deref()).chain(Some(path.subresource.as_str()).filter(|part| !part.is_empty()));
         for part in parts.chain(path.rest.iter().map(String::as_str)) {
@@ -108,13 +109,13 @@ impl Names {
             let (head, value) = term.split_at(at + 1);
             let field = head.trim_end_matches(['=', '!']);
             let named = SELECTORS.contains(&field) || (own_name && field == "metadata.name");
-            if named && !value.is_empty() { format!("{head}{}", self.outer(value)) } else { term.to_owned() }
+            if named && !value.is_empty() { format!("{head}{}", self.cluster_name(value)) } else { term.to_owned() }
         };
         selector.split(',').map(term).collect::<Vec<_>>().join(",")
     }
 
     /// Translates a body (a complete object, or a patch for `path`) into the server's names.
-    pub(super) fn outward(&self, body: &mut Value, path: &ResourcePath) {
+    pub(super) fn to_cluster(&self, body: &mut Value, path: &ResourcePath) {
         self.rename_fields(body);
         if let Some(name) = (is_renamed(&path.group, &path.resource) && path.subresource != "eviction")
             .then(|| body.pointer_mut("/metadata/name"))
@@ -165,7 +166,7 @@ impl Names {
     }
 
     /// Translates a response into the fixture's names.
-    pub(super) fn inward(&self, value: &mut Value) {
+    pub(super) fn to_fixture(&self, value: &mut Value) {
         self.strip(value);
         let uids = self.uids();
         if !uids.to_fixture.is_empty() {
@@ -183,7 +184,7 @@ impl Names {
     }
 
     /// Removes the suffix from a text.
-    pub(super) fn inward_text(&self, text: &str) -> String {
+    pub(super) fn to_fixture_text(&self, text: &str) -> String {
         text.replace(&self.suffix, "")
     }
 
@@ -242,8 +243,8 @@ mod tests {
     use super::*;
     use crate::apiserver::request::Target;
 
-    fn names() -> Names {
-        Names::new("-plx".to_owned())
+    fn names() -> NameMapper {
+        NameMapper::new("-plx".to_owned())
     }
 
     fn parsed(path: &str) -> ResourcePath {
@@ -310,12 +311,12 @@ mod tests {
     #[case::json_patch("/api/v1/namespaces/a/pods/p",
         json!([{"op": "add", "path": "/spec/nodeName", "value": "n1"}]),
         json!([{"op": "add", "path": "/spec/nodeName", "value": "n1-plx"}]))]
-    fn bodies_go_out_and_come_back(#[case] path: &str, #[case] inner: Value, #[case] outer: Value) {
+    fn bodies_go_out_and_come_back(#[case] path: &str, #[case] inner: Value, #[case] cluster_name: Value) {
         let (names, path) = (names(), parsed(path));
         let mut body = inner.clone();
-        names.outward(&mut body, &path);
-        assert_eq!(body, outer);
-        names.inward(&mut body);
+        names.to_cluster(&mut body, &path);
+        assert_eq!(body, cluster_name);
+        names.to_fixture(&mut body);
         assert_eq!(body, inner);
     }
 
@@ -325,10 +326,10 @@ mod tests {
         let (mine, servers) = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222");
         names.learn_uid(mine, servers);
         let mut body = json!({"preconditions": {"uid": mine}});
-        names.outward(&mut body, &parsed("/api/v1/namespaces/a/pods/p"));
+        names.to_cluster(&mut body, &parsed("/api/v1/namespaces/a/pods/p"));
         assert_eq!(body["preconditions"]["uid"], servers);
         let mut status = json!({"message": format!("UID in precondition: {servers}, nodes \"n1-plx\"")});
-        names.inward(&mut status);
+        names.to_fixture(&mut status);
         assert_eq!(status["message"], format!("UID in precondition: {mine}, nodes \"n1\""));
     }
 

@@ -11,12 +11,12 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::Value;
 
-use super::mirror::{Mirror, version};
-use super::names::{Names, query_text};
-use super::stream::{Gated, Lines, Pieces};
+use super::names::{NameMapper, query_text};
+use super::stream::{ByteStream, LineStream, WatchRelay};
+use super::tracker::{ChangeTracker, version};
 use crate::apiserver::faults::{Faults, Verdict, carry_out};
+use crate::apiserver::field::{ErrorList, Path};
 use crate::apiserver::kinds::Registry;
-use crate::apiserver::kinds::field::{ErrorList, Path};
 use crate::apiserver::listener::Handler;
 use crate::apiserver::request::{Query, ResourcePath, Target};
 use crate::apiserver::verbs::{describe, describe_reply, read_protobuf};
@@ -33,12 +33,12 @@ const CLOSED: &str = "connection closed before message completed";
 
 /// The proxy of one fixture. Clones share the same state.
 #[derive(Clone)]
-pub(super) struct Proxy(Arc<Inner>);
+pub(super) struct Proxy(Arc<ProxyInner>);
 
-struct Inner {
+struct ProxyInner {
     client: kube::Client,
-    names: Names,
-    mirror: Mirror,
+    names: NameMapper,
+    tracker: ChangeTracker,
     faults: Arc<Faults>,
     transcript: Transcript,
     clock: Clock,
@@ -48,11 +48,11 @@ struct Inner {
     /// The fixture's namespace, if it has only one.
     only: Option<String>,
     /// The first sign that the server is gone.
-    trouble: Mutex<Option<String>>,
+    failure: Mutex<Option<String>>,
 }
 
 /// Arguments of [`Proxy::new`].
-pub(super) struct Parts {
+pub(super) struct ProxyConfig {
     pub(super) client: kube::Client,
     pub(super) suffix: String,
     pub(super) clock: Clock,
@@ -61,13 +61,13 @@ pub(super) struct Parts {
 }
 
 /// A response of the server: status code, headers, and the body in the server's names.
-pub(super) struct Answered {
+pub(super) struct ServerResponse {
     pub(super) code: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
 
-impl Answered {
+impl ServerResponse {
     /// Returns the body as JSON; null if it is not JSON.
     pub(super) fn value(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
@@ -80,29 +80,29 @@ impl Answered {
 }
 
 impl Proxy {
-    pub(super) fn new(parts: Parts) -> Self {
-        let Parts { client, suffix, clock, custom, only } = parts;
+    pub(super) fn new(parts: ProxyConfig) -> Self {
+        let ProxyConfig { client, suffix, clock, custom, only } = parts;
         let transcript = Transcript::new();
-        Self(Arc::new(Inner {
+        Self(Arc::new(ProxyInner {
             client,
-            names: Names::new(suffix),
-            mirror: Mirror::new(transcript.clone(), clock.clone()),
+            names: NameMapper::new(suffix),
+            tracker: ChangeTracker::new(transcript.clone(), clock.clone()),
             faults: Arc::new(Faults::new(0)),
             transcript,
             clock,
             registry: Registry::builtin(),
             custom,
             only,
-            trouble: Mutex::default(),
+            failure: Mutex::default(),
         }))
     }
 
-    pub(super) fn names(&self) -> &Names {
+    pub(super) fn names(&self) -> &NameMapper {
         &self.0.names
     }
 
-    pub(super) fn mirror(&self) -> &Mirror {
-        &self.0.mirror
+    pub(super) fn tracker(&self) -> &ChangeTracker {
+        &self.0.tracker
     }
 
     pub(super) fn faults(&self) -> &Faults {
@@ -118,21 +118,21 @@ impl Proxy {
     }
 
     /// The first sign that the server is gone.
-    pub(super) fn trouble(&self) -> Option<String> {
-        self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn failure(&self) -> Option<String> {
+        self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn in_trouble(&self, why: String) {
-        self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    pub(super) fn mark_failed(&self, why: String) {
+        self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     }
 
     /// Sends a request of the harness, in the server's names, and waits for the complete response.
-    pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answered, String> {
+    pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<ServerResponse, String> {
         self.ask_with(method, path, "application/json", body).await
     }
 
     /// Sends a JSON patch; otherwise like [`Proxy::ask`].
-    pub(super) async fn patch(&self, path: &str, body: Option<&Value>) -> Result<Answered, String> {
+    pub(super) async fn patch(&self, path: &str, body: Option<&Value>) -> Result<ServerResponse, String> {
         self.ask_with(Method::PATCH, path, "application/json-patch+json", body).await
     }
 
@@ -142,7 +142,7 @@ impl Proxy {
         path: &str,
         content_type: &'static str,
         body: Option<&Value>,
-    ) -> Result<Answered, String> {
+    ) -> Result<ServerResponse, String> {
         let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -153,14 +153,14 @@ impl Proxy {
     }
 
     /// Opens a stream of lines, in the server's names.
-    pub(super) async fn lines(&self, path: &str) -> Result<Result<Lines, Answered>, String> {
+    pub(super) async fn lines(&self, path: &str) -> Result<Result<LineStream, ServerResponse>, String> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let response = self.send(Method::GET, path, headers, Bytes::new()).await?;
         if response.status() != http::StatusCode::OK {
             return collect(response).await.map(Err);
         }
-        Ok(Ok(Lines::new(pieces(response.into_body()))))
+        Ok(Ok(LineStream::new(pieces(response.into_body()))))
     }
 
     async fn send(
@@ -210,24 +210,24 @@ impl Proxy {
         let dry_run = Query::parse(&request.query).get("dryRun").is_some();
         let writes = writes.filter(|_| !dry_run);
         if let Some(resource) = writes {
-            self.mirror().begin(number, actor, resource);
+            self.tracker().begin(number, actor, resource);
         }
         let sent = self.send(request.method.clone(), &path, forwarded(request), body).await;
         let response = match sent {
             Ok(response) => response,
             Err(why) => {
-                self.mirror().end(number, false, None).await;
+                self.tracker().end(number, false, None).await;
                 return Self::unreachable(&why);
             }
         };
-        let resource = resource.unwrap_or(&NOWHERE);
+        let resource = resource.unwrap_or(&NO_RESOURCE);
         if is_watch(request, resource) && response.status() == http::StatusCode::OK {
             return self.watch(response, resource, break_after);
         }
         let answered = match collect(response).await {
             Ok(answered) => answered,
             Err(why) => {
-                self.mirror().end(number, false, None).await;
+                self.tracker().end(number, false, None).await;
                 return Self::unreachable(&why);
             }
         };
@@ -235,7 +235,7 @@ impl Proxy {
         if writes.is_some() {
             let value = answered.value();
             let object = Some(&value).filter(|value| value["kind"] != "Status");
-            self.mirror().end(number, answered.is_success(), object).await;
+            self.tracker().end(number, answered.is_success(), object).await;
         }
         reply
     }
@@ -256,7 +256,7 @@ impl Proxy {
 
     /// Returns the path and query of a request for the server.
     fn path(&self, request: &ApiRequest, resource: &ResourcePath) -> String {
-        let Inner { names, only, faults, .. } = &*self.0;
+        let ProxyInner { names, only, faults, .. } = &*self.0;
         let query = Query::parse(&request.query);
         let mut pairs = names.query(&query, resource);
         let lists = resource.name.is_empty() && request.method == Method::GET && !is_watch(request, resource);
@@ -280,24 +280,24 @@ impl Proxy {
     fn body(&self, request: &ApiRequest, resource: Option<&ResourcePath>) -> Bytes {
         let Some(resource) = resource else { return request.body.clone() };
         let Ok(mut body) = serde_json::from_slice::<Value>(&request.body) else { return request.body.clone() };
-        self.names().outward(&mut body, resource);
+        self.names().to_cluster(&mut body, resource);
         body.to_string().into()
     }
 
     /// Returns the reply for the subject.
-    fn reply(&self, answered: &Answered, resource: &ResourcePath) -> Reply {
+    fn reply(&self, answered: &ServerResponse, resource: &ResourcePath) -> Reply {
         let mut reply = Reply::json(answered.code, Bytes::new());
         reply.headers = kept(&answered.headers);
         let Ok(mut value) = serde_json::from_slice::<Value>(&answered.body) else {
             let text = String::from_utf8_lossy(&answered.body);
-            reply.body = ReplyBody::Full(self.names().inward_text(&text).into());
+            reply.body = ReplyBody::Full(self.names().to_fixture_text(&text).into());
             return reply;
         };
-        self.mirror().saw_revision(version(&value));
+        self.tracker().saw_revision(version(&value));
         if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
             items.retain(|item| self.names().owns(item, &resource.group, &resource.resource));
         }
-        self.names().inward(&mut value);
+        self.names().to_fixture(&mut value);
         reply.body = ReplyBody::Full(value.to_string().into());
         reply
     }
@@ -305,12 +305,12 @@ impl Proxy {
     fn watch(&self, response: http::Response<Body>, resource: &ResourcePath, break_after: Option<Duration>) -> Reply {
         let mut reply = Reply::json(200, Bytes::new());
         reply.headers = kept(response.headers());
-        let lines = Lines::new(pieces(response.into_body()));
+        let lines = LineStream::new(pieces(response.into_body()));
         let (proxy, path) = (self.clone(), resource.clone());
         let sort = Box::new(move |event| proxy.sort(event, &path));
         let id = ResourceId::new(&resource.group, &resource.resource);
-        let Inner { faults, clock, .. } = &*self.0;
-        let gated = Gated::new(lines, sort, faults.clone(), &id, break_after, clock.clone());
+        let ProxyInner { faults, clock, .. } = &*self.0;
+        let gated = WatchRelay::new(lines, sort, faults.clone(), &id, break_after, clock.clone());
         reply.body = ReplyBody::Stream(Box::pin(gated));
         reply
     }
@@ -321,7 +321,7 @@ impl Proxy {
         if of_object && !self.names().owns(&event["object"], &path.group, &path.resource) {
             return None;
         }
-        self.names().inward(&mut event);
+        self.names().to_fixture(&mut event);
         Some(event)
     }
 
@@ -351,7 +351,7 @@ impl Handler for Proxy {
         let target = Target::parse(&request.path);
         let origin = Origin::client(request.user_agent(), "");
         let arrived = describe(&request, &target, true);
-        let Inner { faults, transcript, clock, .. } = &*self.0;
+        let ProxyInner { faults, transcript, clock, .. } = &*self.0;
         // A held request is judged when it is released, because faults may be armed in the meantime.
         let waiting = faults.keeps_waiting(&arrived).then(|| arrived.clone());
         let at_once = waiting.is_none().then(|| faults.judge(&arrived, &origin));
@@ -377,7 +377,7 @@ impl Handler for Proxy {
 }
 
 /// An empty path, for requests that are not about a resource.
-static NOWHERE: ResourcePath = ResourcePath {
+static NO_RESOURCE: ResourcePath = ResourcePath {
     group: String::new(),
     version: String::new(),
     namespace: String::new(),
@@ -427,13 +427,13 @@ fn kept(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
-async fn collect(response: http::Response<Body>) -> Result<Answered, String> {
+async fn collect(response: http::Response<Body>) -> Result<ServerResponse, String> {
     let (parts, body) = response.into_parts();
     let body = body.collect().await.map_err(|error| chain(&error))?.to_bytes();
-    Ok(Answered { code: parts.status.as_u16(), headers: parts.headers, body })
+    Ok(ServerResponse { code: parts.status.as_u16(), headers: parts.headers, body })
 }
 
-fn pieces(body: Body) -> Pieces {
+fn pieces(body: Body) -> ByteStream {
     Box::pin(body.into_data_stream().map(|piece| piece.map_err(|error| chain(&error))))
 }
 

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use futures::{FutureExt as _, Stream};
 use serde_json::Value;
 
-use super::mirror::version;
+use super::tracker::version;
 use crate::apiserver::ResourceId;
 use crate::apiserver::faults::{Faults, GateState, WatchEnd, WatchPass};
 use crate::time::Clock;
@@ -20,23 +20,23 @@ use crate::time::Clock;
 const STRAGGLERS: Duration = Duration::from_millis(150);
 
 /// Chunks of a response body as they arrive.
-pub(super) type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
+pub(super) type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
 
 /// Splits a response body into lines.
-pub(super) struct Lines {
-    pieces: Pieces,
+pub(super) struct LineStream {
+    pieces: ByteStream,
     buffer: BytesMut,
     /// Number of buffered bytes that are known to contain no line end.
     searched: usize,
 }
 
-impl Lines {
-    pub(super) fn new(pieces: Pieces) -> Self {
+impl LineStream {
+    pub(super) fn new(pieces: ByteStream) -> Self {
         Self { pieces, buffer: BytesMut::new(), searched: 0 }
     }
 }
 
-impl Stream for Lines {
+impl Stream for LineStream {
     type Item = Result<Bytes, String>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -63,17 +63,17 @@ impl Stream for Lines {
 }
 
 /// Translates an event; `None` if it is not about the fixture's objects.
-pub(super) type Sort = Box<dyn Fn(Value) -> Option<Value> + Send>;
+pub(super) type EventFilter = Box<dyn Fn(Value) -> Option<Value> + Send>;
 
 /// A watch of the subject, with the watch faults applied.
-pub(super) struct Gated {
-    lines: Lines,
-    sort: Sort,
+pub(super) struct WatchRelay {
+    lines: LineStream,
+    sort: EventFilter,
     faults: Arc<Faults>,
     pass: WatchPass,
     /// Events that were not delivered yet.
     backlog: VecDeque<Value>,
-    merging: Option<Merging>,
+    merging: Option<MergeWindow>,
     /// Fires when a fault breaks the watch.
     breaks: Option<Timer>,
     ended: Option<Result<(), String>>,
@@ -83,7 +83,7 @@ pub(super) struct Gated {
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Limits for collecting events that will be merged.
-struct Merging {
+struct MergeWindow {
     up_to: u64,
     patience: Timer,
 }
@@ -93,10 +93,10 @@ fn timer(clock: &Clock, length: Duration) -> Timer {
     async move { clock.sleep(length).await }.boxed()
 }
 
-impl Gated {
+impl WatchRelay {
     pub(super) fn new(
-        lines: Lines,
-        sort: Sort,
+        lines: LineStream,
+        sort: EventFilter,
         faults: Arc<Faults>,
         resource: &ResourceId,
         break_after: Option<Duration>,
@@ -135,7 +135,7 @@ impl Gated {
     }
 }
 
-impl Stream for Gated {
+impl Stream for WatchRelay {
     type Item = Result<Bytes, std::io::Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -150,7 +150,7 @@ impl Stream for Gated {
             GateState::End(WatchEnd::Broken) => return broken(),
             GateState::Held => return Poll::Pending,
             GateState::Coalesce(up_to) => {
-                this.merging = Some(Merging { up_to, patience: timer(&this.clock, STRAGGLERS) });
+                this.merging = Some(MergeWindow { up_to, patience: timer(&this.clock, STRAGGLERS) });
             }
             GateState::Open => {}
         }
@@ -170,7 +170,7 @@ impl Stream for Gated {
     }
 }
 
-impl Drop for Gated {
+impl Drop for WatchRelay {
     fn drop(&mut self) {
         self.faults.leave(&self.pass);
     }
@@ -249,7 +249,7 @@ mod tests {
     #[tokio::test]
     async fn lines_across_pieces() {
         let pieces = ["{\"a\"", ":1}\n{\"b\":2}\n", "tail"].map(|piece| Ok(Bytes::from(piece)));
-        let lines: Vec<_> = Lines::new(Box::pin(stream::iter(pieces))).map(Result::unwrap).collect().await;
+        let lines: Vec<_> = LineStream::new(Box::pin(stream::iter(pieces))).map(Result::unwrap).collect().await;
         assert_eq!(lines, ["{\"a\":1}\n", "{\"b\":2}\n", "tail"]);
     }
 
@@ -259,9 +259,10 @@ mod tests {
             let clock = Clock::virtual_from(epoch());
             let (faults, resource) = (Arc::new(Faults::new(0)), ResourceId::new("", "pods"));
             let (sender, receiver) = futures::channel::mpsc::unbounded::<Result<Bytes, String>>();
-            let sort: Sort = Box::new(|event| (event["object"]["metadata"]["name"] != "foreign").then_some(event));
-            let lines = Lines::new(Box::pin(receiver));
-            let mut watch = Gated::new(lines, sort, faults.clone(), &resource, None, clock);
+            let sort: EventFilter =
+                Box::new(|event| (event["object"]["metadata"]["name"] != "foreign").then_some(event));
+            let lines = LineStream::new(Box::pin(receiver));
+            let mut watch = WatchRelay::new(lines, sort, faults.clone(), &resource, None, clock);
             let send = |kind, name, version| {
                 let line = format!("{}\n", event(kind, name, version));
                 sender.unbounded_send(Ok(line.into())).unwrap();

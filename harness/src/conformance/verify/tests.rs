@@ -11,12 +11,12 @@ use crate::conformance::report::tests::{fixture, outcomes, result};
 
 const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-struct World {
+struct SuiteUnderTest {
     fixtures: Vec<Fixture>,
     profiles: Profiles,
 }
 
-impl World {
+impl SuiteUnderTest {
     /// Six fixtures: four of podgc, one of ttl, one outside of all profiles.
     fn new() -> Self {
         let mut fixtures: Vec<Fixture> = [
@@ -39,23 +39,23 @@ impl World {
     }
 
     fn verify(&self, report: &ConformanceReport) -> Vec<String> {
-        let bench = Bench { fixtures: &self.fixtures, profiles: &self.profiles, digest: DIGEST };
-        verify(report, bench).iter().map(ToString::to_string).collect()
+        let reference = ReferenceSuite { fixtures: &self.fixtures, profiles: &self.profiles, digest: DIGEST };
+        verify(report, reference).iter().map(ToString::to_string).collect()
     }
 }
 
 /// A consistent report: one hardened fixture is a known deviation, one requires a capability that the cluster lacks.
 fn good() -> ConformanceReport {
-    let mut far = result("podgc/far", "hardened", Outcome::Skip);
+    let mut far = result("podgc/far", "hardened", ConformanceOutcome::Skip);
     "the cluster cannot do: many-nodes".clone_into(&mut far.reason);
-    let mut known = result("podgc/c", "hardened", Outcome::KnownDeviation);
+    let mut known = result("podgc/c", "hardened", ConformanceOutcome::KnownDeviation);
     "As ever.".clone_into(&mut known.reason);
     let list = vec![
-        result("podgc/a", "core", Outcome::Pass),
-        result("podgc/b", "extended", Outcome::Pass),
+        result("podgc/a", "core", ConformanceOutcome::Pass),
+        result("podgc/b", "extended", ConformanceOutcome::Pass),
         known,
         far,
-        result("ttl/a", "core", Outcome::Pass),
+        result("ttl/a", "core", ConformanceOutcome::Pass),
     ];
     let mut report = report::tests::report("all", list);
     DIGEST.clone_into(&mut report.suite.digest);
@@ -72,9 +72,9 @@ fn good() -> ConformanceReport {
 
 #[test]
 fn a_true_report_holds() {
-    assert_eq!(World::new().verify(&good()), <[&str; 0]>::default());
+    assert_eq!(SuiteUnderTest::new().verify(&good()), <[&str; 0]>::default());
     let read = ConformanceReport::read(&good().to_yaml().expect("YAML")).expect("our own document");
-    assert_eq!(World::new().verify(&read), <[&str; 0]>::default());
+    assert_eq!(SuiteUnderTest::new().verify(&read), <[&str; 0]>::default());
 }
 
 #[test]
@@ -82,27 +82,27 @@ fn a_report_of_a_run_that_was_killed_holds_and_is_not_conformant() {
     let mut report = good();
     report.deviations.clear();
     for one in &mut report.fixtures {
-        (one.outcome, one.reason) = (Outcome::NotRun, "the run did not finish".to_owned());
+        (one.outcome, one.reason) = (ConformanceOutcome::NotRun, "the run did not finish".to_owned());
     }
     report.seal();
-    assert_eq!(World::new().verify(&report), <[&str; 0]>::default());
+    assert_eq!(SuiteUnderTest::new().verify(&report), <[&str; 0]>::default());
     assert!(report.profiles.iter().all(|profile| !profile.conformant));
 }
 
-type Edit = fn(&mut ConformanceReport);
+type ReportEdit = fn(&mut ConformanceReport);
 
 /// Edits that leave derived fields and digests unchanged.
 #[rstest]
-#[case::outcome("digest: says sha256:", |r: &mut ConformanceReport| r.fixtures[0].outcome = Outcome::Fail)]
-#[case::outcome_and_counts("profiles[0].conformant: says true, the list of fixtures gives false", |r: &mut ConformanceReport| r.fixtures[0].outcome = Outcome::Fail)]
+#[case::outcome("digest: says sha256:", |r: &mut ConformanceReport| r.fixtures[0].outcome = ConformanceOutcome::Fail)]
+#[case::outcome_and_counts("profiles[0].conformant: says true, the list of fixtures gives false", |r: &mut ConformanceReport| r.fixtures[0].outcome = ConformanceOutcome::Fail)]
 #[case::count("profiles[0].levels.core.pass: says 7, the list of fixtures gives 1", |r: &mut ConformanceReport| r.profiles[0].levels.get_mut("core").expect("core").pass = 7)]
 #[case::verdict("profiles[2].conformant: says false, the list of fixtures gives true", |r: &mut ConformanceReport| r.profiles[2].conformant = false)]
 #[case::summary("profiles: says a list of 2, the list of fixtures gives a list of 3", |r: &mut ConformanceReport| r.profiles.truncate(2))]
 #[case::version("digest: says", |r: &mut ConformanceReport| "v9".clone_into(&mut r.implementation.version))]
-fn edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
+fn edits_are_found(#[case] finding: &str, #[case] edit: ReportEdit) {
     let mut report = good();
     edit(&mut report);
-    let findings = World::new().verify(&report);
+    let findings = SuiteUnderTest::new().verify(&report);
     assert!(findings.iter().any(|text| text.starts_with(finding)), "{findings:#?}");
 }
 
@@ -110,24 +110,24 @@ fn edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
 #[rstest]
 #[case::gone("fixtures[ttl/a]: is missing, but belongs to profile all", |r: &mut ConformanceReport| { r.fixtures.pop(); })]
 #[case::twice("fixtures[podgc/a]: is listed twice", |r: &mut ConformanceReport| r.fixtures.push(r.fixtures[0].clone()))]
-#[case::invented("fixtures[podgc/z]: the suite has no such fixture", |r: &mut ConformanceReport| r.fixtures.push(result("podgc/z", "core", Outcome::Pass)))]
-#[case::foreign("fixtures[api/none]: does not belong to profile all", |r: &mut ConformanceReport| r.fixtures.push(result("api/none", "core", Outcome::Pass)))]
+#[case::invented("fixtures[podgc/z]: the suite has no such fixture", |r: &mut ConformanceReport| r.fixtures.push(result("podgc/z", "core", ConformanceOutcome::Pass)))]
+#[case::foreign("fixtures[api/none]: does not belong to profile all", |r: &mut ConformanceReport| r.fixtures.push(result("api/none", "core", ConformanceOutcome::Pass)))]
 #[case::level("fixtures[podgc/a].level: says `hardened`, should be `core`", |r: &mut ConformanceReport| "hardened".clone_into(&mut r.fixtures[0].level))]
 #[case::feature("fixtures[podgc/a].feature: says `x`", |r: &mut ConformanceReport| "x".clone_into(&mut r.fixtures[0].feature))]
 #[case::profiles("fixtures[podgc/a].profiles: says `ttl`, should be `podgc`", |r: &mut ConformanceReport| r.fixtures[0].profiles = vec!["ttl".to_owned()])]
-#[case::skipped("fixtures[podgc/a].outcome: was skipped, but the cluster has all capabilities", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", Outcome::Skip); })]
-#[case::cannot_have_run("fixtures[podgc/far].outcome: cannot have run: the cluster lacks many-nodes", |r: &mut ConformanceReport| r.fixtures[3] = result("podgc/far", "hardened", Outcome::Pass))]
+#[case::skipped("fixtures[podgc/a].outcome: was skipped, but the cluster has all capabilities", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", ConformanceOutcome::Skip); })]
+#[case::cannot_have_run("fixtures[podgc/far].outcome: cannot have run: the cluster lacks many-nodes", |r: &mut ConformanceReport| r.fixtures[3] = result("podgc/far", "hardened", ConformanceOutcome::Pass))]
 #[case::not_declared("fixtures[podgc/b].outcome: cannot have run: the implementation does not declare podgc.orphaned", |r: &mut ConformanceReport| r.implementation.features.clear())]
-#[case::unsupported("fixtures[podgc/c].outcome: is `unsupported`, but the subject has its controllers", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", Outcome::Unsupported); })]
-#[case::declared("fixtures[podgc/b].outcome: is `unsupported`, but the subject has its controllers", |r: &mut ConformanceReport| { r.fixtures[1] = result("podgc/b", "extended", Outcome::Unsupported); })]
+#[case::unsupported("fixtures[podgc/c].outcome: is `unsupported`, but the subject has its controllers", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", ConformanceOutcome::Unsupported); })]
+#[case::declared("fixtures[podgc/b].outcome: is `unsupported`, but the subject has its controllers", |r: &mut ConformanceReport| { r.fixtures[1] = result("podgc/b", "extended", ConformanceOutcome::Unsupported); })]
 #[case::no_controllers("fixtures[podgc/a].outcome: cannot have run: subject.controllers lacks podgc", |r: &mut ConformanceReport| r.subject.controllers.clear())]
 #[case::no_such_controller("subject.controllers[0]: there is no controller `magic`", |r: &mut ConformanceReport| "magic".clone_into(&mut r.subject.controllers[0]))]
 #[case::no_reason("fixtures[podgc/far].reason: is missing", |r: &mut ConformanceReport| r.fixtures[3].reason.clear())]
 #[case::reason("fixtures[podgc/a].reason: is not needed", |r: &mut ConformanceReport| "x".clone_into(&mut r.fixtures[0].reason))]
-#[case::excused("fixtures[podgc/a].outcome: is `known-deviation`, but no entry in deviations covers it", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", Outcome::KnownDeviation); })]
-#[case::not_excused("fixtures[podgc/c].outcome: is `fail`, but an entry in deviations covers it", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", Outcome::Fail); })]
+#[case::excused("fixtures[podgc/a].outcome: is `known-deviation`, but no entry in deviations covers it", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", ConformanceOutcome::KnownDeviation); })]
+#[case::not_excused("fixtures[podgc/c].outcome: is `fail`, but an entry in deviations covers it", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", ConformanceOutcome::Fail); })]
 #[case::excuse("fixtures[podgc/c].reason: says `because`", |r: &mut ConformanceReport| "because".clone_into(&mut r.fixtures[2].reason))]
-#[case::unneeded("deviations[0].fixtures: `podgc/c` is not needed", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", Outcome::Pass); })]
+#[case::unneeded("deviations[0].fixtures: `podgc/c` is not needed", |r: &mut ConformanceReport| { r.fixtures[2] = result("podgc/c", "hardened", ConformanceOutcome::Pass); })]
 #[case::matches_nothing("deviations[0].fixtures: `x` matches no fixture", |r: &mut ConformanceReport| "x".clone_into(&mut r.deviations[0].fixtures))]
 #[case::suite("suite.digest: says sha256:x, the fixtures at hand have sha256:ba78", |r: &mut ConformanceReport| "sha256:x".clone_into(&mut r.suite.digest))]
 #[case::profile("profile: there is no profile `most`; there are podgc, ttl, all", |r: &mut ConformanceReport| "most".clone_into(&mut r.profile))]
@@ -138,11 +138,11 @@ fn edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
 #[case::api_version("apiVersion: says `v2`", |r: &mut ConformanceReport| "v2".clone_into(&mut r.api_version))]
 #[case::contacts("implementation.contacts: is empty", |r: &mut ConformanceReport| r.implementation.contacts.clear())]
 #[case::subject("subject.digest: is not a SHA-256 digest", |r: &mut ConformanceReport| r.subject.digest = Some("abc".to_owned()))]
-fn careful_edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
+fn careful_edits_are_found(#[case] finding: &str, #[case] edit: ReportEdit) {
     let mut report = good();
     edit(&mut report);
     report.seal();
-    let findings = World::new().verify(&report);
+    let findings = SuiteUnderTest::new().verify(&report);
     assert!(findings.iter().any(|text| text.starts_with(finding)), "{findings:#?}");
     assert!(!findings.iter().any(|text| text.starts_with("digest:")), "sealed again: {findings:#?}");
 }
@@ -173,7 +173,7 @@ fn careful_edits_are_found(#[case] finding: &str, #[case] edit: Edit) {
 #[case::fake("fake", "command", "the cluster's scheduler would bind its pods", false)]
 #[case::own_words("kubeconfig", "command", "it failed", false)]
 fn skips_have_reasons(#[case] cluster: &str, #[case] kind: &str, #[case] reason: &str, #[case] holds: bool) {
-    let mut world = World::new();
+    let mut world = SuiteUnderTest::new();
     let text = "\
 promise: A pod of a missing node is deleted after its quarantine.
 rule: BR-24-03
@@ -190,7 +190,8 @@ order: [DELETE pods/a 200]
     let mut report = good();
     (report.cluster.name, report.subject.kind) = (cluster.to_owned(), kind.to_owned());
     report.cluster.capabilities = world.fixtures[1].requires.iter().map(ToString::to_string).collect();
-    report.fixtures[0] = FixtureResult { reason: reason.to_owned(), ..result("podgc/a", "core", Outcome::Skip) };
+    report.fixtures[0] =
+        FixtureResult { reason: reason.to_owned(), ..result("podgc/a", "core", ConformanceOutcome::Skip) };
     report.seal();
     assert!(report.profiles.iter().any(|profile| !profile.conformant), "a skip never makes conformant");
     assert_eq!(world.verify(&report).is_empty(), holds, "{:?}", world.verify(&report));
@@ -238,7 +239,7 @@ proptest! {
         *leaf = changed(leaf, by);
         prop_assert_ne!(&edited, &value);
         if let Ok(report) = ConformanceReport::read(&edited.to_string()) {
-            let findings = World::new().verify(&report);
+            let findings = SuiteUnderTest::new().verify(&report);
             prop_assert!(!findings.is_empty(), "{path} was edited");
         }
     }
@@ -251,7 +252,7 @@ proptest! {
             fixture.outcome = outcome;
         }
         report.seal();
-        let findings = World::new().verify(&report);
+        let findings = SuiteUnderTest::new().verify(&report);
         prop_assert!(!findings.iter().any(|text| text.starts_with("profiles") || text.starts_with("digest")), "{findings:?}");
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
-fn measured(scenario: Scenario, seconds: f64, cpu: f64, peak: u64) -> Measured {
-    Measured {
+fn measured(scenario: Scenario, seconds: f64, cpu: f64, peak: u64) -> ScenarioResult {
+    ScenarioResult {
         scenario,
         left: None,
         seconds,
@@ -10,32 +10,32 @@ fn measured(scenario: Scenario, seconds: f64, cpu: f64, peak: u64) -> Measured {
         resident_bytes: Some(peak - 1_000_000),
         server_cpu_seconds: Some(2.5),
         calls: vec![
-            Calls { verb: "LIST".to_owned(), resource: "pods".to_owned(), count: 1 },
-            Calls { verb: "PUT".to_owned(), resource: "poddisruptionbudgets/status".to_owned(), count: 3_000 },
+            CallCount { verb: "LIST".to_owned(), resource: "pods".to_owned(), count: 1 },
+            CallCount { verb: "PUT".to_owned(), resource: "poddisruptionbudgets/status".to_owned(), count: 3_000 },
         ],
         calls_unknown: None,
         details: vec![Detail { name: "pods".to_owned(), unit: Unit::Count, value: 15_000.0 }],
     }
 }
 
-fn subject(name: &str, scenarios: Vec<Measured>) -> Subject {
-    Subject { name: name.to_owned(), command: format!("./{name} --x"), scenarios, curve: Vec::new() }
+fn subject(name: &str, scenarios: Vec<ScenarioResult>) -> SubjectReport {
+    SubjectReport { name: name.to_owned(), command: format!("./{name} --x"), scenarios, curve: Vec::new() }
 }
 
-fn report(subjects: Vec<Subject>) -> Report {
-    Report {
+fn report(subjects: Vec<SubjectReport>) -> ScaleReport {
+    ScaleReport {
         api_version: API_VERSION.to_owned(),
         kind: KIND.to_owned(),
         cluster: "fake".to_owned(),
         kubernetes_version: "v1.36.0".to_owned(),
         processors: 2,
-        shape: Shape::default(),
-        comparisons: compare(Shape::default(), &subjects),
+        shape: ClusterShape::default(),
+        comparisons: compare(ClusterShape::default(), &subjects),
         subjects,
     }
 }
 
-fn two() -> Report {
+fn two() -> ScaleReport {
     let ours =
         vec![measured(Scenario::Start, 10.0, 5.0, 300_000_000), measured(Scenario::TaintStorm, 20.0, 4.0, 200_000_000)];
     let theirs = vec![
@@ -44,14 +44,14 @@ fn two() -> Report {
     ];
     let mut report = report(vec![subject("ours", ours), subject("theirs", theirs)]);
     report.subjects[0].curve =
-        vec![Point { pods: 1_000, pods_of_budget: 50, syncs: 1_000, cpu_seconds: 0.000_25, seconds: 0.001_5 }];
+        vec![CurvePoint { pods: 1_000, pods_of_budget: 50, syncs: 1_000, cpu_seconds: 0.000_25, seconds: 0.001_5 }];
     report
 }
 
 #[test]
 fn the_document_is_as_programs_expect_it() {
     let json = serde_json::to_string_pretty(&two()).unwrap();
-    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), two());
+    assert_eq!(serde_json::from_str::<ScaleReport>(&json).unwrap(), two());
     insta::assert_snapshot!("document", json);
 }
 
@@ -88,7 +88,7 @@ fn alone_it_is_held_against_the_reference_if_the_cluster_is_the_same() {
     let others: Vec<_> = report.comparisons.iter().map(|c| (c.measure, c.other, c.beside.as_str())).collect();
     let expected = [(Measure::Time, 33.0), (Measure::Cpu, 46.0), (Measure::Memory, 2.11e9)];
     assert_eq!(others, expected.map(|(measure, other)| (measure, other, REFERENCE)));
-    let smaller = Shape { nodes: 20, ..Shape::default() };
+    let smaller = ClusterShape { nodes: 20, ..ClusterShape::default() };
     assert!(compare(smaller, &report.subjects).is_empty());
 }
 

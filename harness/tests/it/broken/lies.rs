@@ -15,8 +15,8 @@ use kube::client::Body;
 use plumbline::apiserver::service::{HttpBody, InProcess};
 use plumbline::cluster::Access;
 use plumbline::fixture::{Capability, Controller};
-use plumbline::subject::gate::Cut;
-use plumbline::subject::{Identity, Launch, Running, Subject};
+use plumbline::subject::client_factory::KillSwitch;
+use plumbline::subject::{Identity, Launch, Running, Subject, SubjectError};
 use plumbline_controllers::app::App;
 use plumbline_controllers::args::Args;
 use plumbline_controllers::runtime::client::{ClientFactory, user_agent};
@@ -44,7 +44,7 @@ impl Subject for Lied {
         "lied-to"
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         Ok(Identity { kind: "in-process", what: format!("{:?}", self.0), ..Identity::default() })
     }
 
@@ -64,8 +64,10 @@ impl Subject for Lied {
         true
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
-        let Access::InProcess(server) = launch.access else { return Err("in this process only".to_owned()) };
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
+        let Access::InProcess(server) = launch.access else {
+            return Err(SubjectError::NotStarted("in this process only".to_owned()));
+        };
         let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
         let mut argv =
             vec!["x".to_owned(), format!("--controllers={}", names.join(",")), "--kube-api-qps=0".to_owned()];
@@ -74,8 +76,9 @@ impl Subject for Lied {
         if self.0 == Lie::RoundsDown && !launch.flags.contains_key("max-unavailable-rounding") {
             argv.push("--max-unavailable-rounding=down".to_owned());
         }
-        let config = Args::try_parse_from(argv).map_err(|e| e.to_string())?.config().map_err(|e| e.to_string())?;
-        let (cut, lie, server) = (Cut::default(), self.0, server.clone());
+        let failed = |error: &dyn std::fmt::Display| SubjectError::NotStarted(error.to_string());
+        let config = Args::try_parse_from(argv).map_err(|e| failed(&e))?.config().map_err(|e| failed(&e))?;
+        let (cut, lie, server) = (KillSwitch::default(), self.0, server.clone());
         let clients: ClientFactory = {
             let cut = cut.clone();
             Arc::new(move |name: &str| {
@@ -95,34 +98,34 @@ impl Subject for Lied {
 /// A subject that is a task.
 pub(crate) struct Task {
     pub(crate) handle: JoinHandle<Result<(), String>>,
-    pub(crate) cut: Cut,
+    pub(crate) cut: KillSwitch,
     /// For those that can be asked to end.
     pub(crate) stop: Option<CancellationToken>,
 }
 
 impl Running for Task {
-    fn cut(&self) -> Cut {
+    fn kill_switch(&self) -> KillSwitch {
         self.cut.clone()
     }
 
     fn crash(&mut self) {
-        self.cut.now();
+        self.cut.trip();
         self.handle.abort();
     }
 
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
         async {
             match &self.stop {
                 Some(stop) => stop.cancel(),
                 None => self.handle.abort(),
             }
-            (&mut self.handle).await.unwrap_or(Ok(()))
+            (&mut self.handle).await.unwrap_or(Ok(())).map_err(SubjectError::NotStopped)
         }
         .boxed_local()
     }
 
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, String>> {
-        async { Err("none".to_owned()) }.boxed_local()
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
+        async { Err(SubjectError::NoMetrics("none".to_owned())) }.boxed_local()
     }
 
     fn ended(&mut self) -> Option<String> {
@@ -141,7 +144,7 @@ struct Connection {
     inner: InProcess,
     agent: Option<HeaderValue>,
     lie: Lie,
-    cut: Cut,
+    cut: KillSwitch,
 }
 
 type Answer = Response<HttpBody>;
@@ -161,14 +164,14 @@ impl Service<Request<Body>> for Connection {
         }
         let Self { mut inner, lie, cut, .. } = self.clone();
         async move {
-            if cut.is_cut() {
+            if cut.is_tripped() {
                 return std::future::pending().await;
             }
             let request = if lie == Lie::MarksLost { without_mark(request) } else { request };
             let pods = request.uri().path().contains("/pods");
             let watch = request.uri().query().is_some_and(|query| query.contains("watch="));
             let answer = inner.call(request).await?;
-            if cut.is_cut() {
+            if cut.is_tripped() {
                 return std::future::pending().await;
             }
             if lie == Lie::FirstTolerationHidden && pods { hide(answer, watch).await } else { Ok(answer) }

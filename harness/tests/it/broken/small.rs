@@ -9,8 +9,8 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, WatchEvent, W
 use kube::{Client, ResourceExt as _};
 use plumbline::cluster::Access;
 use plumbline::fixture::{Capability, Controller};
-use plumbline::subject::gate::{Cut, Gate};
-use plumbline::subject::{Identity, Launch, Running, Subject};
+use plumbline::subject::client_factory::{ClientFactory, KillSwitch};
+use plumbline::subject::{Identity, Launch, Running, Subject, SubjectError};
 use plumbline::time::Clock;
 use serde_json::json;
 
@@ -34,7 +34,7 @@ impl Subject for Small {
         "small"
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, SubjectError> {
         Ok(Identity { kind: "in-process", what: format!("{:?}", self.0), ..Identity::default() })
     }
 
@@ -57,10 +57,12 @@ impl Subject for Small {
         true
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, String> {
-        let Access::InProcess(_) = launch.access else { return Err("in this process only".to_owned()) };
-        let gate = Gate::new(launch.access, launch.clock)?;
-        let (cut, clock) = (gate.cut(), launch.clock.clone());
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
+        let Access::InProcess(_) = launch.access else {
+            return Err(SubjectError::NotStarted("in this process only".to_owned()));
+        };
+        let gate = ClientFactory::new(launch.access, launch.clock)?;
+        let (cut, clock) = (gate.kill_switch(), launch.clock.clone());
         let task = match self.0 {
             What::Orphans { quarantine } => {
                 let client = gate.client("small/1 pod-garbage-collector");
@@ -75,7 +77,7 @@ impl Subject for Small {
     }
 }
 
-fn launched(task: tokio::task::JoinHandle<Result<(), kube::Error>>, cut: Cut) -> Task {
+fn launched(task: tokio::task::JoinHandle<Result<(), kube::Error>>, cut: KillSwitch) -> Task {
     let task = tokio::spawn(async move {
         match task.await {
             Ok(result) => result.map_err(|error| error.to_string()),

@@ -1,4 +1,4 @@
-//! A server that speaks protobuf, and what comes of it when it does not, or ends in the middle.
+//! Lists and watches against a server that supports protobuf, does not, or truncates its responses.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,23 +11,23 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
-use crate::runtime::cache::ObjectKey;
-use crate::runtime::client::{Dresser, Limits, names};
+use crate::api::View as _;
+use crate::api::condition::types;
+use crate::api::node::NodeView;
+use crate::api::object_key::ObjectKey;
+use crate::api::pod::PodView;
+use crate::api::protobuf::tests::Message;
+use crate::api::workload::{ReplicaSetView, Workload as _};
+use crate::runtime::client::Encoding;
+use crate::runtime::client::{ClientBuilder, Limits, names};
 use crate::runtime::informer::Informer;
-use crate::runtime::listwatch::Encoding;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::proto::tests::Message;
-use crate::views::View as _;
-use crate::views::condition::types;
-use crate::views::node::NodeView;
-use crate::views::pod::PodView;
-use crate::views::workload::{ReplicaSetView, Workload as _};
 
 fn time(seconds: i64) -> Message {
     Message::default().number(1, seconds)
 }
 
-/// Only what names the object.
+/// Metadata with the identity only.
 fn metadata_of(name: &str, version: &str) -> Message {
     Message::default().text(1, name).text(3, "ns").text(5, "uid").text(6, version)
 }
@@ -73,7 +73,8 @@ fn pod_json(name: &str, version: &str) -> serde_json::Value {
             "annotations": {"node.alpha.kubernetes.io/ttl": "15", "other": "big"},
             "ownerReferences": [
                 { "apiVersion": "apps/v1", "kind": "Node", "name": "owner", "uid": "owner-uid", "controller": false },
-                { "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "owner", "uid": "owner-uid", "controller": true },
+                { "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "owner", "uid": "owner-uid",
+                    "controller": true },
             ] },
         "spec": { "nodeName": "n1", "containers": [{ "name": "container" }],
             "tolerations": [{ "key": "key", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -7 }] },
@@ -102,7 +103,8 @@ fn a_node_is_the_same_in_both_encodings() {
     let node = node.message(3, Message::default().message(4, ready));
     let view = NodeView::protobuf(&node.0).unwrap();
     let json = serde_json::json!({ "metadata": pod_json("n", "7")["metadata"],
-        "spec": { "taints": [{ "key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "1970-01-01T00:00:01Z" }] },
+        "spec": { "taints": [{ "key": "k", "value": "v", "effect": "NoExecute",
+            "timeAdded": "1970-01-01T00:00:01Z" }] },
         "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });
     assert_eq!(view, serde_json::from_value(json).unwrap());
     assert_eq!(view.ttl_annotation(), Some("15"));
@@ -124,7 +126,7 @@ fn list(version: &str, pods: &[&str]) -> Vec<u8> {
     let metadata = Message::default().text(2, version);
     let items = pods.iter().fold(Message::default().message(1, metadata), |list, name| list.message(2, pod(name, "4")));
     let mut body = items.sealed("PodList");
-    // The envelope goes on: contentEncoding and contentType, both empty.
+    // The envelope continues with contentEncoding and contentType, both empty.
     body.extend(Message::default().text(3, "").text(4, "").0);
     body
 }
@@ -146,22 +148,22 @@ fn refusal(code: i64, reason: &str) -> Message {
     Message::default().text(2, "Failure").text(3, "words").text(4, reason).number(6, code)
 }
 
-/// An answer: code, content type, pieces of the body; whether it stays open.
+/// A response: code, content type, chunks of the body; whether it stays open.
 #[derive(Clone)]
-struct Answer(u16, &'static str, Vec<Vec<u8>>, bool);
+struct MockResponse(u16, &'static str, Vec<Vec<u8>>, bool);
 
 const PROTO: &str = "application/vnd.kubernetes.protobuf";
 
-fn whole(body: Vec<u8>) -> Answer {
-    Answer(200, PROTO, vec![body], false)
+fn whole(body: Vec<u8>) -> MockResponse {
+    MockResponse(200, PROTO, vec![body], false)
 }
 
-fn quiet() -> Answer {
-    Answer(200, PROTO, Vec::new(), true)
+fn quiet() -> MockResponse {
+    MockResponse(200, PROTO, Vec::new(), true)
 }
 
-fn no_watch_list() -> Answer {
-    Answer(200, PROTO, vec![watch_event("ERROR", refusal(500, "InternalError"), "Status")], false)
+fn no_watch_list() -> MockResponse {
+    MockResponse(200, PROTO, vec![watch_event("ERROR", refusal(500, "InternalError"), "Status")], false)
 }
 
 struct Setup {
@@ -172,7 +174,7 @@ struct Setup {
 }
 
 impl Setup {
-    fn new(answers: Vec<Answer>) -> Self {
+    fn new(answers: Vec<MockResponse>) -> Self {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let lines = Arc::new(Mutex::new(Vec::new()));
         let (seen, answers) = (Arc::clone(&lines), Mutex::new(VecDeque::from(answers)));
@@ -182,7 +184,7 @@ impl Setup {
             seen.lock().unwrap().push(format!("{}{query}", if accept.contains("protobuf") { "" } else { "json " }));
             let answer = answers.lock().unwrap().pop_front().unwrap_or_else(quiet);
             async move {
-                let Answer(code, kind, pieces, open) = answer;
+                let MockResponse(code, kind, pieces, open) = answer;
                 let pieces =
                     stream::iter(pieces).map(|piece| Ok::<_, tower::BoxError>(Frame::data(Bytes::from(piece))));
                 let rest = if open { stream::pending().boxed() } else { stream::empty().boxed() };
@@ -192,10 +194,11 @@ impl Setup {
         });
         let plain = Client::new(service, "default");
         let informer = Arc::new(Informer::<PodView>::new(clock.clone(), &Metrics::new()));
-        let dresser = Dresser::new(names::INFORMERS, clock.clone(), Limits::default()).speaking(Encoding::Protobuf);
+        let builder =
+            ClientBuilder::new(names::INFORMERS, clock.clone(), Limits::default()).with_encoding(Encoding::Protobuf);
         let mut running = tokio::task::JoinSet::new();
         let run = Arc::clone(&informer);
-        running.spawn(async move { run.run(&dresser, plain).await });
+        running.spawn(async move { run.run(&builder, plain).await });
         Self { clock, informer, lines, _running: running }
     }
 
@@ -205,7 +208,7 @@ impl Setup {
         pods.iter().map(|pod| format!("{}@{}", pod.name(), pod.metadata.resource_version)).collect()
     }
 
-    /// The queries, without what all watches have.
+    /// Returns the queries without the parameters that all watches have.
     fn queries(&self) -> Vec<String> {
         let lines = self.lines.lock().unwrap();
         lines
@@ -227,14 +230,14 @@ async fn a_watch_list_ends_with_its_bookmark_and_goes_on_as_a_watch() {
         watch_event("DELETED", pod("b", "7"), "Pod"),
         bookmark("9", false),
     ];
-    let setup = Setup::new(vec![Answer(200, PROTO, events, false), quiet()]);
+    let setup = Setup::new(vec![MockResponse(200, PROTO, events, false), quiet()]);
     assert_eq!(setup.after(1).await, ["a@6"]);
     assert!(setup.informer.has_synced());
     assert_eq!(setup.queries(), [INITIAL, "watch resourceVersion=9"]);
     assert_eq!(setup.informer.status().failures, 0);
 }
 
-/// Servers that send the bookmark behind live events may tell the end of an object before the end of the list.
+/// A server that sends the bookmark after live events may report a deletion before the end of the list.
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_before_a_watch_list_ends_is_gone() {
     let events = vec![
@@ -243,11 +246,11 @@ async fn what_is_deleted_before_a_watch_list_ends_is_gone() {
         watch_event("DELETED", pod("a", "5"), "Pod"),
         bookmark("5", true),
     ];
-    let setup = Setup::new(vec![Answer(200, PROTO, events, true)]);
+    let setup = Setup::new(vec![MockResponse(200, PROTO, events, true)]);
     assert_eq!(setup.after(1).await, ["b@4"]);
 }
 
-/// Go lets texts through that are no UTF-8, and anybody who may create pods may write one.
+/// Go accepts strings that are not UTF-8, and any user who may create pods may write one.
 #[tokio::test(start_paused = true)]
 async fn a_text_that_is_no_utf_8_spoils_no_list() {
     let owner = |name: &[u8]| Message::default().text(1, "K").bytes(3, name).text(4, "u").text(5, "x/v1").number(6, 1);
@@ -256,7 +259,8 @@ async fn a_text_that_is_no_utf_8_spoils_no_list() {
     };
     let events = vec![watch_event("ADDED", odd("b", "6"), "Pod"), watch_event("MODIFIED", pod("a", "7"), "Pod")];
     let list = Message::default().message(1, Message::default().text(2, "5")).message(2, odd("a", "4"));
-    let setup = Setup::new(vec![no_watch_list(), whole(list.sealed("PodList")), Answer(200, PROTO, events, true)]);
+    let setup =
+        Setup::new(vec![no_watch_list(), whole(list.sealed("PodList")), MockResponse(200, PROTO, events, true)]);
     assert_eq!(setup.after(1).await, ["a@7", "b@6"]);
     let pod = setup.informer.lister().get(&ObjectKey::new("ns", "b")).unwrap();
     assert_eq!(pod.controller_ref().unwrap().name, "\u{fffd}x", "as the server would write it in JSON");
@@ -264,14 +268,14 @@ async fn a_text_that_is_no_utf_8_spoils_no_list() {
 
 #[rstest]
 #[case::in_the_stream(no_watch_list())]
-#[case::as_an_answer(Answer(422, PROTO, vec![refusal(422, "Invalid").sealed("Status")], false))]
-#[case::in_json(Answer(400, "application/json", vec![br#"{"kind":"Status","code":400}"#.to_vec()], false))]
-#[case::by_ending(Answer(200, PROTO, vec![watch_event("ADDED", pod("gone", "3"), "Pod")], false))]
+#[case::as_an_answer(MockResponse(422, PROTO, vec![refusal(422, "Invalid").sealed("Status")], false))]
+#[case::in_json(MockResponse(400, "application/json", vec![br#"{"kind":"Status","code":400}"#.to_vec()], false))]
+#[case::by_ending(MockResponse(200, PROTO, vec![watch_event("ADDED", pod("gone", "3"), "Pod")], false))]
 #[case::by_falling_silent(quiet())]
-#[case::by_talking_nonsense(Answer(200, PROTO, vec![vec![0, 0, 0, 1, 0xff]], false))]
+#[case::by_talking_nonsense(MockResponse(200, PROTO, vec![vec![0, 0, 0, 1, 0xff]], false))]
 #[tokio::test(start_paused = true)]
-async fn a_server_without_watch_lists_is_listed_at_once_and_never_asked_again(#[case] refused: Answer) {
-    let gone = Answer(200, PROTO, vec![watch_event("ERROR", refusal(410, "Expired"), "Status")], false);
+async fn a_server_without_watch_lists_is_listed_at_once_and_never_asked_again(#[case] refused: MockResponse) {
+    let gone = MockResponse(200, PROTO, vec![watch_event("ERROR", refusal(410, "Expired"), "Status")], false);
     let setup = Setup::new(vec![refused, whole(list("5", &["b", "a"])), gone, whole(list("8", &["a"])), quiet()]);
     assert_eq!(setup.after(400).await, ["a@4"]);
     let queries = setup.queries();
@@ -285,19 +289,20 @@ async fn a_server_without_watch_lists_is_listed_at_once_and_never_asked_again(#[
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_the_server_does_not_have_is_not_asked_for_twice() {
-    let gone = Answer(200, PROTO, vec![watch_event("ERROR", refusal(410, "Expired"), "Status")], false);
-    let behind = Answer(504, PROTO, vec![refusal(504, "Timeout").sealed("Status")], false);
+    let gone = MockResponse(200, PROTO, vec![watch_event("ERROR", refusal(410, "Expired"), "Status")], false);
+    let behind = MockResponse(504, PROTO, vec![refusal(504, "Timeout").sealed("Status")], false);
     let lists = vec![no_watch_list(), whole(list("5", &["a"])), gone, behind, whole(list("3", &["b"])), quiet()];
     let setup = Setup::new(lists);
     assert_eq!(setup.after(5).await, ["b@4"]);
-    assert_eq!(setup.queries()[3..5], ["resourceVersion=5".to_owned(), String::new()], "whatever the newest is");
+    assert_eq!(setup.queries()[3..5], ["resourceVersion=5".to_owned(), String::new()], "then the newest version");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_in_json_is_where_json_begins() {
-    let json = |body: serde_json::Value| Answer(200, "application/json", vec![body.to_string().into_bytes()], false);
+    let json =
+        |body: serde_json::Value| MockResponse(200, "application/json", vec![body.to_string().into_bytes()], false);
     let list = serde_json::json!({ "metadata": { "resourceVersion": "5" }, "items": [pod_json("a", "4")] });
-    let setup = Setup::new(vec![Answer(200, "application/json", Vec::new(), true), json(list), quiet()]);
+    let setup = Setup::new(vec![MockResponse(200, "application/json", Vec::new(), true), json(list), quiet()]);
     assert_eq!(setup.after(1).await, ["a@4"]);
     assert_eq!(setup.queries(), [INITIAL, "json limit=500", "json watch resourceVersion=5"]);
 }
@@ -321,14 +326,14 @@ async fn half_a_list_is_none(#[case] break_it: fn(Vec<u8>) -> Vec<u8>) {
 async fn an_event_that_cannot_be_read_is_listed_again() {
     let events = vec![vec![0, 0, 0, 1, 0xff], watch_event("MODIFIED", pod("a", "7"), "Pod")];
     let lists = (whole(list("5", &["a"])), whole(list("8", &["b"])));
-    let setup = Setup::new(vec![no_watch_list(), lists.0, Answer(200, PROTO, events, true), lists.1, quiet()]);
+    let setup = Setup::new(vec![no_watch_list(), lists.0, MockResponse(200, PROTO, events, true), lists.1, quiet()]);
     assert_eq!(setup.after(2).await, ["b@4"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_falls_silent_is_tried_again() {
     let body = list("5", &["a"]);
-    let silent = Answer(200, PROTO, vec![body[..20].to_vec()], true);
+    let silent = MockResponse(200, PROTO, vec![body[..20].to_vec()], true);
     let setup = Setup::new(vec![no_watch_list(), silent, whole(body), quiet()]);
     assert_eq!(setup.after(29).await, Vec::<String>::new());
     assert_eq!(setup.after(2).await, ["a@4"]);
@@ -336,26 +341,26 @@ async fn a_list_that_falls_silent_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_gone_when_the_watch_begins_is_listed_again() {
-    let gone = Answer(410, PROTO, vec![refusal(410, "Gone").sealed("Status")], false);
+    let gone = MockResponse(410, PROTO, vec![refusal(410, "Gone").sealed("Status")], false);
     let setup = Setup::new(vec![no_watch_list(), whole(list("5", &["a"])), gone, whole(list("8", &["b"])), quiet()]);
     assert_eq!(setup.after(0).await, ["b@4"]);
 }
 
 proptest! {
-    /// However the network cuts it.
+    /// The chunks are arbitrary.
     #[test]
     fn a_list_in_pieces_is_the_list(cuts in prop::collection::vec(0..2000_usize, 0..20)) {
         let body = list("5", &["a", "b", "c"]);
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(body.len())).collect();
         cuts.extend([0, body.len()]);
         cuts.sort_unstable();
-        let (mut parser, mut names, mut version) = (Parser::default(), Vec::new(), String::new());
+        let (mut parser, mut names, mut version) = (ListParser::default(), Vec::new(), String::new());
         for piece in cuts.windows(2) {
             parser.buffer.extend_from_slice(&body[piece[0]..piece[1]]);
             parser.run(|part| {
                 match part {
-                    Part::Metadata(metadata) => version = list_version(metadata)?.into_owned(),
-                    Part::Item(item) => names.push(PodView::protobuf(item)?.name().to_owned()),
+                    ListPart::Metadata(metadata) => version = list_version(metadata)?.into_owned(),
+                    ListPart::Item(item) => names.push(PodView::protobuf(item)?.name().to_owned()),
                 }
                 Ok(())
             })
@@ -367,7 +372,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let mut parser = Parser::default();
+        let mut parser = ListParser::default();
         parser.buffer.extend_from_slice(MAGIC);
         parser.buffer.extend_from_slice(&bytes);
         let _ = parser.run(|_| Ok(()));

@@ -32,7 +32,8 @@ static TYPES: LazyLock<BTreeMap<&'static str, Vec<Field>>> = LazyLock::new(|| {
         });
         Some((name, fields.collect()))
     };
-    include_str!("internal_types.txt").lines().filter_map(read).collect()
+    let rows = include_str!("internal_types.txt").lines().filter(|line| !line.starts_with('#'));
+    rows.filter_map(read).collect()
 });
 
 /// Returns a unified diff of two specs.

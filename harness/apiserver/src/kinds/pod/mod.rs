@@ -18,9 +18,9 @@ pub(super) mod validation;
 mod volumes;
 pub(super) mod warnings;
 
-use super::field::ErrorList;
 use super::selector::array;
 use super::{Context, Strategy, meta, names, time};
+use crate::field::ErrorList;
 use crate::json::{Map, Value, json};
 use crate::status::Status;
 

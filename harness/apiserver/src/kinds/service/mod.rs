@@ -7,10 +7,10 @@ mod validation;
 
 pub(super) use validation::is_cidr;
 
-use super::field::{ErrorList, Path};
 use super::meta::spec_of;
 use super::selector::array;
 use super::{Context, NameRule, Strategy, meta};
+use crate::field::{ErrorList, Path};
 use crate::json::{Map, Value, json};
 use crate::status::Status;
 

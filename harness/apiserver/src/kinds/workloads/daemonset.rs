@@ -3,8 +3,8 @@
 //! See `pkg/registry/apps/daemonset/strategy.go` and `pkg/apis/apps/validation/validation.go`.
 
 use super::{METADATA, SPEC, meta, non_negative, number, spec, text_default, value_default};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Value, json};
-use crate::kinds::field::{BadValue, ErrorList, Path};
 use crate::kinds::{Context, NameRule, Strategy, int_or_percent, selector};
 
 /// The strategy of daemon sets.

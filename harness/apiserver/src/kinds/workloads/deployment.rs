@@ -3,8 +3,8 @@
 //! See `pkg/registry/apps/deployment/strategy.go` and `pkg/apis/apps/validation/validation.go`.
 
 use super::{METADATA, SPEC, meta, non_negative, spec, text_default, value_default};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Value, json};
-use crate::kinds::field::{BadValue, ErrorList, Path};
 use crate::kinds::{Context, NameRule, Strategy, int_or_percent, pod};
 
 /// The strategy of deployments.

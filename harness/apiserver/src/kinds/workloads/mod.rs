@@ -6,8 +6,8 @@ pub mod replicaset;
 pub mod replicationcontroller;
 pub mod statefulset;
 
-use super::field::{BadValue, ErrorList, Path};
 use super::{meta, pod, selector, time};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Map, Value};
 
 /// The path `metadata`.

@@ -3,8 +3,8 @@
 //! See `pkg/registry/apps/replicaset/strategy.go` and `pkg/apis/apps/validation/validation.go`.
 
 use super::{METADATA, SPEC, meta, non_negative, spec, value_default};
+use crate::field::{BadValue, ErrorList};
 use crate::json::Value;
-use crate::kinds::field::{BadValue, ErrorList};
 use crate::kinds::{Context, NameRule, Strategy};
 
 /// The strategy of replica sets.

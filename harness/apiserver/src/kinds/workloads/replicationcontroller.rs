@@ -4,8 +4,8 @@
 //! `pkg/apis/core/validation/validation.go`.
 
 use super::{METADATA, SPEC, meta, non_negative, spec, value_default};
+use crate::field::ErrorList;
 use crate::json::Value;
-use crate::kinds::field::ErrorList;
 use crate::kinds::{Context, NameRule, Strategy};
 
 /// The strategy of replication controllers.

@@ -3,8 +3,8 @@
 //! See `pkg/registry/apps/statefulset/strategy.go` and `pkg/apis/apps/validation/validation.go`.
 
 use super::{METADATA, SPEC, meta, non_negative, spec, text_default, value_default};
+use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Map, Value, json};
-use crate::kinds::field::{BadValue, ErrorList, Path};
 use crate::kinds::selector::array;
 use crate::kinds::{Context, NameRule, Strategy, claims, int_or_percent, names, pod, selector};
 

@@ -1,6 +1,6 @@
 //! The type tables of coordination, discovery, events, networking, node, resource and storage.
 //!
-//! See [`super`] for the notation.
+//! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`. [`super`] has the notation.
 
 /// Types of `io.k8s.api.coordination.v1`.
 pub(super) const COORDINATION: &str = "\

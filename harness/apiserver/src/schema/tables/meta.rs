@@ -1,7 +1,6 @@
-//! The type table of `io.k8s.apimachinery.pkg.apis.meta.v1`, from
-//! `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go`.
+//! The type table of `io.k8s.apimachinery.pkg.apis.meta.v1`.
 //!
-//! See [`super`] for the notation.
+//! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`. [`super`] has the notation.
 
 /// Types of `io.k8s.apimachinery.pkg.apis.meta.v1`.
 pub(super) const META: &str = "\

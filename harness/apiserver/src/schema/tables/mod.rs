@@ -37,40 +37,55 @@ pub(super) struct Package {
     pub(super) go: &'static str,
     /// The table.
     pub(super) text: &'static str,
+    /// The `apiVersion` of its kinds; `None` if it has none.
+    pub(super) api_version: Option<&'static str>,
+}
+
+impl Package {
+    const fn serving(self, api_version: &'static str) -> Self {
+        Self { api_version: Some(api_version), ..self }
+    }
 }
 
 const fn package(short: &'static str, prefix: &'static str, go: &'static str, text: &'static str) -> Package {
-    Package { short, prefix, go, text }
+    Package { short, prefix, go, text, api_version: None }
 }
 
 /// All packages of built-in types.
 pub(super) const PACKAGES: &[Package] = &[
     package("meta", "io.k8s.apimachinery.pkg.apis.meta.v1", "v1", meta::META),
-    package("core", "io.k8s.api.core.v1", "v1", core_v1::CORE),
-    package("apps", "io.k8s.api.apps.v1", "v1", workloads::APPS),
-    package("autoscaling", "io.k8s.api.autoscaling.v1", "v1", workloads::AUTOSCALING),
-    package("autoscalingv2", "io.k8s.api.autoscaling.v2", "v2", workloads::AUTOSCALINGV2),
-    package("batch", "io.k8s.api.batch.v1", "v1", workloads::BATCH),
-    package("policy", "io.k8s.api.policy.v1", "v1", workloads::POLICY),
-    package("scheduling", "io.k8s.api.scheduling.v1", "v1", workloads::SCHEDULING),
-    package("authentication", "io.k8s.api.authentication.v1", "v1", access::AUTHENTICATION),
-    package("authorization", "io.k8s.api.authorization.v1", "v1", access::AUTHORIZATION),
-    package("certificates", "io.k8s.api.certificates.v1", "v1", access::CERTIFICATES),
-    package("flowcontrol", "io.k8s.api.flowcontrol.v1", "v1", access::FLOWCONTROL),
-    package("rbac", "io.k8s.api.rbac.v1", "v1", access::RBAC),
-    package("admissionregistration", "io.k8s.api.admissionregistration.v1", "v1", extension::ADMISSIONREGISTRATION),
+    package("core", "io.k8s.api.core.v1", "v1", core_v1::CORE).serving("v1"),
+    package("apps", "io.k8s.api.apps.v1", "v1", workloads::APPS).serving("apps/v1"),
+    package("autoscaling", "io.k8s.api.autoscaling.v1", "v1", workloads::AUTOSCALING).serving("autoscaling/v1"),
+    package("autoscalingv2", "io.k8s.api.autoscaling.v2", "v2", workloads::AUTOSCALINGV2).serving("autoscaling/v2"),
+    package("batch", "io.k8s.api.batch.v1", "v1", workloads::BATCH).serving("batch/v1"),
+    package("policy", "io.k8s.api.policy.v1", "v1", workloads::POLICY).serving("policy/v1"),
+    package("scheduling", "io.k8s.api.scheduling.v1", "v1", workloads::SCHEDULING).serving("scheduling.k8s.io/v1"),
+    package("authentication", "io.k8s.api.authentication.v1", "v1", access::AUTHENTICATION)
+        .serving("authentication.k8s.io/v1"),
+    package("authorization", "io.k8s.api.authorization.v1", "v1", access::AUTHORIZATION)
+        .serving("authorization.k8s.io/v1"),
+    package("certificates", "io.k8s.api.certificates.v1", "v1", access::CERTIFICATES).serving("certificates.k8s.io/v1"),
+    package("flowcontrol", "io.k8s.api.flowcontrol.v1", "v1", access::FLOWCONTROL)
+        .serving("flowcontrol.apiserver.k8s.io/v1"),
+    package("rbac", "io.k8s.api.rbac.v1", "v1", access::RBAC).serving("rbac.authorization.k8s.io/v1"),
+    package("admissionregistration", "io.k8s.api.admissionregistration.v1", "v1", extension::ADMISSIONREGISTRATION)
+        .serving("admissionregistration.k8s.io/v1"),
     package(
         "apiextensions",
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
         "v1",
         extension::APIEXTENSIONS,
-    ),
-    package("apiregistration", "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1", "v1", extension::APIREGISTRATION),
-    package("coordination", "io.k8s.api.coordination.v1", "v1", infrastructure::COORDINATION),
-    package("discovery", "io.k8s.api.discovery.v1", "v1", infrastructure::DISCOVERY),
-    package("events", "io.k8s.api.events.v1", "v1", infrastructure::EVENTS),
-    package("networking", "io.k8s.api.networking.v1", "v1", infrastructure::NETWORKING),
-    package("node", "io.k8s.api.node.v1", "v1", infrastructure::NODE),
-    package("resource", "io.k8s.api.resource.v1", "v1", infrastructure::RESOURCE),
-    package("storage", "io.k8s.api.storage.v1", "v1", infrastructure::STORAGE),
+    )
+    .serving("apiextensions.k8s.io/v1"),
+    package("apiregistration", "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1", "v1", extension::APIREGISTRATION)
+        .serving("apiregistration.k8s.io/v1"),
+    package("coordination", "io.k8s.api.coordination.v1", "v1", infrastructure::COORDINATION)
+        .serving("coordination.k8s.io/v1"),
+    package("discovery", "io.k8s.api.discovery.v1", "v1", infrastructure::DISCOVERY).serving("discovery.k8s.io/v1"),
+    package("events", "io.k8s.api.events.v1", "v1", infrastructure::EVENTS).serving("events.k8s.io/v1"),
+    package("networking", "io.k8s.api.networking.v1", "v1", infrastructure::NETWORKING).serving("networking.k8s.io/v1"),
+    package("node", "io.k8s.api.node.v1", "v1", infrastructure::NODE).serving("node.k8s.io/v1"),
+    package("resource", "io.k8s.api.resource.v1", "v1", infrastructure::RESOURCE).serving("resource.k8s.io/v1"),
+    package("storage", "io.k8s.api.storage.v1", "v1", infrastructure::STORAGE).serving("storage.k8s.io/v1"),
 ];

@@ -1,6 +1,6 @@
 //! The type tables of apps, autoscaling, batch, policy and scheduling.
 //!
-//! See [`super`] for the notation.
+//! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`. [`super`] has the notation.
 
 /// Types of `io.k8s.api.apps.v1`.
 pub(super) const APPS: &str = "\

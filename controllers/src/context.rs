@@ -1,0 +1,180 @@
+//! The context in which controllers are built.
+//!
+//! A controller is a function `start(&ControllerContext, options) -> ControllerFuture`. It requests its informers and
+//! creates its queues *immediately*; the returned future does the work *later*, once all caches are synced and this
+//! replica leads, and begins by adding its event handlers to the informers. Everything is shared: two controllers that
+//! request the informer of pods get the same one, and only requested informers are started.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::BoxFuture;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::cache_object::CacheObject;
+use crate::runtime::client::{ClientBuilder, ClientFactory, Encoding, Limits, names};
+use crate::runtime::clock::Clock;
+use crate::runtime::diagnostics::PendingGauge;
+use crate::runtime::informer::{Informer, SharedInformer};
+use crate::runtime::leadership::Leadership;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::queue::{WatchedQueue, WorkQueue};
+use crate::runtime::recorder::Recorder;
+use crate::write::{Reader, Writer};
+
+/// The work of a controller: polled after all caches are synced, completes after `context.stop` is cancelled.
+pub type ControllerFuture = BoxFuture<'static, ()>;
+
+/// Shared dependencies of the controllers.
+pub struct ControllerContext {
+    /// The clock of all controllers.
+    pub clock: Clock,
+    /// The metrics registry.
+    pub metrics: Metrics,
+    /// Cancelled on shutdown.
+    pub stop: CancellationToken,
+    factory: ClientFactory,
+    limits: Limits,
+    leadership: Leadership,
+    /// Each informer has its own client, to track its own contact with the server; they share the request rate.
+    informer_client_builder: ClientBuilder,
+    clients: Mutex<BTreeMap<String, Client>>,
+    informers: Mutex<Vec<InformerSlot>>,
+    queues: Mutex<Vec<Arc<dyn WatchedQueue>>>,
+    pending: Mutex<Vec<PendingGauge>>,
+    background: Mutex<Vec<BackgroundTask>>,
+}
+
+/// A task next to the controllers, such as the writer of events. Completes when its handles are dropped.
+pub(crate) struct BackgroundTask {
+    pub(crate) name: String,
+    pub(crate) run: BoxFuture<'static, ()>,
+}
+
+struct InformerSlot {
+    view: TypeId,
+    typed: Arc<dyn Any + Send + Sync>,
+    shared: Arc<dyn SharedInformer>,
+}
+
+impl ControllerContext {
+    /// Creates a context without informers.
+    pub fn new(
+        clock: Clock,
+        metrics: Metrics,
+        factory: ClientFactory,
+        limits: Limits,
+        leadership: Leadership,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            informer_client_builder: ClientBuilder::new(names::INFORMERS, clock.clone(), limits)
+                .with_metrics(metrics.requests()),
+            clock,
+            metrics,
+            stop,
+            factory,
+            limits,
+            leadership,
+            clients: Mutex::default(),
+            informers: Mutex::default(),
+            queues: Mutex::default(),
+            pending: Mutex::default(),
+            background: Mutex::default(),
+        }
+    }
+
+    /// Makes informers request lists and watches in `encoding`.
+    #[must_use]
+    pub fn with_encoding(mut self, encoding: Encoding) -> Self {
+        self.informer_client_builder = self.informer_client_builder.with_encoding(encoding);
+        self
+    }
+
+    /// Returns the shared informer of the kind that `V` views. Use one view type per kind: each type has its own list
+    /// and watch.
+    pub fn informer<V: CacheObject>(&self) -> Arc<Informer<V>> {
+        let mut slots = lock(&self.informers);
+        let held = slots.iter().find(|slot| slot.view == TypeId::of::<V>());
+        if let Some(informer) = held.and_then(|slot| Arc::clone(&slot.typed).downcast().ok()) {
+            return informer;
+        }
+        let informer = Arc::new(Informer::<V>::new(self.clock.clone(), &self.metrics));
+        slots.push(InformerSlot { view: TypeId::of::<V>(), typed: informer.clone(), shared: informer.clone() });
+        informer
+    }
+
+    /// Creates an empty work queue; `name` is its label in metrics.
+    pub fn queue<K: Ord + Clone + Send + Sync + 'static>(&self, name: &str) -> WorkQueue<K> {
+        let queue = WorkQueue::new(self.clock.clone(), self.metrics.queue(name));
+        lock(&self.queues).push(Arc::new(queue.clone()));
+        queue
+    }
+
+    /// Registers a gauge of pending work, such as timers. `count` returns the current number and must keep nothing
+    /// alive.
+    pub fn register_pending(&self, name: &'static str, count: impl Fn() -> usize + Send + Sync + 'static) {
+        lock(&self.pending).push(PendingGauge { name, count: Arc::new(count) });
+    }
+
+    /// Returns a writer that uses the client `client` (see [`names`]).
+    pub fn writer(&self, client: &str) -> Writer {
+        Writer::new(self.client(client))
+    }
+
+    /// Returns a reader of live objects that uses the client `client`.
+    pub fn reader(&self, client: &str) -> Reader {
+        Reader::new(self.client(client), self.clock.clone())
+    }
+
+    /// Returns a recorder of events with `source.component` set to `component`; it uses the client `client`.
+    pub fn recorder(&self, client: &str, component: &str) -> Recorder {
+        let (recorder, run) = Recorder::new(component, self.client(client), self.clock.clone(), self.metrics.clone());
+        lock(&self.background).push(BackgroundTask { name: format!("events of {component}"), run });
+        recorder
+    }
+
+    pub(crate) fn informers(&self) -> Vec<Arc<dyn SharedInformer>> {
+        lock(&self.informers).iter().map(|slot| Arc::clone(&slot.shared)).collect()
+    }
+
+    pub(crate) fn queues(&self) -> Vec<Arc<dyn WatchedQueue>> {
+        lock(&self.queues).clone()
+    }
+
+    pub(crate) fn pending_gauges(&self) -> Vec<PendingGauge> {
+        lock(&self.pending).clone()
+    }
+
+    pub(crate) fn take_background(&self) -> Vec<BackgroundTask> {
+        std::mem::take(&mut lock(&self.background))
+    }
+
+    pub(crate) fn plain_client(&self, name: &str) -> Client {
+        (self.factory)(name)
+    }
+
+    pub(crate) fn leadership(&self) -> &Leadership {
+        &self.leadership
+    }
+
+    pub(crate) fn informer_client(&self) -> (ClientBuilder, Client) {
+        (self.informer_client_builder.clone(), (self.factory)(names::INFORMERS))
+    }
+
+    /// Returns the client `name`. Its readers, writers and recorders share connections and request rate.
+    fn client(&self, name: &str) -> Client {
+        let builder = || {
+            let builder = ClientBuilder::new(name, self.clock.clone(), self.limits);
+            builder.with_metrics(self.metrics.requests()).require_leadership(self.leadership.clone())
+        };
+        let build = || builder().build((self.factory)(name));
+        lock(&self.clients).entry(name.to_owned()).or_insert_with(build).clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,155 @@
+//! The store of one kind, and the changes that a write reports.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::indexer::Indexer;
+use crate::api::cache_object::CacheObject;
+use crate::api::object_key::ObjectKey;
+use crate::api::selector::Selector;
+
+/// A change of an object in the cache.
+#[derive(Clone, Debug)]
+pub enum Change<V> {
+    /// The object was not in the cache before.
+    Added(Arc<V>),
+    /// The object was in the cache under the same UID. After a re-list this is reported for every object that still
+    /// exists, even an unchanged one (`Arc::ptr_eq(old, new)`), as client-go does.
+    Updated {
+        /// The previously cached object.
+        old: Arc<V>,
+        /// The object that is cached now.
+        new: Arc<V>,
+    },
+    /// The object is deleted. This is the last state we saw, which may be older than the state at deletion. Undo what
+    /// that state caused.
+    Deleted(Arc<V>),
+}
+
+impl<V> Change<V> {
+    /// Returns the newest known state of the object.
+    pub fn object(&self) -> &Arc<V> {
+        match self {
+            Self::Added(object) | Self::Updated { new: object, .. } | Self::Deleted(object) => object,
+        }
+    }
+}
+
+/// Objects of one kind, ordered by namespace and name, with the indexes of [`CacheObject::INDEXES`] and an index by
+/// labels for kinds that are selected by labels.
+#[derive(Debug)]
+pub struct Store<V> {
+    inner: RwLock<Indexer<V>>,
+}
+
+impl<V: CacheObject> Default for Store<V> {
+    fn default() -> Self {
+        Self { inner: RwLock::new(Indexer::default()) }
+    }
+}
+
+impl<V: CacheObject> Store<V> {
+    /// Inserts `object`, replacing the object with the same key. A different UID means that one object was deleted and
+    /// another one created.
+    pub fn apply(&self, object: Arc<V>) -> Vec<Change<V>> {
+        let old = self.write().insert(Arc::clone(&object));
+        changes(old, object)
+    }
+
+    /// Removes the object `last`. Reports its cached state: the final state may have other labels, of which no handler
+    /// was notified.
+    ///
+    /// If the cache has another UID under the key, the event is late and the newer object stays.
+    pub fn remove(&self, last: &V) -> Vec<Change<V>> {
+        let mut inner = self.write();
+        match inner.get(last.key_ref()).filter(|held| held.uid() == last.uid()).cloned() {
+            Some(held) => {
+                inner.remove(held.key_ref());
+                vec![Change::Deleted(held)]
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// Replaces the whole content at once and reports the differences in key order: existing objects first, then
+    /// deleted ones. Readers see either the old or the new content. Of two objects with the same key, the later one
+    /// wins.
+    pub fn replace(&self, mut objects: Vec<Arc<V>>) -> Vec<Change<V>> {
+        // Stable; lists arrive in this order anyway.
+        objects.sort_by(|a, b| a.key_ref().cmp(&b.key_ref()));
+        objects.reverse();
+        objects.dedup_by(|a, b| a.key_ref() == b.key_ref());
+        objects.reverse();
+        let mut inner = self.write();
+        let mut old = std::mem::take(&mut *inner).into_objects().peekable();
+        let (mut result, mut gone) = (Vec::with_capacity(objects.len()), Vec::new());
+        for object in &objects {
+            while let Some(before) = old.next_if(|held| held.key_ref() < object.key_ref()) {
+                gone.push(Change::Deleted(before));
+            }
+            let same_key = old.next_if(|held| held.key_ref() == object.key_ref());
+            result.extend(changes(same_key, Arc::clone(object)));
+        }
+        result.extend(gone);
+        result.extend(old.map(Change::Deleted));
+        *inner = Indexer::from_sorted(objects);
+        result
+    }
+
+    /// Returns the cached object with this key if it has the same UID and resource version.
+    pub(in crate::runtime) fn find_same_version(&self, object: &V) -> Option<Arc<V>> {
+        self.read().get(object.key_ref()).filter(|held| same_version::<V>(held, object)).cloned()
+    }
+
+    pub(in crate::runtime) fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {
+        self.read().get((&key.namespace, &key.name)).cloned()
+    }
+
+    pub(in crate::runtime) fn list(&self) -> Vec<Arc<V>> {
+        self.read().objects().cloned().collect()
+    }
+
+    pub(in crate::runtime) fn list_namespace(&self, namespace: &str) -> Vec<Arc<V>> {
+        self.read().namespace(namespace).cloned().collect()
+    }
+
+    pub(in crate::runtime) fn by_index(&self, index: &str, value: &str) -> Vec<Arc<V>> {
+        self.read().by_index(index, value)
+    }
+
+    pub(in crate::runtime) fn select(&self, namespace: &str, selector: &Selector) -> Vec<Arc<V>> {
+        self.read().select(namespace, selector)
+    }
+
+    pub(in crate::runtime) fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    pub(in crate::runtime) fn checksum(&self) -> u64 {
+        self.read().checksum()
+    }
+
+    pub(in crate::runtime) fn for_each(&self, visit: impl FnMut(&Arc<V>)) {
+        self.read().objects().for_each(visit);
+    }
+
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Indexer<V>> {
+        // A poisoned lock only means that a reader panicked; writers never leave the content inconsistent.
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Indexer<V>> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn same_version<V: CacheObject>(a: &V, b: &V) -> bool {
+    a.uid() == b.uid() && a.resource_version() == b.resource_version() && !a.resource_version().is_empty()
+}
+
+fn changes<V: CacheObject>(old: Option<Arc<V>>, new: Arc<V>) -> Vec<Change<V>> {
+    match old {
+        None => vec![Change::Added(new)],
+        Some(old) if old.uid() == new.uid() => vec![Change::Updated { old, new }],
+        Some(old) => vec![Change::Deleted(old), Change::Added(new)],
+    }
+}

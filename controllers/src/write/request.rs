@@ -1,0 +1,26 @@
+//! Sends one request.
+
+use http::{Method, Request};
+use kube::Client;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::runtime::error::ApiError;
+
+pub(super) const JSON: &str = "application/json";
+
+pub(super) async fn request<T: DeserializeOwned>(
+    client: &Client,
+    method: Method,
+    path: &str,
+    content_type: &str,
+    body: Option<&Value>,
+) -> Result<T, ApiError> {
+    let bytes = body.map(serde_json::to_vec).transpose().map_err(|error| ApiError::Transport(error.to_string()))?;
+    let mut builder = Request::builder().method(method).uri(path).header(http::header::ACCEPT, JSON);
+    if bytes.is_some() {
+        builder = builder.header(http::header::CONTENT_TYPE, content_type);
+    }
+    let request = builder.body(bytes.unwrap_or_default()).map_err(kube::Error::HttpError)?;
+    Ok(client.request(request).await?)
+}

@@ -1,0 +1,320 @@
+//! Content negotiation: the media type and the representation of a reply that a client accepts, and the refusals of
+//! other representations. Follows
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go` of Kubernetes 1.36. PURE.
+//!
+//! - Replies of handlers: `resource`, `transient` and `stream`, by the `Accept` header and the path
+//! - Errors and discovery documents: `prefers_yaml`
+//! - Indentation of JSON: `wants_pretty`
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderValue, Method};
+
+use crate::json::Value;
+use crate::kinds::Kind;
+use crate::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath};
+use crate::status::Status;
+use crate::yaml;
+
+/// Media types that are decoded and encoded, in the order in which errors list them.
+pub(crate) const MEDIA_TYPES: [&str; 3] =
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// Further media types that routes of collections and watches produce.
+pub(crate) const STREAM_TYPES: [&str; 2] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+
+/// A representation of objects other than their own kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transform {
+    /// `as=Table`: rows of cells for display.
+    Table,
+    /// `as=PartialObjectMetadata`: only the metadata, for one object or in a watch.
+    PartialObjectMetadata,
+    /// `as=PartialObjectMetadataList`: only the metadata, for a list.
+    PartialObjectMetadataList,
+}
+
+/// The encoding of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediaType {
+    /// `application/json`; also sent to clients that request protobuf.
+    Json,
+    /// `application/yaml`.
+    Yaml,
+}
+
+/// The result of a negotiation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Negotiated {
+    /// The encoding of the body.
+    pub media: MediaType,
+    /// The representation, with its version of group `meta.k8s.io` (`v1` or `v1beta1`).
+    pub transform: Option<(Transform, &'static str)>,
+}
+
+impl Negotiated {
+    /// JSON of the object's own kind.
+    pub const JSON: Self = Self { media: MediaType::Json, transform: None };
+}
+
+/// Negotiates the reply to a request for a resource.
+///
+/// # Errors
+///
+/// 406, with another message if upstream's router refuses before it calls a handler.
+pub(crate) fn resource(request: &ApiRequest, path: &ResourcePath, kind: &Kind) -> Result<Negotiated, Status> {
+    resource_if(request, path, kind, |_| true)
+}
+
+/// Negotiates a reply that is not a stored object. It has no table form, so clients that accept only tables are
+/// refused before anything is done.
+pub(crate) fn transient(request: &ApiRequest, path: &ResourcePath, kind: &Kind) -> Result<Negotiated, Status> {
+    resource_if(request, path, kind, |negotiated| !matches!(negotiated.transform, Some((Transform::Table, _))))
+}
+
+/// Negotiates the events of a watch, which have no YAML form.
+pub(crate) fn stream(request: &ApiRequest, path: &ResourcePath, kind: &Kind) -> Result<Negotiated, Status> {
+    let negotiated = resource(request, path, kind)?;
+    if negotiated.media == MediaType::Yaml {
+        return Err(Status::not_acceptable(&STREAM_TYPES));
+    }
+    Ok(negotiated)
+}
+
+fn resource_if(
+    request: &ApiRequest,
+    path: &ResourcePath,
+    kind: &Kind,
+    fits: impl Fn(&Negotiated) -> bool,
+) -> Result<Negotiated, Status> {
+    let accepted = request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    if kind.is_routed() && !routed(accepted, &MEDIA_TYPES) {
+        let collection = request.method == Method::GET && path.name.is_empty();
+        let streams: &[&str] = if collection || path.watch { &STREAM_TYPES } else { &[] };
+        return Err(Status::not_routed(&[&MEDIA_TYPES, streams].concat()));
+    }
+    negotiate_if(accepted, fits).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
+}
+
+/// Returns the 406 for an object when a list of metadata was requested.
+pub(crate) fn not_a_list(kind: &Kind) -> Status {
+    wrong_shape("PartialObjectMetadataList", "not a list", kind, &kind.kind)
+}
+
+/// Returns the 406 for a list when the metadata of one object was requested.
+pub(crate) fn is_a_list(kind: &Kind) -> Status {
+    wrong_shape("PartialObjectMetadata", "a list", kind, &kind.list_kind)
+}
+
+fn wrong_shape(requested: &str, shape: &str, kind: &Kind, go_type: &str) -> Status {
+    let package = kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+    let why = format!("you requested {requested}, but the requested object is {shape} (*{package}.{go_type})");
+    Status::failure(406, "NotAcceptable", why)
+}
+
+/// Returns true if errors and discovery documents should be YAML. Replies with objects are negotiated by their
+/// handlers.
+pub(crate) fn prefers_yaml(request: &ApiRequest) -> bool {
+    is_api(request) && wants_yaml(request.header(ACCEPT))
+}
+
+/// Returns true if JSON should be indented: for `?pretty`, for the user agents of curl, Wget and browsers, and for
+/// errors sent to clients that do not accept plain objects.
+pub(crate) fn wants_pretty(request: &ApiRequest, reply: &Reply) -> bool {
+    if !is_api(request) || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
+        return false;
+    }
+    let refused = reply.status >= 400 && !takes_objects(request.header(ACCEPT));
+    let browser = || ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| request.user_agent().starts_with(name));
+    let requested = match Query::parse(&request.query).get("pretty").filter(|text| !text.is_empty()) {
+        Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        None => browser(),
+    };
+    refused || requested
+}
+
+fn is_api(request: &ApiRequest) -> bool {
+    ["/api", "/apis"]
+        .iter()
+        .any(|root| request.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+/// One clause of an `Accept` header.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Clause<'a> {
+    /// The type before the slash.
+    pub kind: &'a str,
+    /// The type after the slash.
+    pub subtype: &'a str,
+    /// The parameters other than `q`.
+    pub params: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Clause<'a> {
+    /// Returns the value of a parameter; `""` if it is absent.
+    pub fn param(&self, name: &str) -> &'a str {
+        self.params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
+    }
+
+    fn allows(&self, kind: &str, subtype: &str) -> bool {
+        match (self.kind, self.subtype) {
+            ("*", "*") => true,
+            (own, "*") => own == kind,
+            (own, own_subtype) => own == kind && own_subtype == subtype,
+        }
+    }
+}
+
+/// Parses an `Accept` header; returns its clauses by `q`, then by their order.
+pub fn clauses(accept: &str) -> Vec<Clause<'_>> {
+    let mut found: Vec<(i32, Clause<'_>)> = accept.split(',').filter_map(clause).collect();
+    found.sort_by_key(|(quality, _)| -quality);
+    found.into_iter().map(|(_, clause)| clause).collect()
+}
+
+fn clause(part: &str) -> Option<(i32, Clause<'_>)> {
+    let mut pieces = part.split(';').map(str::trim);
+    let (kind, subtype) = match pieces.next()? {
+        "" => return None,
+        "*" => ("*", "*"),
+        media => media.split_once('/')?,
+    };
+    let mut quality = 1000;
+    let mut params = Vec::new();
+    for (name, value) in pieces.filter_map(|piece| piece.split_once('=')) {
+        let (name, value) = (name.trim(), value.trim());
+        if name == "q" {
+            quality = value.parse::<f32>().map_or(1000, |q| (q.clamp(0.0, 1.0) * 1000.0) as i32);
+        } else {
+            params.push((name, value));
+        }
+    }
+    Some((quality, Clause { kind, subtype, params }))
+}
+
+/// Returns true if upstream's router would route a request with this `Accept` header to a handler that writes
+/// `produced`. It compares whole types without their parameters and knows no wildcard except `*/*`.
+pub fn routed(accept: Option<&str>, produced: &[&str]) -> bool {
+    let Some(accept) = accept.filter(|text| !text.is_empty()) else { return true };
+    let types = accept.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
+    types.into_iter().any(|media| media == "*/*" || produced.contains(&media))
+}
+
+/// Chooses the representation for an `Accept` header; `None` if nothing in it can be served.
+///
+/// An absent or empty header means JSON. Protobuf is answered with JSON: clients decode by the reply's `Content-Type`.
+pub fn negotiate(accept: Option<&str>) -> Option<Negotiated> {
+    negotiate_if(accept, |_| true)
+}
+
+/// Like [`negotiate`], but only chooses among results for which `fits` returns true.
+fn negotiate_if(accept: Option<&str>, fits: impl Fn(&Negotiated) -> bool) -> Option<Negotiated> {
+    let accept = accept.map(str::trim).filter(|text| !text.is_empty());
+    let Some(accept) = accept else { return Some(Negotiated::JSON) };
+    clauses(accept).iter().filter_map(choose).find(fits)
+}
+
+/// Chooses the encoding of a document that has only one representation; `None` if the header accepts only others.
+pub(crate) fn negotiate_document(accept: &str) -> Option<MediaType> {
+    negotiate_if(Some(accept), |negotiated| negotiated.transform.is_none()).map(|negotiated| negotiated.media)
+}
+
+/// Returns true if an `Accept` header accepts plain objects, such as an error Status.
+fn takes_objects(accept: &str) -> bool {
+    accept.trim().is_empty()
+        || clauses(accept).iter().any(|clause| clause.param("as").is_empty() && choose(clause).is_some())
+}
+
+/// Returns true if an `Accept` header prefers YAML. Searches for the word first, because every request passes here.
+pub(crate) fn wants_yaml(accept: &str) -> bool {
+    accept.contains("yaml") && negotiate(Some(accept)).is_some_and(|negotiated| negotiated.media == MediaType::Yaml)
+}
+
+fn choose(clause: &Clause<'_>) -> Option<Negotiated> {
+    let served = [(MediaType::Json, "json"), (MediaType::Yaml, "yaml"), (MediaType::Json, "vnd.kubernetes.protobuf")];
+    let (media, subtype) = served.into_iter().find(|(_, subtype)| clause.allows("application", subtype))?;
+    let transform = match clause.param("as") {
+        "" => None,
+        name => Some(transform(name, clause.param("g"), clause.param("v"))?),
+    };
+    // Tables have no protobuf form: upstream refuses, so clients that request it also list JSON.
+    let refused = subtype == "vnd.kubernetes.protobuf" && matches!(transform, Some((Transform::Table, _)));
+    (!refused).then_some(Negotiated { media, transform })
+}
+
+fn transform(name: &str, group: &str, version: &str) -> Option<(Transform, &'static str)> {
+    if group != "meta.k8s.io" {
+        return None;
+    }
+    let version = ["v1", "v1beta1"].into_iter().find(|known| *known == version)?;
+    let kind = match name {
+        "Table" => Transform::Table,
+        "PartialObjectMetadata" => Transform::PartialObjectMetadata,
+        "PartialObjectMetadataList" => Transform::PartialObjectMetadataList,
+        _ => return None,
+    };
+    Some((kind, version))
+}
+
+/// Re-encodes a JSON reply as YAML.
+pub(crate) fn in_yaml(reply: &mut Reply) {
+    let ReplyBody::Full(bytes) = &reply.body else { return };
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
+    reply.body = ReplyBody::Full(yaml::to_string(&value).into());
+    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    const TABLE: Option<(Transform, &str)> = Some((Transform::Table, "v1"));
+
+    #[rstest]
+    #[case::absent(None, MediaType::Json, None)]
+    #[case::empty(Some(""), MediaType::Json, None)]
+    #[case::anything(Some("*/*"), MediaType::Json, None)]
+    #[case::yaml(Some("application/yaml"), MediaType::Yaml, None)]
+    #[case::protobuf_first(Some("application/vnd.kubernetes.protobuf,application/json"), MediaType::Json, None)]
+    #[case::quality(Some("application/json;q=0.3, application/yaml;q=0.8"), MediaType::Yaml, None)]
+    #[case::kubectl_get(
+        Some(
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+        ),
+        MediaType::Json,
+        TABLE
+    )]
+    #[case::unknown_version_falls_back(
+        Some("application/json;as=Table;v=v9;g=meta.k8s.io,application/json"),
+        MediaType::Json,
+        None
+    )]
+    fn accepted(
+        #[case] accept: Option<&str>,
+        #[case] media: MediaType,
+        #[case] transform: Option<(Transform, &'static str)>,
+    ) {
+        assert_eq!(negotiate(accept), Some(Negotiated { media, transform }));
+    }
+
+    #[rstest]
+    #[case(None, true)]
+    #[case(Some(""), true)]
+    #[case(Some("text/html, */*;q=0.1"), true)]
+    #[case(Some("application/json;as=Chart;v=v1"), true)]
+    #[case(Some("application/*"), false)]
+    #[case(Some("text/plain"), false)]
+    fn routes(#[case] accept: Option<&str>, #[case] taken: bool) {
+        assert_eq!(routed(accept, &["application/json", "application/yaml"]), taken);
+    }
+
+    #[rstest]
+    #[case("text/html")]
+    #[case("application/json;as=Table;v=v2;g=meta.k8s.io")]
+    #[case("application/json;as=Chart;v=v1;g=meta.k8s.io")]
+    #[case("garbage")]
+    fn refused(#[case] accept: &str) {
+        assert_eq!(negotiate(Some(accept)), None);
+    }
+}

@@ -1,0 +1,301 @@
+//! The copy of the tree with every mutant in it, and its build.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::Failure;
+use crate::edits::Bug;
+use crate::find::{self, Mutant};
+use crate::render::render;
+
+/// The switch, put into the controllers' crate.
+const SCHEMATA: &str = "//! Which mutant is switched on: the number in `PLUMBLINE_MUTANT`.
+#![allow(missing_docs, clippy::all, clippy::pedantic)]
+static ON: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+pub fn on(id: u32) -> bool {
+    *ON.get_or_init(|| std::env::var(\"PLUMBLINE_MUTANT\").ok().and_then(|id| id.parse().ok()).unwrap_or(0)) == id
+}
+";
+
+/// Dependencies as in every release build; the two crates that are compiled again and again with less care.
+const PROFILE: &str = "
+[profile.release.package.plumbline]
+opt-level = 1
+[profile.release.package.plumbline-controllers]
+opt-level = 1
+overflow-checks = true
+";
+
+/// `.cargo/mutants.toml`, which cargo-mutants reads as well; what is ours stands in `harness/mutants/survivors.toml`.
+#[derive(Debug, Deserialize)]
+pub struct Config {
+    examine_globs: Vec<String>,
+    #[serde(default)]
+    exclude_globs: Vec<String>,
+    #[serde(skip)]
+    survivors: Vec<Survivor>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Survivors {
+    #[serde(default)]
+    survivor: Vec<Survivor>,
+}
+
+/// A mutant that no fixture can catch.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Survivor {
+    /// Its name without the line; `*` stands for anything.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Config {
+    /// Reads both files.
+    pub fn load(repository: &Path) -> Result<Self, Failure> {
+        let mut config: Self = toml::from_str(&fs::read_to_string(repository.join(".cargo/mutants.toml"))?)?;
+        let survivors = fs::read_to_string(repository.join("harness/mutants/survivors.toml")).unwrap_or_default();
+        config.survivors = toml::from_str::<Survivors>(&survivors)?.survivor;
+        Ok(config)
+    }
+
+    /// Why a mutant of that name may survive.
+    pub fn reason(&self, name: &str) -> Option<&str> {
+        self.survivors.iter().find(|known| matches(&known.name, name)).map(|known| known.reason.as_str())
+    }
+
+    fn examines(&self, path: &str) -> bool {
+        let any = |globs: &[String]| globs.iter().any(|glob| matches(glob, path));
+        any(&self.examine_globs) && !any(&self.exclude_globs)
+    }
+}
+
+/// `*` stands for anything, also for `/`.
+fn matches(glob: &str, text: &str) -> bool {
+    match glob.split_once('*') {
+        None => glob == text,
+        Some((head, tail)) => {
+            let tail = tail.trim_start_matches('*').trim_start_matches('/');
+            text.strip_prefix(head).is_some_and(|rest| {
+                (0..=rest.len()).filter(|at| rest.is_char_boundary(*at)).any(|at| matches(tail, &rest[at..]))
+            })
+        }
+    }
+}
+
+/// What the names of bugs begin with.
+pub const BUG: &str = "bug ";
+
+/// Something to be switched on.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// Its number.
+    pub id: usize,
+    /// Its name: file, function, what is done, and which of several if there are several.
+    pub name: String,
+    /// Where: `file:line`.
+    pub place: String,
+}
+
+/// All subjects, and the files that hold them.
+pub struct Tree {
+    /// In order of their numbers, from 1.
+    pub subjects: Vec<Subject>,
+    files: BTreeMap<String, Source>,
+}
+
+struct Source {
+    text: String,
+    mutants: Vec<(usize, Mutant)>,
+}
+
+/// What came of a tree.
+pub struct Built {
+    /// The program.
+    pub program: PathBuf,
+    /// The subjects that compile.
+    pub subjects: Vec<Subject>,
+    /// How many do not.
+    pub unviable: usize,
+}
+
+impl Tree {
+    /// The mutants of the files that the configuration names.
+    pub fn of_mutants(repository: &Path, config: &Config) -> Result<Self, Failure> {
+        let mut tree = Self { subjects: Vec::new(), files: BTreeMap::new() };
+        for path in tracked(repository)?.into_iter().filter(|path| config.examines(path)) {
+            let text = fs::read_to_string(repository.join(&path))?;
+            let found = find::find(&text).map_err(|error| format!("{path}: {error}"))?;
+            let mut seen = BTreeMap::new();
+            let mut mutants = Vec::new();
+            for mutant in found {
+                let id = tree.subjects.len() + 1;
+                let plain = format!("{path}: {}: {}", mutant.function, mutant.what);
+                let number: &mut usize = seen.entry(plain.clone()).or_default();
+                *number += 1;
+                let name = if *number == 1 { plain } else { format!("{plain} ({number})") };
+                tree.subjects.push(Subject { id, name, place: format!("{path}:{}", mutant.line) });
+                mutants.push((id, mutant));
+            }
+            tree.files.insert(path, Source { text, mutants });
+        }
+        Ok(tree)
+    }
+
+    /// Adds bugs that were written by hand.
+    pub fn add(&mut self, repository: &Path, bugs: &[Bug]) -> Result<(), Failure> {
+        for bug in bugs {
+            let id = self.subjects.len() + 1;
+            let place = bug.edits.first().map(|edit| edit.file.clone()).unwrap_or_default();
+            let name = format!("{BUG}{}: {}", bug.id, bug.symptom);
+            self.subjects.push(Subject { id, name, place });
+            for edit in &bug.edits {
+                if !self.files.contains_key(&edit.file) {
+                    let text = fs::read_to_string(repository.join(&edit.file))?;
+                    self.files.insert(edit.file.clone(), Source { text, mutants: Vec::new() });
+                }
+                let Some(source) = self.files.get_mut(&edit.file) else { continue };
+                let change = edit.change(id, &source.text).map_err(|error| format!("{}: {error}", bug.id))?;
+                let mutant = Mutant { what: bug.symptom.clone(), function: String::new(), line: 0, change };
+                source.mutants.push((id, mutant));
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the repository, puts the subjects in, leaves out those that do not compile, and builds.
+    pub fn build(mut self, repository: &Path, work: &Path) -> Result<Built, Failure> {
+        let copy = work.join("tree");
+        self.copy(repository, &copy)?;
+        let mut unviable = BTreeSet::new();
+        loop {
+            let places = self.write(&copy, &unviable)?;
+            let errors = compile(&copy, work)?;
+            if errors.is_empty() {
+                break;
+            }
+            let found = blame(&errors, &places);
+            if found.is_empty() {
+                return Err(
+                    format!("the copy does not compile, and no mutant is to blame:\n{}", errors.join("\n")).into()
+                );
+            }
+            let bug = self.subjects.iter().find(|subject| found.contains(&subject.id) && subject.name.starts_with(BUG));
+            if let Some(bug) = bug {
+                return Err(format!("{} does not compile:\n{}", bug.name, errors.join("\n")).into());
+            }
+            eprintln!("{} mutants do not compile", found.len());
+            unviable.extend(found);
+        }
+        self.subjects.retain(|subject| !unviable.contains(&subject.id));
+        let program = work.join("build/release/plumbline");
+        Ok(Built { program, subjects: self.subjects, unviable: unviable.len() })
+    }
+
+    fn copy(&self, repository: &Path, copy: &Path) -> Result<(), Failure> {
+        for path in tracked(repository)? {
+            let from = repository.join(&path);
+            // A file that was removed and not committed yet is still tracked.
+            let Ok(mut text) = fs::read(&from) else { continue };
+            if path == "Cargo.toml" {
+                text.extend(PROFILE.bytes());
+            }
+            if path == "controllers/src/lib.rs" {
+                text.extend(b"\npub mod schemata;\n");
+            }
+            if !self.files.contains_key(&path) {
+                put(&copy.join(&path), &text)?;
+            }
+        }
+        put(&copy.join("controllers/src/schemata.rs"), SCHEMATA.as_bytes())
+    }
+
+    /// Writes the files that hold mutants; says where those are.
+    fn write(
+        &self,
+        copy: &Path,
+        unviable: &BTreeSet<usize>,
+    ) -> Result<BTreeMap<String, BTreeMap<usize, Range<usize>>>, Failure> {
+        let mut places = BTreeMap::new();
+        for (path, source) in &self.files {
+            let viable = source.mutants.iter().filter(|(id, _)| !unviable.contains(id));
+            let rendered = render(&source.text, viable.map(|(id, mutant)| (*id, mutant)));
+            put(&copy.join(path), rendered.text.as_bytes())?;
+            places.insert(path.clone(), rendered.places);
+        }
+        Ok(places)
+    }
+}
+
+/// Writes a file unless it says so already: what did not change is not compiled again.
+fn put(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    if fs::read(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+    Ok(fs::write(path, text)?)
+}
+
+/// A number that changes with everything that decides about an outcome: sources, fixtures, the bugs written by hand.
+pub fn stamp(repository: &Path) -> Result<u64, Failure> {
+    let mut hasher = DefaultHasher::new();
+    let own = ["harness/mutants/bugs.toml".to_owned(), ".cargo/mutants.toml".to_owned()];
+    let decides = |path: &String| {
+        ["controllers/src/", "harness/src/", "harness/apiserver/src/", "fixtures/", "Cargo"].iter().any(|head| path.starts_with(head))
+    };
+    for path in tracked(repository)?.into_iter().filter(decides).chain(own) {
+        let Ok(text) = fs::read(repository.join(&path)) else { continue };
+        (path, text).hash(&mut hasher);
+    }
+    Ok(hasher.finish())
+}
+
+fn tracked(repository: &Path) -> Result<Vec<String>, Failure> {
+    let output =
+        Command::new("git").current_dir(repository).args(["ls-files", "-co", "--exclude-standard"]).output()?;
+    let paths = String::from_utf8(output.stdout)?;
+    Ok(paths.lines().filter(|path| !path.starts_with("harness/mutants/")).map(str::to_owned).collect())
+}
+
+fn cargo(copy: &Path, work: &Path, args: &[&str]) -> Command {
+    // Set by cargo itself when it runs this program.
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(copy).args(args).env("CARGO_TARGET_DIR", work.join("build")).env("CARGO_INCREMENTAL", "1");
+    command
+}
+
+/// Builds the program; gives back the errors of the compiler, one JSON document each.
+fn compile(copy: &Path, work: &Path) -> Result<Vec<String>, Failure> {
+    let args = ["build", "--release", "--locked", "-p", "plumbline", "--bin", "plumbline", "--message-format=json"];
+    let output = cargo(copy, work, &args).stderr(Stdio::inherit()).output()?;
+    let lines = String::from_utf8(output.stdout)?;
+    let error = |line: &&str| serde_json::from_str::<Value>(line).is_ok_and(|it| it["message"]["level"] == "error");
+    let errors: Vec<String> = lines.lines().filter(error).map(str::to_owned).collect();
+    if errors.is_empty() && !output.status.success() {
+        return Err("cargo build failed without a word about the code".into());
+    }
+    Ok(errors)
+}
+
+/// The mutants that the compiler's errors are about: those in whose text an error points.
+fn blame(errors: &[String], places: &BTreeMap<String, BTreeMap<usize, Range<usize>>>) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    for error in errors {
+        let Ok(error) = serde_json::from_str::<Value>(error) else { continue };
+        for span in error["message"]["spans"].as_array().into_iter().flatten() {
+            let file = span["file_name"].as_str().unwrap_or_default();
+            let begin = span["byte_start"].as_u64().unwrap_or_default() as usize;
+            let Some((_, places)) = places.iter().find(|(path, _)| file.ends_with(path.as_str())) else { continue };
+            found.extend(places.iter().filter(|(_, place)| place.contains(&begin)).map(|(id, _)| *id));
+        }
+    }
+    found
+}

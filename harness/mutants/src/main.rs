@@ -1,0 +1,141 @@
+//! Breaks the controllers on purpose and looks whether the fixtures notice.
+//!
+//! ```text
+//! .cargo/mutants.toml ──► files ──find──► mutants ─┐
+//! bugs.toml ────────────► edits written by hand ───┴─render─► a copy of the tree, every mutant behind a switch
+//!                                                                  │ cargo build: what does not compile is no mutant
+//!                                                                  ▼
+//!                                    plumbline run --fail-fast, for each mutant ──► mutants.json, mutants.md
+//! ```
+//!
+//! The operators are those of cargo-mutants. One build for all mutants is what makes a few hundred of them affordable; the
+//! fixtures alone judge, no unit test runs.
+
+mod build;
+mod edits;
+mod find;
+mod render;
+mod report;
+mod run;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What went wrong around the mutants.
+type Failure = Box<dyn std::error::Error>;
+
+const HELP: &str = "\
+usage: plumbline-mutants <mutants | bugs | list | build> [OPTION]...
+
+  list         print the mutants of the files in .cargo/mutants.toml
+  mutants      build them all, run the suite on each, write mutants.json and mutants.md
+  bugs         the same for the bugs in harness/mutants/bugs.toml
+  build        build them all and stop there
+
+  --work DIR        where the copy, the build and the reports go  [default: target/mutants]
+  --only TEXT       only mutants whose name contains TEXT
+  --anew            forget what an earlier run found, though nothing has changed since
+  --remember        write down which fixture caught which mutant (harness/mutants/caught.toml): it is tried first next time
+  --jobs N          fixtures that run side by side  [default: one per core]
+  --timeout SECS    when a run counts as hanging  [default: three times what the suite takes without a mutant, 20 at least]
+
+What was judged stands in mutants.json below DIR: a run that was broken off goes on there.";
+
+/// The command line.
+struct Args {
+    verb: String,
+    repository: PathBuf,
+    work: PathBuf,
+    only: Option<String>,
+    anew: bool,
+    remember: bool,
+    jobs: Option<String>,
+    timeout: Option<u64>,
+}
+
+fn args() -> Result<Args, Failure> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let mut rest = std::env::args().skip(1);
+    let verb = rest.next().ok_or(HELP)?;
+    let work = repository.join("target/mutants");
+    let mut args = Args { verb, repository, work, only: None, anew: false, remember: false, jobs: None, timeout: None };
+    while let Some(flag) = rest.next() {
+        let mut value = || rest.next().ok_or_else(|| format!("{flag} needs a value\n{HELP}"));
+        match flag.as_str() {
+            "--anew" => args.anew = true,
+            "--remember" => args.remember = true,
+            "--work" => args.work = std::path::absolute(value()?)?,
+            "--only" => args.only = Some(value()?),
+            "--jobs" => args.jobs = Some(value()?),
+            "--timeout" => args.timeout = Some(value()?.parse()?),
+            _ => return Err(format!("{flag}: unknown\n{HELP}").into()),
+        }
+    }
+    Ok(args)
+}
+
+fn main() -> ExitCode {
+    match args().and_then(|args| work(&args)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(100),
+        Err(error) => {
+            eprintln!("plumbline-mutants: {error}");
+            ExitCode::from(96)
+        }
+    }
+}
+
+/// Whether everything is as it should be: nothing survived that the configuration does not list with a reason.
+fn work(args: &Args) -> Result<bool, Failure> {
+    let config = build::Config::load(&args.repository)?;
+    let mut tree = build::Tree::of_mutants(&args.repository, &config)?;
+    tree.add(&args.repository, &edits::load(&args.repository)?)?;
+    let bugs = match args.verb.as_str() {
+        "list" | "mutants" | "build" => false,
+        "bugs" => true,
+        _ => return Err(HELP.into()),
+    };
+    let wanted = |name: &str| {
+        name.starts_with(build::BUG) == bugs && args.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
+    };
+    if args.verb == "list" {
+        tree.subjects.iter().filter(|subject| wanted(&subject.name)).for_each(|subject| println!("{}", subject.name));
+        return Ok(true);
+    }
+    let built = tree.build(&args.repository, &args.work)?;
+    if args.verb == "build" {
+        println!(
+            "{} can be switched on, {} do not compile: {}",
+            built.subjects.len(),
+            built.unviable,
+            built.program.display()
+        );
+        return Ok(true);
+    }
+    let memory = args.repository.join("harness/mutants/caught.toml");
+    let hints = report::caught(&memory)?;
+    let runner = run::Runner::new(&args.repository, &built.program, args)?.with_hints(hints.clone());
+    let (file, stamp) = (args.work.join(format!("{}.json", args.verb)), build::stamp(&args.repository)?);
+    let mut state =
+        if args.anew { report::State { stamp, ..Default::default() } } else { report::State::load(&file, stamp) };
+    let mut outcomes = Vec::new();
+    for subject in built.subjects.iter().filter(|subject| wanted(&subject.name)) {
+        let outcome = match state.of(&subject.name) {
+            Some(known) => known.clone(),
+            None => runner.judge(subject)?,
+        };
+        eprintln!("{outcome}");
+        if state.of(&subject.name).is_none() {
+            state.outcomes.push(outcome.clone());
+            state.write(&file)?;
+        }
+        outcomes.push(outcome);
+    }
+    if args.remember {
+        report::remember(&memory, hints, &state.outcomes)?;
+    }
+    let text = report::markdown(&outcomes, built.unviable, &config);
+    std::fs::write(args.work.join(format!("{}.md", args.verb)), &text)?;
+    println!("{text}");
+    Ok(outcomes.iter().all(|outcome| outcome.caught_by.is_some() || config.reason(&outcome.name).is_some()))
+}

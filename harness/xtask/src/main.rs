@@ -1,0 +1,77 @@
+//! Maintainers' tasks: `cargo run -p xtask -- codegen --kubernetes PATH` makes the checked-in tables of Kubernetes' types
+//! from a Kubernetes checkout. `README.md` says how to go to the next Kubernetes version.
+
+mod check;
+mod definitions;
+mod go;
+mod internal;
+mod layout;
+mod messages;
+mod names;
+mod roles;
+mod source;
+mod structs;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use check::Outcome;
+use source::{Checkout, Error};
+
+#[derive(Parser)]
+#[command(name = "xtask", about = "Tasks for Plumbline's maintainers")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Make the tables of Kubernetes' types.
+    Codegen {
+        /// A Kubernetes checkout: api/, pkg/apis/, plugin/ and staging/ are read.
+        #[arg(long, value_name = "PATH")]
+        kubernetes: PathBuf,
+        /// The minor version of the checkout, for the tables' headers.
+        #[arg(long = "kubernetes-version", value_name = "MINOR", default_value = "1.36")]
+        version: String,
+        /// Write nothing; print a diff and exit with 1 if a table differs.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let Task::Codegen { kubernetes, version, check } = Args::parse().task;
+    match codegen(&Checkout::new(kubernetes, version), check) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            _ = writeln!(io::stderr(), "error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Makes all tables; returns `false` if `check` found differences.
+fn codegen(checkout: &Checkout, check: bool) -> Result<bool, Error> {
+    let mut out = io::stdout().lock();
+    let mut same = true;
+    for table in layout::tables(checkout)? {
+        let path = layout::root().join(table.path);
+        let outcome = if check { check::compare(&path, &table.text)? } else { check::write(&path, &table.text)? };
+        let line = match outcome {
+            Outcome::Same => format!("unchanged {}\n", table.path),
+            Outcome::Written => format!("written   {}\n", table.path),
+            Outcome::Differs(diff) => {
+                same = false;
+                format!("differs   {}\n{diff}", table.path)
+            }
+        };
+        out.write_all(line.as_bytes()).map_err(|error| Error::Write { path, error })?;
+    }
+    Ok(same)
+}
