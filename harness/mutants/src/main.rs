@@ -1,4 +1,4 @@
-//! Breaks the controllers on purpose and looks whether the fixtures notice.
+//! Injects faults into the controllers and checks that the fixtures detect them.
 //!
 //! ```text
 //! .cargo/mutants.toml ──► files ──find──► mutants ─┐
@@ -8,8 +8,8 @@
 //!                                    plumbline run --fail-fast, for each mutant ──► mutants.json, mutants.md
 //! ```
 //!
-//! The operators are those of cargo-mutants. One build for all mutants is what makes a few hundred of them affordable; the
-//! fixtures alone judge, no unit test runs.
+//! The operators are those of cargo-mutants. All mutants share one build, which makes it affordable to run a few
+//! hundred of them. Only the fixtures judge; unit tests do not run.
 
 mod build;
 mod edits;
@@ -21,7 +21,7 @@ mod run;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What went wrong around the mutants.
+/// An error of the tool itself.
 type Failure = Box<dyn std::error::Error>;
 
 const HELP: &str = "\
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether everything is as it should be: nothing survived that the configuration does not list with a reason.
+/// Returns true if every survivor is listed with a reason in the configuration.
 fn work(args: &Args) -> Result<bool, Failure> {
     let config = build::Config::load(&args.repository)?;
     let mut tree = build::Tree::of_mutants(&args.repository, &config)?;
