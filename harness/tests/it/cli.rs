@@ -1,4 +1,4 @@
-//! The program on the command line: exit codes, results on standard output, diagnostics on standard error.
+//! The program as its users meet it: exit codes, data on standard output, talk on standard error.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};

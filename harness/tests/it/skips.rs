@@ -3,9 +3,9 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-/// Reports that the calling test is skipped, with the reason.
+/// Reports that the calling test does not run, and why.
 ///
-/// The reason is also appended to the file named by `PLUMBLINE_SKIPS`: `.ci/run` fails on unexpected reasons.
+/// The reason is also appended to the file named by `PLUMBLINE_SKIPS`: `.ci/run` fails if it holds one that is not expected.
 pub(crate) fn skip(test: &str, reason: &str) {
     let _ = writeln!(std::io::stdout(), "skipped: {test}: {reason}");
     if let Some(file) = std::env::var_os("PLUMBLINE_SKIPS") {

@@ -105,7 +105,7 @@ async fn check_drift(server: &ApiServer, diagnostics: &Diagnostics) {
     server.clock().sleep(TOLD).await;
     settle().await;
     assert_eq!(caches(diagnostics), caches(&fresh), "caches have drifted from the server");
-    assert_eq!(fresh.caches()["phase"], "waiting", "whoever looks does nothing");
+    assert_eq!(fresh.caches()["phase"], "waiting", "a standby only fills its caches");
     task.abort();
 }
 

@@ -58,11 +58,11 @@ async fn found() {
     let options = ExistingClusterOptions { kubeconfig: Some(file.clone()), ..ExistingClusterOptions::default() };
     let mut server = begin(options).await.unwrap_or_else(|error| panic!("{error}"));
     assert!(server.version.starts_with("v1."));
-    assert!(!server.allows_disruption, "nobody allowed it");
+    assert!(!server.allows_disruption, "disruption was not allowed");
     assert_eq!(server.ended().await, None);
     stop.cancel();
     serving.await.expect("it stops");
-    assert!(server.ended().await.is_some(), "nobody answers any more");
+    assert!(server.ended().await.is_some(), "the server no longer replies");
     server.stop().await.expect("there is nothing to stop");
     assert!(file.exists(), "the user's own file stays");
 }
