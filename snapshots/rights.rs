@@ -83,7 +83,7 @@ pub(crate) fn compare(needed: &BTreeMap<Right, String>) -> Vec<String> {
     missing.chain(unused).collect()
 }
 
-/// The embedded server, which refuses the subject every right that the role in `file` does not grant.
+/// The embedded server, which denies the subject every right that the role in `file` does not grant.
 pub(crate) fn confined(file: &Path) -> TestBed {
     let role = Role::read(file).expect("a role");
     TestBed { cluster: Arc::new(EmbeddedCluster { role: Some(role) }), ..TestBed::embedded() }

@@ -1,5 +1,5 @@
-//! The API server slow, refusing, restarting, failing or busy for five minutes: the controllers wait with growing pauses,
-//! never storm it, and do by themselves what there is to do once it is well. Virtual time.
+//! The API server is slow, refusing, restarting, failing or busy for five minutes: the controllers back off, never
+//! storm it, and catch up by themselves when it has recovered. Virtual time.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use plumbline_controllers::runtime::clock::Clock as SubjectClock;
 use rstest::rstest;
 use serde_json::json;
 
-/// How long the trouble lasts, minutes.
+/// Duration of the fault, in minutes.
 const MINUTES: usize = 5;
 
-/// What is wrong with the server.
+/// The fault of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
-    /// Connections break without an answer.
+    /// Connections break without a reply.
     Refusing,
-    /// Every answer is 500.
+    /// Every reply is 500.
     Failing,
-    /// Every answer is 429, come back in a second.
+    /// Every reply is 429 with a Retry-After of one second.
     Busy,
-    /// Every answer takes twenty seconds.
+    /// Every reply takes twenty seconds.
     Slow,
-    /// Every answer takes longer than anybody waits.
+    /// Every reply takes longer than any client's timeout.
     Hanging,
-    /// Down for three seconds out of twenty, and it has forgotten what watches could go on from.
+    /// Down for three seconds out of twenty, and the watch history is lost.
     Restarting,
 }
 
@@ -58,7 +58,7 @@ impl Trouble {
         server.compact(server.store().revision());
     }
 
-    /// Lets the trouble last.
+    /// Keeps the fault active for its duration.
     async fn last(self, server: &ApiServer) {
         for _ in 0..MINUTES * 3 {
             self.begin(server);
@@ -73,7 +73,7 @@ impl Trouble {
     }
 }
 
-/// Requests of the controllers in each minute of the trouble.
+/// Requests of the controllers in each minute of the fault.
 fn requests(server: &ApiServer, from: Duration) -> Vec<usize> {
     let mut minutes = vec![0; MINUTES];
     server.transcript().with(|entries| {
@@ -102,7 +102,7 @@ async fn suffer(trouble: Trouble) -> Vec<usize> {
     let replica = fleet.start();
     clock.sleep(Duration::from_mins(1)).await;
     check_world(&server);
-    // There is work for each controller, and all of it is in its queues when the trouble begins.
+    // Each controller has work, and all of it is queued when the fault begins.
     for node in ["node-1", "node-2"] {
         let taints = json!({ "spec": { "taints": [{ "key": TAINT, "effect": "NoExecute" }] } });
         assert_eq!(user(&server, Method::PATCH, &format!("/api/v1/nodes/{node}"), MERGE, taints).await, 200);
@@ -112,7 +112,7 @@ async fn suffer(trouble: Trouble) -> Vec<usize> {
     clock.sleep(Duration::from_millis(5)).await;
     let begin = clock.elapsed();
     trouble.last(&server).await;
-    // Quarantine of the lost node, two sweeps, and the longest pause of any back-off that five minutes can earn.
+    // The quarantine of the lost node, two sweeps, and the longest back-off that five minutes of failures can cause.
     clock.sleep(Duration::from_mins(12)).await;
     assert!(replica.is_running(), "it gave up");
     check_world(&server);
@@ -121,8 +121,9 @@ async fn suffer(trouble: Trouble) -> Vec<usize> {
     requests(&server, begin)
 }
 
-/// Bounds: of the first minute, in which every pause begins at its shortest, and of each later one. About twice of what
-/// 13 pods, 9 nodes and 3 budgets cost today; busy is what the server asks for, a repetition a second.
+/// Bounds for the first minute, in which every back-off starts at its shortest, and for each later one. About twice the
+/// requests that 13 pods, 9 nodes and 3 budgets cause today; for the busy server they follow from its Retry-After of
+/// one second.
 #[rstest]
 #[case::refusing(Trouble::Refusing, 300, 60)]
 #[case::failing(Trouble::Failing, 300, 60)]

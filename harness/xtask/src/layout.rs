@@ -1,4 +1,4 @@
-//! Where the tables are, and the list of all of them.
+//! Paths of the generated tables, and the list of all of them.
 
 use std::path::{Path, PathBuf};
 

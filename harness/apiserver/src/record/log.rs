@@ -1,4 +1,4 @@
-//! The entries, and how much of them is kept.
+//! The entries, and the limit on their size.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use serde_json::Value;
 
 use super::{Entry, Happening};
 
-/// What an entry takes up beside its objects, about, in bytes.
+/// Approximate size of an entry without its objects, in bytes.
 const ENTRY: usize = 512;
-/// What a value takes up beside its texts, about, in bytes.
+/// Approximate size of a value without its strings, in bytes.
 const VALUE: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) entries: Vec<Entry>,
-    /// `seq` of the first entry: so many were forgotten.
+    /// `seq` of the first entry, which is the number of dropped entries.
     pub(super) first: usize,
-    /// When all that is kept is larger, the older half is forgotten; `None` keeps everything.
+    /// Size limit in bytes, above which the older half is dropped; `None` keeps everything.
     pub(super) keep: Option<usize>,
-    /// What is kept takes up so much, about; counted only where there is a limit.
+    /// Approximate size of the entries in bytes; counted only if there is a limit.
     bytes: usize,
 }
 
@@ -35,7 +35,7 @@ impl Log {
         }
     }
 
-    /// Counts objects that came with an entry, and forgets old ones where that is too much.
+    /// Adds the size of an entry's objects, and drops old entries above the limit.
     pub(super) fn count<'v>(&mut self, values: impl Iterator<Item = &'v Arc<Value>>) {
         let Some(keep) = self.keep else { return };
         self.bytes += values.map(|value| size(value)).sum::<usize>();
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(entries.last().map(|entry| entry.seq), Some(99));
         let answered = |entry: &Entry| matches!(&entry.what, Happening::Request(exchange) if exchange.reply.is_some());
         assert!(entries.iter().all(answered));
-        // The reply to a request that is forgotten is nobody's.
+        // A reply to a dropped request is ignored.
         transcript.reply(0, Reply::new(Duration::ZERO, 200));
     }
 

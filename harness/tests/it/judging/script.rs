@@ -1,4 +1,4 @@
-//! Runs written by hand.
+//! Handwritten runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use plumbline::runner::verdict;
 use plumbline::transcript::{Actor, Change, ChangeKind, Entry, Reply, Request, Transcript};
 use serde_json::{Value, json};
 
-/// A run written by hand.
+/// A handwritten run.
 pub(crate) struct Script {
     pub(crate) fixture: Fixture,
     pub(crate) transcript: Transcript,
@@ -42,7 +42,7 @@ impl Script {
         Self { fixture, transcript, initial, marks: vec![], replies: vec![], scrapes: vec![], version, tolerance }
     }
 
-    /// A request: `PATCH pods/a/status`, its body, its reply; returns its number.
+    /// Adds a request (such as `PATCH pods/a/status`), its body and its reply; returns its number.
     pub(crate) fn request(&self, at: f64, actor: &Actor, line: &str, body: Value, code: u16) -> usize {
         let (verb, path) = line.split_once(' ').expect("VERB path");
         let verb = match verb {
@@ -85,7 +85,7 @@ impl Script {
         changed.unwrap_or_else(|| self.initial.iter().find(named).map(|object| Value::clone(object)))
     }
 
-    /// A change of an object by a function; `None` from it: the object goes.
+    /// Changes an object by a function; `None` from it deletes the object.
     pub(crate) fn change(
         &mut self,
         at: f64,
@@ -117,7 +117,7 @@ impl Script {
         self.transcript.change(Duration::from_secs_f64(at), actor.clone(), change);
     }
 
-    /// The step is over.
+    /// Ends the current step.
     pub(crate) fn mark(&mut self) {
         self.marks.push(self.transcript.len());
     }
@@ -126,7 +126,7 @@ impl Script {
         verdict::broken_promises(&self.fixture, &self.run(&self.transcript.entries()))
     }
 
-    /// The run so far, of which these are the entries.
+    /// The run so far, with these entries.
     pub(crate) fn run<'a>(&'a self, entries: &'a [Entry]) -> Run<'a> {
         Run {
             start: start(),
@@ -141,7 +141,7 @@ impl Script {
         }
     }
 
-    /// What failed, in order.
+    /// The failures, in order.
     pub(crate) fn verdict(&self) -> Vec<String> {
         self.failures().into_iter().map(|failure| failure.check).collect()
     }
@@ -149,7 +149,7 @@ impl Script {
 
 pub(crate) const NONE: [String; 0] = [];
 
-/// The pod garbage collector finds pod `a` orphaned at `at`, and does it right.
+/// The pod garbage collector finds pod `a` orphaned at `at`, and handles it correctly.
 pub(crate) fn collect(script: &mut Script, at: f64) {
     script.request(at, &Actor::PodGc, "GET nodes/n1", Value::Null, 404);
     let conditions = json!([{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]);
