@@ -37,7 +37,7 @@ pub fn epoch() -> Timestamp {
 pub struct Clock {
     epoch: Timestamp,
     start: tokio::time::Instant,
-    kind: Kind,
+    kind: ClockKind,
     /// Nanoseconds by which [`Clock::rebase`] moved the epoch; shared by all clones.
     moved: Arc<AtomicU64>,
     /// Milliseconds that [`Clock::now`] runs ahead; shared by all clones.
@@ -45,7 +45,7 @@ pub struct Clock {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ClockKind {
     Virtual,
     Wall,
 }
@@ -56,25 +56,25 @@ impl Clock {
     /// Call it inside the runtime whose time it is to follow.
     #[must_use]
     pub fn virtual_from(epoch: Timestamp) -> Self {
-        Self::starting(epoch, Kind::Virtual)
+        Self::starting(epoch, ClockKind::Virtual)
     }
 
     /// Creates a clock that shows the system's time; its epoch (`t=+0s`) is the moment of this call.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn wall() -> Self {
-        Self::starting(Timestamp::now(), Kind::Wall)
+        Self::starting(Timestamp::now(), ClockKind::Wall)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
-    fn starting(epoch: Timestamp, kind: Kind) -> Self {
+    fn starting(epoch: Timestamp, kind: ClockKind) -> Self {
         Self { epoch, start: tokio::time::Instant::now(), kind, moved: Arc::default(), skew: Arc::default() }
     }
 
     /// Returns true if time moves only when every task waits.
     #[must_use]
     pub fn is_virtual(&self) -> bool {
-        self.kind == Kind::Virtual
+        self.kind == ClockKind::Virtual
     }
 
     /// The moment that transcripts call `t=+0s`.
@@ -100,8 +100,8 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn now(&self) -> Timestamp {
         let now = match self.kind {
-            Kind::Virtual => self.epoch().checked_add(self.elapsed()).unwrap_or(Timestamp::MAX),
-            Kind::Wall => Timestamp::now(),
+            ClockKind::Virtual => self.epoch().checked_add(self.elapsed()).unwrap_or(Timestamp::MAX),
+            ClockKind::Wall => Timestamp::now(),
         };
         let skew = SignedDuration::from_millis(self.skew.load(Ordering::Relaxed));
         now.checked_add(skew).unwrap_or(now)

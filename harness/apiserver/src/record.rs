@@ -17,7 +17,7 @@ pub use origin::Origin;
 
 /// An entry of the transcript.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct TranscriptEntry {
     /// Position in the transcript, from 0.
     pub seq: usize,
     /// Time since the clock's epoch (`t=+40s`).
@@ -25,12 +25,12 @@ pub struct Entry {
     /// The origin: a client, the server or the test.
     pub origin: Origin,
     /// The event.
-    pub what: Happening,
+    pub what: EntryKind,
 }
 
-/// The event that an [`Entry`] records.
+/// The event that a [`TranscriptEntry`] records.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum EntryKind {
     /// A request came in.
     Request(Box<Exchange>),
     /// An object was created, changed or removed.
@@ -43,14 +43,14 @@ pub enum Happening {
 #[derive(Clone, Debug)]
 pub struct Exchange {
     /// The request.
-    pub request: Request,
+    pub request: RecordedRequest,
     /// The reply; `None` while the request is open, and permanently if the connection was lost.
-    pub reply: Option<Reply>,
+    pub reply: Option<RecordedReply>,
 }
 
 /// A request as the server understood it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Request {
+pub struct RecordedRequest {
     /// API verb: `get list watch create update patch delete deletecollection`, or the lower-case HTTP method elsewhere.
     pub verb: String,
     /// Path without query.
@@ -79,7 +79,7 @@ pub struct Request {
     pub body: Option<Arc<Value>>,
 }
 
-impl Request {
+impl RecordedRequest {
     /// The value of query parameter `key`, the first one if there are several.
     #[must_use]
     pub fn query_value(&self, key: &str) -> Option<&str> {
@@ -104,7 +104,7 @@ impl Request {
 
 /// The reply to a request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
+pub struct RecordedReply {
     /// Time since the clock's epoch.
     pub at: Duration,
     /// HTTP status code.
@@ -121,7 +121,7 @@ pub struct Reply {
     pub lost: bool,
 }
 
-impl Reply {
+impl RecordedReply {
     /// A plain reply: no fault, not lost.
     #[must_use]
     pub fn new(at: Duration, status: u16) -> Self {
@@ -143,8 +143,8 @@ pub enum ChangeKind {
 /// A committed change of one object.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// [`Entry::seq`] of the request that caused it; `None` for the server's own changes (garbage collection, end of a
-    /// grace period).
+    /// [`TranscriptEntry::seq`] of the request that caused it; `None` for the server's own changes (garbage collection,
+    /// end of a grace period).
     pub request: Option<usize>,
     /// The kind of the change.
     pub kind: ChangeKind,
@@ -191,11 +191,11 @@ impl Transcript {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, at: Duration, origin: Origin, what: Happening) -> usize {
+    fn push(&self, at: Duration, origin: Origin, what: EntryKind) -> usize {
         let mut log = self.lock();
         let seq = log.first + log.entries.len();
         log.grow(&what);
-        log.entries.push(Entry { seq, at, origin, what });
+        log.entries.push(TranscriptEntry { seq, at, origin, what });
         drop(log);
         self.news.notify_waiters();
         seq
@@ -212,7 +212,7 @@ impl Transcript {
     pub fn move_to_epoch(&self) {
         for entry in &mut self.lock().entries {
             entry.at = Duration::ZERO;
-            if let Happening::Request(exchange) = &mut entry.what
+            if let EntryKind::Request(exchange) = &mut entry.what
                 && let Some(reply) = &mut exchange.reply
             {
                 reply.at = Duration::ZERO;
@@ -222,15 +222,17 @@ impl Transcript {
 
     /// Records an incoming `request`; [`Transcript::reply`] and [`Change::request`] refer to it by the number returned.
     #[must_use]
-    pub fn request(&self, at: Duration, origin: impl Into<Origin>, request: Request) -> usize {
-        self.push(at, origin.into(), Happening::Request(Box::new(Exchange { request, reply: None })))
+    pub fn request(&self, at: Duration, origin: impl Into<Origin>, request: RecordedRequest) -> usize {
+        self.push(at, origin.into(), EntryKind::Request(Box::new(Exchange { request, reply: None })))
     }
 
     /// Records the reply to request number `seq`.
-    pub fn reply(&self, seq: usize, reply: Reply) {
+    pub fn reply(&self, seq: usize, reply: RecordedReply) {
         let mut log = self.lock();
         let at = seq.checked_sub(log.first);
-        if let Some(Entry { what: Happening::Request(exchange), .. }) = at.and_then(|at| log.entries.get_mut(at)) {
+        if let Some(TranscriptEntry { what: EntryKind::Request(exchange), .. }) =
+            at.and_then(|at| log.entries.get_mut(at))
+        {
             let body = reply.body.clone();
             exchange.reply = Some(reply);
             log.count(body.iter());
@@ -241,7 +243,7 @@ impl Transcript {
 
     /// Records a change of an object at the time of its commit; returns its position.
     pub fn change(&self, at: Duration, origin: impl Into<Origin>, change: Change) -> usize {
-        self.push(at, origin.into(), Happening::Change(Box::new(change)))
+        self.push(at, origin.into(), EntryKind::Change(Box::new(change)))
     }
 
     /// Attributes the change at position `seq` to `origin` and its request number `request`: for transcripts that are
@@ -250,7 +252,7 @@ impl Transcript {
         let mut log = self.lock();
         let at = seq.checked_sub(log.first);
         if let Some(entry) = at.and_then(|at| log.entries.get_mut(at))
-            && let Happening::Change(change) = &mut entry.what
+            && let EntryKind::Change(change) = &mut entry.what
         {
             entry.origin = origin.into();
             change.request = Some(request);
@@ -259,7 +261,7 @@ impl Transcript {
 
     /// Records an action of the harness.
     pub fn note(&self, at: Duration, text: impl Into<String>) {
-        self.push(at, Origin::Test, Happening::Note(text.into()));
+        self.push(at, Origin::Test, EntryKind::Note(text.into()));
     }
 
     /// Number of entries so far, dropped ones included.
@@ -277,12 +279,12 @@ impl Transcript {
 
     /// A copy of all entries; objects in it are shared, not copied.
     #[must_use]
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<TranscriptEntry> {
         self.lock().entries.clone()
     }
 
     /// Calls `look` with the entries, without a copy. Do not record from within `look`.
-    pub fn with<T>(&self, look: impl FnOnce(&[Entry]) -> T) -> T {
+    pub fn with<T>(&self, look: impl FnOnce(&[TranscriptEntry]) -> T) -> T {
         look(&self.lock().entries)
     }
 }

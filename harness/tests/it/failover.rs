@@ -15,11 +15,11 @@ use crate::fleet::{
     Dice, Fleet, JSON, MERGE, Replica, SLOWEST, TAINT, check_world, is_tainted, node, text, user, world,
 };
 use http::{HeaderValue, Method, header};
-use plumbline::apiserver::kubelet::{self, Options};
-use plumbline::apiserver::workloads::keep_workloads;
+use plumbline::apiserver::kubelet::{self, KubeletOptions};
+use plumbline::apiserver::workloads::run_workload_controllers;
 use plumbline::apiserver::{ApiRequest, ApiServer, ApiServerConfig, ResourceId};
 use plumbline::time::{Clock, epoch, run_virtual};
-use plumbline::transcript::{Actor, Attributed as _, Change, ChangeKind, Entry, Happening};
+use plumbline::transcript::{Actor, Attributed as _, Change, ChangeKind, EntryKind, TranscriptEntry};
 use plumbline_controllers::app::AppError;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
 use serde_json::{Value, json};
@@ -131,8 +131,10 @@ async fn fail_over(seed: u64) -> (ApiServer, Tally) {
     let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
     server.seed(world()).unwrap();
     let dice = Dice::new(seed);
-    let background =
-        [tokio::spawn(keep_workloads(server.clone())), tokio::spawn(kubelet::run(server.clone(), Options::default()))];
+    let background = [
+        tokio::spawn(run_workload_controllers(server.clone())),
+        tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default())),
+    ];
     let mut fleet = Fleet {
         server: server.clone(),
         clock: SubjectClock::simulated(clock.now()),
@@ -186,17 +188,17 @@ fn is_controllers(actor: &Actor) -> bool {
 }
 
 /// Checks that the sender of each write of a controller and each event held the lease when it arrived.
-fn check_writers(entries: &[Entry]) -> (usize, usize) {
+fn check_writers(entries: &[TranscriptEntry]) -> (usize, usize) {
     let (mut holder, mut writes, mut terms) = (String::new(), 0, 0);
     for entry in entries {
         match &entry.what {
-            Happening::Change(change) if change.resource == "leases" && change.name == "plumbline-controllers" => {
+            EntryKind::Change(change) if change.resource == "leases" && change.name == "plumbline-controllers" => {
                 let new = change.new.as_ref().map(|lease| lease["spec"]["holderIdentity"].as_str().unwrap_or_default());
                 let new = new.unwrap_or_default();
                 terms += usize::from(!new.is_empty() && new != holder);
                 new.clone_into(&mut holder);
             }
-            Happening::Request(exchange) if exchange.request.is_write() => {
+            EntryKind::Request(exchange) if exchange.request.is_write() => {
                 let request = &exchange.request;
                 let Some(replica) = replica_of(&request.user_agent) else { continue };
                 if request.resource == "leases" {
@@ -217,13 +219,13 @@ fn check_writers(entries: &[Entry]) -> (usize, usize) {
 
 /// Checks every pod that controllers evicted, by UID: exactly one request deleted it, and the deletion was due. A
 /// second delete of the same pod, which a successor may send, must have changed nothing.
-fn check_evictions(entries: &[Entry]) -> usize {
+fn check_evictions(entries: &[TranscriptEntry]) -> usize {
     let (mut nodes, mut gone_nodes) = (BTreeMap::<String, Value>::new(), BTreeMap::<String, Duration>::new());
     let mut untainted = BTreeMap::<String, Duration>::new();
     let mut ended = BTreeSet::new();
     let deletes: BTreeMap<usize, Actor> = entries.iter().filter_map(controllers_delete).collect();
     for entry in entries {
-        let Happening::Change(change) = &entry.what else { continue };
+        let EntryKind::Change(change) = &entry.what else { continue };
         if change.resource == "nodes" && change.group.is_empty() {
             note_node(change, entry.at, &mut nodes, &mut gone_nodes, &mut untainted);
         }
@@ -260,8 +262,8 @@ fn check_evictions(entries: &[Entry]) -> usize {
     ended.len()
 }
 
-fn controllers_delete(entry: &Entry) -> Option<(usize, Actor)> {
-    let Happening::Request(exchange) = &entry.what else { return None };
+fn controllers_delete(entry: &TranscriptEntry) -> Option<(usize, Actor)> {
+    let EntryKind::Request(exchange) = &entry.what else { return None };
     let is_delete = exchange.request.verb == "delete" && exchange.request.resource == "pods";
     (is_delete && is_controllers(&entry.actor())).then(|| (entry.seq, entry.actor()))
 }

@@ -182,7 +182,7 @@ fn a_crash_is_exact_to_the_request() {
         let created = judged[0]
             .entries
             .iter()
-            .filter(|entry| entry.at.is_zero() && matches!(&entry.what, plumbline::transcript::Happening::Change(_)));
+            .filter(|entry| entry.at.is_zero() && matches!(&entry.what, plumbline::transcript::EntryKind::Change(_)));
         assert_eq!(created.count(), before_restart, "{}", judged[0].transcript);
     }
 }

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use crate::fleet::Dice;
 use churn::{Churn, FINISHED, Size};
-use plumbline::apiserver::expiry::expire_events;
-use plumbline::apiserver::server::Record;
+use plumbline::apiserver::event_ttl::expire_events;
+use plumbline::apiserver::server::RecordMode;
 use plumbline::apiserver::store::HistoryLimits;
 use plumbline::apiserver::{ApiServer, ApiServerConfig, ResourceId};
 use plumbline::time::{Clock, Stopwatch, epoch, run_virtual, settle};
@@ -159,7 +159,7 @@ async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
     // Each resource has its own history, and those of rarely changed ones would fill up for days, which would look like
     // a leak.
     let history = HistoryLimits { entries: 8192, bytes: 8 << 20 };
-    let config = ApiServerConfig { record: Record::Nothing, history, ..ApiServerConfig::new(clock.clone()) };
+    let config = ApiServerConfig { record: RecordMode::Off, history, ..ApiServerConfig::new(clock.clone()) };
     let server = ApiServer::new(config);
     server.seed([occupied(&server)]).unwrap();
     let expiry = tokio::spawn(expire_events(server.clone()));

@@ -12,8 +12,8 @@ const FUNCTION_LINES: usize = 70;
 
 /// Functions that exceed the limit, each with its maximum length. The list only gets shorter.
 const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
-    ("harness/apiserver/src/kinds/builtin.rs", "core_group", 81),
-    ("harness/apiserver/src/kinds/builtin.rs", "admissionregistration_group", 102),
+    ("harness/apiserver/src/registry/builtin.rs", "core_group", 81),
+    ("harness/apiserver/src/registry/builtin.rs", "admissionregistration_group", 102),
 ];
 
 /// Files that exceed the limit, each with its maximum length. The list only gets shorter.

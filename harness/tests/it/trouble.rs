@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::fleet::{Dice, Fleet, JSON, MERGE, TAINT, check_world, user, world};
 use http::Method;
-use plumbline::apiserver::faults::{On, Rule, Verdict, WatchEnd};
-use plumbline::apiserver::kubelet::{self, Options};
+use plumbline::apiserver::faults::{FaultAction, FaultRule, RuleMatcher, WatchEnd};
+use plumbline::apiserver::kubelet::{self, KubeletOptions};
 use plumbline::apiserver::status::Status;
-use plumbline::apiserver::workloads::keep_workloads;
+use plumbline::apiserver::workloads::run_workload_controllers;
 use plumbline::apiserver::{ApiServer, ApiServerConfig};
 use plumbline::time::{Clock, epoch, run_virtual};
-use plumbline::transcript::Happening;
+use plumbline::transcript::EntryKind;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
 use rstest::rstest;
 use serde_json::json;
@@ -39,20 +39,20 @@ enum Trouble {
 }
 
 impl Trouble {
-    fn verdict(self) -> Verdict {
+    fn verdict(self) -> FaultAction {
         match self {
-            Self::Refusing | Self::Restarting => Verdict::Drop { applied: false },
-            Self::Failing => Verdict::Reply { status: Status::internal("trouble"), applied: false },
-            Self::Busy => Verdict::Reply { status: Status::too_many_requests("busy", 1), applied: false },
-            Self::Slow => Verdict::Delay { by: Duration::from_secs(20), applied: false },
-            Self::Hanging => Verdict::Hang { applied: false, tell: Arc::new(|| ()) },
+            Self::Refusing | Self::Restarting => FaultAction::Drop { applied: false },
+            Self::Failing => FaultAction::Reply { status: Status::internal("trouble"), applied: false },
+            Self::Busy => FaultAction::Reply { status: Status::too_many_requests("busy", 1), applied: false },
+            Self::Slow => FaultAction::Delay { by: Duration::from_secs(20), applied: false },
+            Self::Hanging => FaultAction::Hang { applied: false, tell: Arc::new(|| ()) },
         }
     }
 
     fn begin(self, server: &ApiServer) {
-        let on = On::Predicate(Arc::new(|request, _| request.user_agent.starts_with("replica-")));
+        let on = RuleMatcher::Fn(Arc::new(|request, _| request.user_agent.starts_with("replica-")));
         let rule =
-            Rule { name: Some("trouble".into()), on, nth: 1, count: None, percent: 100, verdict: self.verdict() };
+            FaultRule { name: Some("trouble".into()), on, nth: 1, count: None, percent: 100, verdict: self.verdict() };
         server.faults().arm(rule);
         server.faults().end_watches(None, WatchEnd::Broken);
         server.compact(server.store().revision());
@@ -65,10 +65,10 @@ impl Trouble {
             let down = if self == Self::Restarting { 3 } else { 20 };
             server.clock().sleep(Duration::from_secs(down)).await;
             if self == Self::Restarting {
-                server.faults().heal(None);
+                server.faults().clear(None);
             }
             server.clock().sleep(Duration::from_secs(20 - down)).await;
-            server.faults().heal(None);
+            server.faults().clear(None);
         }
     }
 }
@@ -78,7 +78,7 @@ fn requests(server: &ApiServer, from: Duration) -> Vec<usize> {
     let mut minutes = vec![0; MINUTES];
     server.transcript().with(|entries| {
         for entry in entries {
-            let Happening::Request(exchange) = &entry.what else { continue };
+            let EntryKind::Request(exchange) = &entry.what else { continue };
             let minute = entry.at.checked_sub(from).map(|since| since.as_secs() as usize / 60);
             if exchange.request.user_agent.starts_with("replica-")
                 && let Some(count) = minute.and_then(|minute| minutes.get_mut(minute))
@@ -94,8 +94,10 @@ async fn suffer(trouble: Trouble) -> Vec<usize> {
     let clock = Clock::virtual_from(epoch());
     let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
     server.seed(world()).unwrap();
-    let background =
-        [tokio::spawn(keep_workloads(server.clone())), tokio::spawn(kubelet::run(server.clone(), Options::default()))];
+    let background = [
+        tokio::spawn(run_workload_controllers(server.clone())),
+        tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default())),
+    ];
     let subject_clock = SubjectClock::simulated(clock.now());
     let mut fleet =
         Fleet { server: server.clone(), clock: subject_clock, dice: Dice::new(7), started: 0, elects: false };

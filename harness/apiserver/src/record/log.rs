@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Entry, Happening};
+use super::{EntryKind, TranscriptEntry};
 
 /// Approximate size of an entry without its objects, in bytes.
 const ENTRY: usize = 512;
@@ -13,7 +13,7 @@ const VALUE: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<TranscriptEntry>,
     /// `seq` of the first entry, which is the number of dropped entries.
     pub(super) first: usize,
     /// Size limit in bytes, above which the older half is dropped; `None` keeps everything.
@@ -24,13 +24,13 @@ pub(super) struct Log {
 
 impl Log {
     /// Makes room for one more entry.
-    pub(super) fn grow(&mut self, what: &Happening) {
+    pub(super) fn grow(&mut self, what: &EntryKind) {
         if self.keep.is_some() {
             self.bytes += ENTRY;
             match what {
-                Happening::Request(exchange) => self.count(exchange.request.body.iter()),
-                Happening::Change(change) => self.count(change.old.iter().chain(&change.new)),
-                Happening::Note(text) => self.bytes += text.len(),
+                EntryKind::Request(exchange) => self.count(exchange.request.body.iter()),
+                EntryKind::Change(change) => self.count(change.old.iter().chain(&change.new)),
+                EntryKind::Note(text) => self.bytes += text.len(),
             }
         }
     }
@@ -48,14 +48,14 @@ impl Log {
     }
 }
 
-fn weight(entry: &Entry) -> usize {
+fn weight(entry: &TranscriptEntry) -> usize {
     let objects = match &entry.what {
-        Happening::Request(exchange) => {
+        EntryKind::Request(exchange) => {
             let reply = exchange.reply.as_ref().and_then(|reply| reply.body.as_ref());
             exchange.request.body.iter().chain(reply).map(|value| size(value)).sum()
         }
-        Happening::Change(change) => change.old.iter().chain(&change.new).map(|value| size(value)).sum(),
-        Happening::Note(text) => text.len(),
+        EntryKind::Change(change) => change.old.iter().chain(&change.new).map(|value| size(value)).sum(),
+        EntryKind::Note(text) => text.len(),
     };
     ENTRY + objects
 }
@@ -74,7 +74,7 @@ fn size(value: &Value) -> usize {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Happening, Origin, Reply, Request, Transcript};
+    use super::super::{EntryKind, Origin, RecordedReply, RecordedRequest, Transcript};
     use super::*;
 
     #[test]
@@ -83,18 +83,19 @@ mod tests {
         let body = Arc::new(Value::from("x".repeat(10_000)));
         let mut last = 0;
         for _ in 0..100 {
-            let request = Request { body: Some(body.clone()), ..Request::default() };
+            let request = RecordedRequest { body: Some(body.clone()), ..RecordedRequest::default() };
             last = transcript.request(Duration::ZERO, Origin::client("user", ""), request);
-            transcript.reply(last, Reply::new(Duration::ZERO, 200));
+            transcript.reply(last, RecordedReply::new(Duration::ZERO, 200));
         }
         assert_eq!((last, transcript.len()), (99, 100));
         let entries = transcript.entries();
         assert!((4..=10).contains(&entries.len()), "{}", entries.len());
         assert_eq!(entries.last().map(|entry| entry.seq), Some(99));
-        let answered = |entry: &Entry| matches!(&entry.what, Happening::Request(exchange) if exchange.reply.is_some());
+        let answered =
+            |entry: &TranscriptEntry| matches!(&entry.what, EntryKind::Request(exchange) if exchange.reply.is_some());
         assert!(entries.iter().all(answered));
         // A reply to a dropped request is ignored.
-        transcript.reply(0, Reply::new(Duration::ZERO, 200));
+        transcript.reply(0, RecordedReply::new(Duration::ZERO, 200));
     }
 
     #[test]

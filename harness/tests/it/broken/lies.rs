@@ -12,7 +12,7 @@ use http::{HeaderValue, Method, Request, Response, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full};
 use kube::client::Body;
-use plumbline::apiserver::service::{HttpBody, InProcess};
+use plumbline::apiserver::service::{HttpBody, InProcessService};
 use plumbline::cluster::Access;
 use plumbline::fixture::{Capability, Controller};
 use plumbline::subject::client_factory::KillSwitch;
@@ -141,7 +141,7 @@ impl Drop for Task {
 
 #[derive(Clone)]
 struct Connection {
-    inner: InProcess,
+    inner: InProcessService,
     agent: Option<HeaderValue>,
     lie: Lie,
     cut: KillSwitch,

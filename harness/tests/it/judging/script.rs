@@ -7,7 +7,7 @@ use std::time::Duration;
 use plumbline::expect::{BrokenPromise, Run, StepReply};
 use plumbline::fixture::{Fixture, parse, time_text};
 use plumbline::runner::verdict;
-use plumbline::transcript::{Actor, Change, ChangeKind, Entry, Reply, Request, Transcript};
+use plumbline::transcript::{Actor, Change, ChangeKind, RecordedReply, RecordedRequest, Transcript, TranscriptEntry};
 use serde_json::{Value, json};
 
 /// A handwritten run.
@@ -56,7 +56,7 @@ impl Script {
         let mut parts = path.split('/').map(str::to_owned);
         let resource = parts.next().unwrap_or_default();
         let group = if resource == "poddisruptionbudgets" { "policy" } else { "" };
-        let request = Request {
+        let request = RecordedRequest {
             verb: verb.to_owned(),
             path: path.to_owned(),
             group: group.to_owned(),
@@ -65,18 +65,18 @@ impl Script {
             name: parts.next(),
             subresource: parts.next(),
             body: (!body.is_null()).then(|| Arc::new(body)),
-            ..Request::default()
+            ..RecordedRequest::default()
         };
         let at = Duration::from_secs_f64(at);
         let seq = self.transcript.request(at, actor.clone(), request);
-        self.transcript.reply(seq, Reply::new(at, code));
+        self.transcript.reply(seq, RecordedReply::new(at, code));
         seq
     }
 
     pub(crate) fn object(&self, resource: &str, name: &str) -> Option<Value> {
         let entries = self.transcript.entries();
         let changed = entries.iter().rev().find_map(|entry| match &entry.what {
-            plumbline::transcript::Happening::Change(change) if change.resource == resource && change.name == name => {
+            plumbline::transcript::EntryKind::Change(change) if change.resource == resource && change.name == name => {
                 Some(change.new.as_deref().cloned())
             }
             _ => None,
@@ -127,7 +127,7 @@ impl Script {
     }
 
     /// The run so far, with these entries.
-    pub(crate) fn run<'a>(&'a self, entries: &'a [Entry]) -> Run<'a> {
+    pub(crate) fn run<'a>(&'a self, entries: &'a [TranscriptEntry]) -> Run<'a> {
         Run {
             start: start(),
             initial: &self.initial,
