@@ -20,21 +20,21 @@
 //!
 //! The folder `examples` has complete programs: `in_process`, `fault_injection`, `simulated_cluster` and `serve`.
 //!
-//! Features, both on by default: `client` adds `ApiServer::client`, `controllers` adds the modules `gc`, `kubelet`,
-//! `workloads` and `expiry`. Without them the crate does not depend on kube.
+//! Features, both on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
+//! `garbage_collector`, `kubelet`, `workloads` and `event_ttl`. Without `client` the crate does not depend on kube.
 //!
 //! | part | modules |
 //! |---|---|
-//! | requests and replies | [`request`], [`status`], [`field_errors`] errors, [`negotiate`] |
+//! | requests and replies | [`request`], [`status`], [`field_errors`], [`negotiate`] |
 //! | state | [`store`], [`watch`] |
 //! | request handlers | [`handlers`], [`object_meta`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
 //! | object representation | [`json`] |
 //! | resources and types | [`registry`], [`schema`], [`crd`] |
-//! | discovery, OpenAPI, tables, metrics | [`discovery`], [`openapi`], [`printers`], `counters` |
+//! | discovery, OpenAPI, tables, metrics | [`discovery`], [`openapi`], [`printers`], [`metrics`] |
 //! | objects of a fresh cluster | [`bootstrap`] |
 //! | time, the record of requests | [`clock`], [`record`] |
 //! | transports | [`service`] (in process, virtual time), [`listener`] (sockets, wall time) |
-//! | optional controllers | `gc`, `kubelet`, `workloads`, `expiry` |
+//! | optional controllers | `garbage_collector`, `kubelet`, `workloads`, `event_ttl` |
 //! | fault injection | [`faults`] |
 
 pub mod authn;

@@ -77,7 +77,8 @@ fn sections() -> Vec<(&'static str, String)> {
         let _ = writeln!(features, "| `{name}` | {doc} |");
     }
     let names: Vec<String> = Capability::ALL.iter().map(|capability| format!("`{capability}`")).collect();
-    let capabilities = format!("{}.\n", names.join(", "));
+    let lines: Vec<String> = names.chunks(8).map(|line| line.join(", ")).collect();
+    let capabilities = format!("{}.\n", lines.join(",\n"));
     vec![
         ("operators", operators),
         ("invariants", invariants),
