@@ -121,7 +121,7 @@ impl PodGcController {
                 false
             }
             Err(error) => {
-                tracing::warn!(node = name, %error, "unable to confirm that the node is out of service, keeping its pods");
+                tracing::warn!(node = name, %error, "unable to confirm that the node is out of service, its pods stay");
                 false
             }
         }
