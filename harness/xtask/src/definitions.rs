@@ -1,6 +1,7 @@
 //! The table of OpenAPI definitions (`openapi/definitions.tsv`), from the documents in `api/openapi-spec/v3`.
 //!
-//! The documents in the checkout lack the enumerations, which kube-apiserver adds by default; they come from the Go types.
+//! The documents in the checkout lack the enumerations, which kube-apiserver adds by default; they come from the Go
+//! types.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -35,8 +36,8 @@ pub(crate) fn read(checkout: &Checkout) -> Result<BTreeMap<String, Value>, Error
     Ok(all)
 }
 
-/// The text of the table: per type a line with its name and its schema, then per property a line with a tab, its name and
-/// its schema.
+/// The text of the table: per type a line with its name and its schema, then per property a line with a tab, its name
+/// and its schema.
 pub(crate) fn table(mut all: BTreeMap<String, Value>, packages: &Packages, header: &str) -> Result<String, Error> {
     let wanted = closure(&all);
     all.retain(|name, _| wanted.contains(name));

@@ -1,6 +1,7 @@
 //! Reads the type declarations of Go source text as `gofmt` writes it. PURE.
 //!
-//! Only what API types use is understood: one declaration or field per line, with the `+marker` comments right above it.
+//! Only what API types use is understood: one declaration or field per line, with the `+marker` comments right above
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -179,8 +180,8 @@ pub(crate) enum Constant<'a> {
     Other(&'a str),
 }
 
-/// Reads the typed constants, `Name Type = "value"`, `Name = Type("value")` or `Name = Type(other)`, as pairs of type and
-/// value.
+/// Reads the typed constants, `Name Type = "value"`, `Name = Type("value")` or `Name = Type(other)`, as pairs of type
+/// and value.
 pub(crate) fn constants(text: &str) -> Vec<(&str, Constant<'_>)> {
     text.lines().filter_map(constant).collect()
 }

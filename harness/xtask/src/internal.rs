@@ -49,7 +49,8 @@ fn lines(internal: &Declarations, published: &Declarations) -> Result<Vec<String
 
 /// The fields of a struct with those of its embedded structs.
 ///
-/// Embedded structs of other packages are left out, by hand: only `PersistentVolumeClaimTemplate` has one, its metadata.
+/// Embedded structs of other packages are left out, by hand: only `PersistentVolumeClaimTemplate` has one, its
+/// metadata.
 fn fields<'a>(declarations: &'a Declarations, name: &str) -> Vec<&'a Field> {
     let Some(Kind::Struct(fields)) = declarations.get(name).map(|declaration| &declaration.kind) else {
         return Vec::new();

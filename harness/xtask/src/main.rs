@@ -1,5 +1,5 @@
-//! Maintainers' tasks: `cargo run -p xtask -- codegen --kubernetes PATH` makes the checked-in tables of Kubernetes' types
-//! from a Kubernetes checkout. `README.md` says how to go to the next Kubernetes version.
+//! Maintainers' tasks: `cargo run -p xtask -- codegen --kubernetes PATH` makes the checked-in tables of Kubernetes'
+//! types from a Kubernetes checkout. `README.md` says how to go to the next Kubernetes version.
 
 mod check;
 mod definitions;

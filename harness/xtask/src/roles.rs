@@ -1,5 +1,5 @@
-//! The table of roles and bindings that kube-apiserver creates when it starts (`bootstrap/roles.txt`), from the expected
-//! output of upstream's tests. `bootstrap/roles.rs` has the notation.
+//! The table of roles and bindings that kube-apiserver creates when it starts (`bootstrap/roles.txt`), from the
+//! expected output of upstream's tests. `bootstrap/roles.rs` has the notation.
 
 use serde_json::Value;
 
