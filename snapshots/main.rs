@@ -1,8 +1,8 @@
 //! Runs every fixture once and compares its transcript with the snapshot: `cargo test --test snapshots`,
 //! `cargo insta review`.
 //!
-//! The server enforces `controllers/deploy/rbac.yaml` during the run, and a run of the whole suite must need every right that
-//! the role grants.
+//! The server enforces `controllers/deploy/rbac.yaml` during the run, and a run of the whole suite must need every
+//! right that the role grants.
 
 mod rights;
 

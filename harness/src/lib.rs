@@ -1,35 +1,34 @@
-//! Plumbline: integration harness and conformance suite for Kubernetes' disruption-class controllers.
+//! Conformance suite for Kubernetes' disruption, podgc, taint-eviction and ttl controllers.
 //!
-//! Three nouns. A [`cluster`] is where things run: here the API server of [`apiserver`], in this process, in virtual time.
-//! A [`subject`] is what is tested: the controllers, seen from outside. A [`fixture`] is one promise of theirs, with the world it
-//! starts from, the steps, and what must be seen.
+//! A [`cluster`] is the environment of a run: the API server of [`apiserver`] in this process and in virtual time, or a real
+//! one. A [`subject`] is the program under test. A [`fixture`] is one promise about the subject: the initial objects, the
+//! steps, and the expectations.
 //!
 //! ```text
 //! fixtures/*.yaml ─► fixture ─► plan ─► runner ──steps──► apiserver ◄──requests── subject
-//!                                                            │ writes
-//!                                                        transcript ─► expect, invariants ─► report ─► terminal, JSON, JUnit
-//!                                                            └───────► snapshot ─► snapshots/*.snap
+//!                                                            │ record
+//!                                                        transcript ─► expect, invariants ─► report ─► terminal,
+//!                                                            └───────► snapshot ─► snapshots/*.snap    JSON, JUnit
 //! ```
 //!
 //! | module | does |
 //! |---|---|
-//! | [`time`] | one clock; `settle`: the exact moment at which every task waits |
-//! | [`fixture`], [`plan`] | reads fixtures strictly; decides what runs and says why the rest does not |
-//! | [`apiserver`], [`cluster`] | the fake Kubernetes API, and the place that fixtures see |
-//! | [`subject`], [`process`] | launches, crashes and stops what is tested; no process outlives the harness |
-//! | [`runner`] | one fixture from seed to end; many side by side |
-//! | [`transcript`] | the server's record of everything, and its form for people |
-//! | [`expect`], [`invariants`] | judge a run, afterwards and purely from the transcript |
-//! | [`report`], [`snapshot`] | tell about it |
-//! | [`catalogue`] | which fixture shows which rule of Kubernetes, and what is missing |
-//! | [`conformance`] | who was tested against what, in a document that cannot disagree with itself |
-//! | [`bench`] | how fast and how small the API server is |
-//! | [`scale`] | how fast and how small controllers are in a large cluster |
+//! | [`time`] | the clock of a run, and `settle`, which returns when every task waits |
+//! | [`fixture`], [`plan`] | read fixtures strictly; select what runs, with the reason for each skip |
+//! | [`apiserver`], [`cluster`] | the API server, and the environments that fixtures run in |
+//! | [`subject`], [`process`] | start, crash and stop the subject; clean up after the harness |
+//! | [`runner`] | runs a fixture from seeding to verdict, several at a time |
+//! | [`transcript`] | the server's record of a run, by controller, and its text form |
+//! | [`expect`], [`invariants`] | judge a run from its transcript |
+//! | [`report`], [`snapshot`] | present the results |
+//! | [`catalogue`] | maps fixtures to the rules of Kubernetes that they cover |
+//! | [`conformance`] | conformance reports: writing, verifying, comparing |
+//! | `bench`, `scale` | load tests of the API server and of controllers (feature `loadtest`) |
 //! | [`cli`], [`exit`] | the program |
 //!
-//! Absences that matter: the judge (`expect`, `invariants`, `apiserver`) shares no code with the judged, only
-//! `subject/in_process.rs` knows the controllers' crate; nothing but `time` reads a clock or sleeps; no order depends on a
-//! hash, a thread or a random number.
+//! Invariants: the judge (`expect`, `invariants`, `apiserver`) shares no code with the controllers, which only
+//! `subject/in_process.rs` imports; only `time` reads a clock or sleeps; no order depends on a hash, a thread or a random
+//! number.
 
 #[cfg(feature = "loadtest")]
 pub mod bench;

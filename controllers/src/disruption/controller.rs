@@ -259,8 +259,7 @@ fn unmanaged_text(pdb: &PdbView) -> String {
     let selector = pdb.spec.selector.as_ref().map_or_else(|| "nil".to_owned(), ToString::to_string);
     format!(
         "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a result, the \
-         status of the PDB cannot be calculated correctly,
-             which may result in undefined behavior. To account for these \
+         status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these \
          pods please set \".spec.minAvailable\" field of the PDB to an integer value."
     )
 }

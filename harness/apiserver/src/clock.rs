@@ -151,6 +151,22 @@ impl Clock {
 ///
 /// Everything that `future` spawned is dropped before this returns.
 ///
+/// ```
+/// use std::time::Duration;
+///
+/// use plumbline_apiserver::clock::{Clock, epoch, run_virtual};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let passed = run_virtual(async {
+///     let clock = Clock::virtual_from(epoch());
+///     clock.sleep(Duration::from_secs(3600)).await; // returns at once
+///     clock.now().duration_since(epoch())
+/// })?;
+/// assert_eq!(passed.as_secs(), 3600);
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 ///
 /// When the operating system refuses the runtime.
@@ -201,6 +217,31 @@ impl Drop for VirtualMark {
 /// Waits until every other task of this runtime waits for time or for ever. Virtual time does not move meanwhile.
 ///
 /// Tasks whose timer is due at the present moment run first. One caller at a time: a second one would count as work.
+///
+/// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+///
+/// use plumbline_apiserver::clock::{run_virtual, settle};
+///
+/// # fn main() -> std::io::Result<()> {
+/// run_virtual(async {
+///     let done = Rc::new(Cell::new(false));
+///     let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+///     let consequence = async {
+///         receiver.await.ok();
+///         tokio::task::yield_now().await;
+///         done.set(true);
+///     };
+///     let cause = async {
+///         sender.send(()).ok();
+///         settle().await;
+///         assert!(done.get());
+///     };
+///     tokio::join!(consequence, cause);
+/// })
+/// # }
+/// ```
 ///
 /// # Panics
 ///

@@ -27,6 +27,7 @@ pub use super::kinds::custom::{CLEANUP_FINALIZER, CustomKind, GROUP, RESOURCE, S
 use super::kinds::{Conversion, Kind, Registry, SelectableField, StorageId, Subresource, Text};
 use super::schema::Schema;
 use crate::json::{Value, json};
+use crate::metadata;
 
 pub use definition::Definition;
 pub use serve::{USER_AGENT, completed, is_ending, register, settle};
@@ -117,7 +118,7 @@ fn kind(definition: &Value, version: &Value, several: bool) -> Kind {
 }
 
 fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
-    let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let name = metadata::name(definition).to_owned();
     let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
     let preserve = definition["spec"]["preserveUnknownFields"] == json!(true)
         || schema["x-kubernetes-preserve-unknown-fields"] == json!(true);
@@ -135,7 +136,7 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
     let columns = version.get("additionalPrinterColumns").cloned();
     let status = subresources.get("status").is_some_and(Value::is_object);
     let deprecation = (version["deprecated"] == json!(true)).then(|| deprecation(&definition["spec"], version));
-    let ending = definition.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
+    let ending = metadata::is_deleted(definition);
     CustomKind { definition: name, schema, types, columns, scale, status, deprecation, ending }
 }
 

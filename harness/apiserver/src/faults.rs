@@ -297,6 +297,34 @@ impl Faults {
     }
 
     /// Adds a rule after the existing ones.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use http::Method;
+    /// use plumbline_apiserver::faults::RuleSpec;
+    /// use plumbline_apiserver::{ApiRequest, ApiServer, clock};
+    /// use serde_json::json;
+    ///
+    /// // The second list of pods is answered with 503.
+    /// let rule: RuleSpec = serde_json::from_value(json!({
+    ///     "on": {"verbs": ["list"], "resource": "pods"},
+    ///     "nth": 2,
+    ///     "count": 1,
+    ///     "verdict": {"reply": {"code": 503}},
+    /// }))?;
+    /// let codes = clock::run_virtual(async {
+    ///     let server = ApiServer::builder().build();
+    ///     server.faults().arm(rule.into());
+    ///     let mut codes = Vec::new();
+    ///     for _ in 0..3 {
+    ///         codes.push(server.handle(ApiRequest::new(Method::GET, "/api/v1/pods")).await.status);
+    ///     }
+    ///     codes
+    /// })?;
+    /// assert_eq!(codes, [200, 503, 200]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn arm(&self, rule: Rule) {
         self.lock().rules.push(Armed { rule, seen: 0, hits: 0 });
     }

@@ -18,6 +18,7 @@ use super::loops::{Agent, Change, Feed, Follow, MERGE_PATCH, path_of};
 use super::server::{ApiServer, storage_id};
 use super::store::{EventType, Stored};
 use crate::json::{Value, json};
+use crate::metadata;
 use graph::{Graph, Node, Owner};
 
 pub use namespaces::terminate_namespaces;
@@ -150,9 +151,7 @@ impl Collector {
                 Some(stored) => {
                     let waits = stored.is_terminating()
                         && stored.has_finalizers()
-                        && stored.value()["metadata"]["finalizers"]
-                            .as_array()
-                            .is_some_and(|all| all.iter().any(|f| f == FOREGROUND));
+                        && metadata::finalizers(&stored.value()).any(|finalizer| finalizer == FOREGROUND);
                     if waits { owners.waiting.push(owner.clone()) } else { owners.solid.push(owner.clone()) }
                 }
             }
@@ -201,7 +200,7 @@ impl Collector {
             .filter(|reference| !gone.iter().any(|owner| reference["uid"] == owner.uid.as_str()))
             .collect();
         let kept = if kept.is_empty() { Value::Null } else { Value::Array(kept) };
-        let patch = json!({"metadata": {"uid": &*node.uid, "resourceVersion": current.body["metadata"]["resourceVersion"],
+        let patch = json!({"metadata": {"uid": &*node.uid, "resourceVersion": metadata::resource_version(&current.body),
             "ownerReferences": kept}});
         let answer = self.agent.patch(&path, MERGE_PATCH, &patch).await;
         answer.is_ok() || answer.code == 404

@@ -2,6 +2,27 @@
 //! It serves the API of Kubernetes 1.36 and agrees with kube-apiserver in defaults, validation, messages and status
 //! codes.
 //!
+//! ```
+//! use plumbline_apiserver::{ApiServer, ResourceId, clock};
+//! use serde_json::json;
+//!
+//! let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}});
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! clock::run_virtual(async {
+//!     let server = ApiServer::builder().build();
+//!     server.seed([pod])?;
+//!     assert!(server.get(&ResourceId::new("", "pods"), "shop", "web").is_some());
+//!     Ok::<_, plumbline_apiserver::SeedError>(())
+//! })??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The folder `examples` has complete programs: `in_process`, `fault_injection`, `simulated_cluster` and `serve`.
+//!
+//! Features, both on by default: `client` adds `ApiServer::client`, `controllers` adds the modules `gc`, `kubelet`,
+//! `workloads` and `expiry`. Without them the crate does not depend on kube.
+//!
 //! | part | modules |
 //! |---|---|
 //! | requests and replies | [`request`], [`status`], [`field`] errors, [`negotiate`] |
@@ -13,38 +34,46 @@
 //! | objects of a fresh cluster | [`bootstrap`] |
 //! | time, the record of requests | [`clock`], [`record`] |
 //! | transports | [`service`] (in process, virtual time), [`listener`] (sockets, wall time) |
-//! | optional controllers | [`gc`], [`kubelet`], [`workloads`], [`expiry`] |
+//! | optional controllers | `gc`, `kubelet`, `workloads`, `expiry` |
 //! | fault injection | [`faults`] |
 
 pub mod bootstrap;
+mod builder;
 pub mod clock;
 pub mod counters;
 pub mod crd;
 pub mod discovery;
 mod encoding;
 mod etag;
+#[cfg(feature = "controllers")]
 pub mod expiry;
 pub mod faults;
 pub mod field;
+#[cfg(feature = "controllers")]
 pub mod gc;
 pub mod identity;
 pub mod ids;
 pub mod json;
 pub mod kinds;
+#[cfg(feature = "controllers")]
 pub mod kubelet;
 pub mod lifecycle;
 pub mod listener;
+#[cfg(feature = "controllers")]
 mod loops;
 pub mod managedfields;
+mod metadata;
 pub mod negotiate;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
+mod quantity;
 mod recent;
 pub mod record;
 pub mod request;
 pub mod schema;
 mod secret;
+mod seed;
 pub mod selectors;
 pub mod server;
 pub mod service;
@@ -55,10 +84,18 @@ pub mod table;
 pub mod user;
 pub mod verbs;
 pub mod watch;
+#[cfg(feature = "controllers")]
 pub mod workloads;
 mod yaml;
 
+pub use builder::ApiServerBuilder;
 pub use request::{ApiRequest, Reply, ReplyBody};
+pub use seed::SeedError;
 pub use server::{ApiServer, ApiServerConfig};
 pub use status::Status;
 pub use store::{ResourceId, Stored};
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -266,7 +266,28 @@ pub struct Listening<H = ApiServer> {
     door: Door,
 }
 
-/// Starts to listen for `server`.
+/// Starts to listen for `server`. The port is open when this returns; [`Listening::serve`] answers requests.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use plumbline_apiserver::clock::{self, Clock};
+/// use plumbline_apiserver::listener::{ListenOptions, listen};
+/// use plumbline_apiserver::ApiServer;
+/// use tokio_util::sync::CancellationToken;
+///
+/// clock::run_wall(async {
+///     let server = ApiServer::builder().clock(Clock::wall()).build();
+///     let listening = listen(server, ListenOptions::loopback()).await?;
+///     assert!(listening.kubeconfig().contains(&listening.url()));
+///     let stop = CancellationToken::new();
+///     let serving = tokio::spawn(listening.serve(stop.clone()));
+///     stop.cancel();
+///     serving.await?;
+///     Ok::<_, Box<dyn std::error::Error>>(())
+/// })??;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 ///

@@ -238,8 +238,3 @@ pub(crate) fn path_of(kind: &Kind, namespace: &str, name: &str) -> String {
     let name = if name.is_empty() { String::new() } else { format!("/{name}") };
     format!("{root}/{}{namespace}/{}{name}", kind.version, kind.plural)
 }
-
-/// Returns true if the object has a deletionTimestamp.
-pub(crate) fn is_deleted(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
-}

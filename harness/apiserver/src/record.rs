@@ -281,6 +281,27 @@ impl Transcript {
     }
 
     /// Looks at the entries in place. Do not record from within `look`.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use plumbline_apiserver::record::Happening;
+    /// use plumbline_apiserver::{ApiRequest, ApiServer, clock};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// clock::run_virtual(async {
+    ///     let server = ApiServer::builder().build();
+    ///     server.handle(ApiRequest::new(Method::GET, "/api/v1/nodes")).await;
+    ///     let verbs: Vec<String> = server.transcript().with(|entries| {
+    ///         let requests = entries.iter().filter_map(|entry| match &entry.what {
+    ///             Happening::Request(exchange) => Some(exchange.request.verb.clone()),
+    ///             _ => None,
+    ///         });
+    ///         requests.collect()
+    ///     });
+    ///     assert_eq!(verbs, ["list"]);
+    /// })
+    /// # }
+    /// ```
     pub fn with<T>(&self, look: impl FnOnce(&[Entry]) -> T) -> T {
         look(&self.lock().entries)
     }

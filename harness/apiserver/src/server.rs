@@ -7,13 +7,12 @@ use super::counters::Counters;
 use super::faults::Faults;
 use super::identity::{Claims, Tokens, User};
 use super::ids::Ids;
-use super::kinds::{Kind, Lookup, Plugin, Registry, SelectableField, custom};
-use super::lifecycle;
+use super::kinds::{Kind, Lookup, Plugin, Registry, SelectableField};
 use super::recent::Recent;
 use super::request::ApiRequest;
 use super::store::{Draft, Fields, HistoryLimits, Range, ResourceId, Store, Stored, key};
 use crate::clock::Clock;
-use crate::json::{Value, json};
+use crate::json::Value;
 use crate::record::{Origin, Transcript};
 
 /// The configuration of a server.
@@ -206,91 +205,6 @@ impl ApiServer {
     /// Compacts the log up to `revision`, like etcd's compaction: watches and lists that need older state get 410.
     pub fn compact(&self, revision: u64) {
         self.shared.store.compact(revision);
-    }
-
-    /// Puts objects into the store as the initial state of a fixture: defaulted, with uid and creationTimestamp if
-    /// they lack them, but without admission, validation, managed fields and transcript entries. Replaces existing
-    /// objects.
-    ///
-    /// # Errors
-    ///
-    /// A message that names the kind, if the kind is not served or the object has no name.
-    pub fn seed(&self, objects: impl IntoIterator<Item: Into<Value>>) -> Result<(), String> {
-        for object in objects {
-            // Read again for each object: a custom resource definition among them adds resources.
-            self.seed_one(&self.registry(), object.into())?;
-        }
-        Ok(())
-    }
-
-    fn seed_one(&self, registry: &Registry, mut object: Value) -> Result<(), String> {
-        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (api_version, kind_name) = (text("apiVersion"), text("kind"));
-        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        let kind = registry
-            .by_kind(group, version, &kind_name)
-            .ok_or_else(|| format!("kind {kind_name:?} in apiVersion {api_version:?} is not served"))?;
-        if lifecycle::metadata_text(&object, "name").is_empty() {
-            return Err(format!("{kind_name} without metadata.name"));
-        }
-        if kind.namespaced {
-            let namespace = lifecycle::metadata_text(&object, "namespace").to_owned();
-            let namespace = if namespace.is_empty() { "default" } else { &namespace };
-            lifecycle::metadata_mut(&mut object).insert("namespace", namespace.into());
-            self.seed_namespace(namespace);
-        }
-        kind.strategy.default(&mut object);
-        let is_definition = kind.group == custom::GROUP && kind.plural == custom::RESOURCE;
-        if is_definition {
-            object = self.complete_definition(object);
-        }
-        let now = lifecycle::rfc3339(self.clock().now());
-        let uid = self.ids().uid();
-        let metadata = lifecycle::metadata_mut(&mut object);
-        metadata.remove("resourceVersion");
-        metadata.entry("creationTimestamp").or_insert_with(|| now.into());
-        metadata.entry("uid").or_insert_with(|| uid.into());
-        let resource = storage_id(kind);
-        let draft = draft(kind, object);
-        let existing = self.store().get(&resource, draft.key());
-        let written = match existing {
-            Some(old) => self.store().update(&resource, &old, draft),
-            None => self.store().create(&resource, draft),
-        };
-        written.map_err(|error| format!("{kind_name} changed while it was seeded: {error:?}"))?;
-        if is_definition {
-            self.register_definitions();
-        }
-        Ok(())
-    }
-
-    /// Creates the namespace unless it exists, with the fields that a real cluster's namespaces have.
-    fn seed_namespace(&self, name: &str) {
-        let resource = ResourceId::new("", "namespaces");
-        if self.get(&resource, "", name).is_some() {
-            return;
-        }
-        let object = json!({
-            "kind": "Namespace",
-            "apiVersion": "v1",
-            "metadata": {
-                "name": name,
-                "labels": {"kubernetes.io/metadata.name": name},
-                "managedFields": [{
-                    "manager": "kube-apiserver",
-                    "operation": "Update",
-                    "apiVersion": "v1",
-                    "time": lifecycle::rfc3339(self.clock().now()),
-                    "fieldsType": "FieldsV1",
-                    "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}},
-                }],
-            },
-            "spec": {"finalizers": ["kubernetes"]},
-            "status": {"phase": "Active"},
-        });
-        if let Err(error) = self.seed([object]) {
-            tracing::error!(name, error, "failed to seed a namespace");
-        }
     }
 }
 

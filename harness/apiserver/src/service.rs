@@ -9,7 +9,6 @@ use futures::stream::{self, StreamExt};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
-use kube::client::Body;
 
 use super::request::{ApiRequest, Reply, ReplyBody};
 use super::server::ApiServer;
@@ -22,7 +21,7 @@ pub struct ConnectionReset;
 /// The body of a reply, in process and over sockets.
 pub type HttpBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// A `tower::Service` for `kube::Client::new`.
+/// The server as a `tower::Service` over HTTP requests with any body, for `kube::Client::new` of any kube version.
 #[derive(Clone, Debug)]
 pub struct InProcess {
     server: ApiServer,
@@ -30,19 +29,47 @@ pub struct InProcess {
 }
 
 impl ApiServer {
-    /// Returns a service for `kube::Client::new`.
+    /// Returns a service for `kube::Client::new`. Requests keep the user agent that the client sets.
     pub fn service(&self) -> InProcess {
         InProcess { server: self.clone(), user_agent: None }
     }
 
-    /// Returns a client of this server that sends `user_agent`. Call it inside a tokio runtime.
+    /// Returns a client of this server that sends `user_agent`, with the default namespace `default`. A text that is
+    /// not allowed in a header is not sent. Needs the feature `client`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube::api::{Api, ListParams};
+    /// use plumbline_apiserver::{ApiServer, clock};
+    ///
+    /// let names = clock::run_virtual(async {
+    ///     let server = ApiServer::builder().build();
+    ///     let namespaces: Api<Namespace> = Api::all(server.client("my-controller"));
+    ///     let list = namespaces.list(&ListParams::default()).await?;
+    ///     Ok::<_, kube::Error>(list.items.into_iter().filter_map(|item| item.metadata.name).collect::<Vec<_>>())
+    /// })??;
+    /// assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime: the client spawns a task.
+    #[cfg(feature = "client")]
     pub fn client(&self, user_agent: &str) -> kube::Client {
         let service = InProcess { server: self.clone(), user_agent: http::HeaderValue::from_str(user_agent).ok() };
         kube::Client::new(service, "default")
     }
 }
 
-impl tower::Service<Request<Body>> for InProcess {
+impl<B> tower::Service<Request<B>> for InProcess
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<tower::BoxError>,
+{
     type Response = Response<HttpBody>;
     type Error = tower::BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
@@ -51,7 +78,7 @@ impl tower::Service<Request<Body>> for InProcess {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         let server = self.server.clone();
         let user_agent = self.user_agent.clone();
         Box::pin(async move {
@@ -64,7 +91,7 @@ impl tower::Service<Request<Body>> for InProcess {
                 path: parts.uri.path().to_owned(),
                 query: parts.uri.query().unwrap_or_default().to_owned(),
                 headers: parts.headers,
-                body: body.collect().await?.to_bytes(),
+                body: body.collect().await.map_err(Into::into)?.to_bytes(),
             };
             let reply = server.handle(request).await;
             if reply.drop_connection {
@@ -95,6 +122,7 @@ fn never(never: Infallible) -> std::io::Error {
     match never {}
 }
 
+#[cfg(feature = "client")]
 #[cfg(test)]
 mod tests {
     use futures::TryStreamExt;

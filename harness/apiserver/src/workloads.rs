@@ -16,6 +16,7 @@ use super::loops::{Agent, Change, Feed, Follow, MERGE_PATCH, path_of};
 use super::server::{ApiServer, storage_id};
 use super::store::ResourceId;
 use crate::json::{Map, Value, json};
+use crate::metadata;
 
 /// The resources that have pods, directly or through replica sets.
 const WORKLOADS: &[(&str, &str)] = &[
@@ -101,7 +102,7 @@ impl Desk {
 
     /// Returns the objects of a resource that the workload controls.
     fn controlled(&self, group: &str, resource: &str, owner: &Value) -> Vec<Value> {
-        let uid = &owner["metadata"]["uid"];
+        let uid = metadata::uid(owner);
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
         all.iter().map(|stored| stored.value()).filter(|object| controller_uid(object) == Some(uid)).collect()
     }
@@ -110,17 +111,17 @@ impl Desk {
     async fn adopt(&self, group: &str, resource: &str, owner: &Value) {
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
         for object in all.iter().map(|stored| stored.value()) {
-            let free = controller_uid(&object).is_none() && !super::loops::is_deleted(&object);
+            let free = controller_uid(&object).is_none() && !metadata::is_deleted(&object);
             if !free || !selects(&owner["spec"]["selector"], &object["metadata"]["labels"]) {
                 continue;
             }
             let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let name = metadata::name(&object);
             let path = format!("{root}/namespaces/{}/{resource}/{name}", self.namespace);
             let mut owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
             owners.extend(self.reference(owner).as_array().cloned().unwrap_or_default());
-            let patch = json!({"metadata": {"uid": object["metadata"]["uid"],
-                "resourceVersion": object["metadata"]["resourceVersion"], "ownerReferences": owners}});
+            let patch = json!({"metadata": {"uid": metadata::uid(&object),
+                "resourceVersion": metadata::resource_version(&object), "ownerReferences": owners}});
             self.agent.patch(&path, MERGE_PATCH, &patch).await;
         }
     }
@@ -135,8 +136,8 @@ impl Desk {
     }
 
     fn reference(&self, owner: &Value) -> Value {
-        json!([{"apiVersion": self.kind.api_version(), "kind": self.kind.kind, "name": owner["metadata"]["name"],
-            "uid": owner["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true}])
+        json!([{"apiVersion": self.kind.api_version(), "kind": self.kind.kind, "name": metadata::name(owner),
+            "uid": metadata::uid(owner), "controller": true, "blockOwnerDeletion": true}])
     }
 
     /// Returns a pod of the workload's template.
@@ -148,8 +149,8 @@ impl Desk {
     }
 
     async fn delete_pod(&self, pod: &Value) {
-        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        self.agent.delete(&self.pods(name), Some(&json!({"preconditions": {"uid": pod["metadata"]["uid"]}}))).await;
+        let name = metadata::name(pod);
+        self.agent.delete(&self.pods(name), Some(&json!({"preconditions": {"uid": metadata::uid(pod)}}))).await;
     }
 
     /// Patches the status fields that differ.
@@ -165,16 +166,16 @@ impl Desk {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         if !changed.is_empty() {
-            let name = workload["metadata"]["name"].as_str().unwrap_or_default();
-            let patch = json!({"metadata": {"uid": workload["metadata"]["uid"]}, "status": changed});
+            let name = metadata::name(workload);
+            let patch = json!({"metadata": {"uid": metadata::uid(workload)}, "status": changed});
             self.agent.patch(&format!("{}/status", self.path(name)), MERGE_PATCH, &patch).await;
         }
     }
 }
 
-fn controller_uid(object: &Value) -> Option<&Value> {
+fn controller_uid(object: &Value) -> Option<&str> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
-    owners.iter().find(|owner| owner["controller"] == json!(true)).map(|owner| &owner["uid"])
+    owners.iter().find(|owner| owner["controller"] == json!(true)).and_then(|owner| owner["uid"].as_str())
 }
 
 /// Returns true if a workload's selector (plain labels for replication controllers) matches an object's labels.
@@ -196,7 +197,7 @@ fn wanted(workload: &Value) -> i64 {
 }
 
 fn is_active(pod: &Value) -> bool {
-    !super::loops::is_deleted(pod) && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+    !metadata::is_deleted(pod) && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
 fn is_ready(pod: &Value) -> bool {

@@ -150,7 +150,9 @@ async fn serve(args: &ServeArgs) -> Result<Exit, String> {
     arm(&server, args)?;
     for path in &args.seed_from {
         for SeedObject { from, object } in objects(path)? {
-            check(&server, &object).and_then(|()| server.seed([object])).map_err(|why| format!("{from}: {why}"))?;
+            check(&server, &object)
+                .and_then(|()| server.seed([object]).map_err(|error| error.to_string()))
+                .map_err(|why| format!("{from}: {why}"))?;
         }
     }
     server.seed((1..=args.nodes).map(node)).map_err(|why| format!("--nodes: {why}"))?;

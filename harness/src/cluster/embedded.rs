@@ -46,7 +46,7 @@ impl Cluster for EmbeddedCluster {
         let server = ApiServer::new(Role::enforced(self.role.as_ref(), ApiServerConfig::new(clock.clone())));
         let seeded = server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects));
         async {
-            seeded.map_err(ClusterError::Sandbox)?;
+            seeded.map_err(|error| ClusterError::Sandbox(error.to_string()))?;
             Ok(Box::new(EmbeddedSandbox { server }) as Box<dyn Sandbox>)
         }
         .boxed_local()
@@ -100,7 +100,7 @@ impl Sandbox for EmbeddedSandbox {
 
 /// Seeds `objects` on `server` and returns all objects that the server then has.
 pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<Value>, String> {
-    server.seed(objects)?;
+    server.seed(objects).map_err(|error| error.to_string())?;
     let resources = server.store().resources();
     let stored = resources.iter().flat_map(|resource| server.list(resource, None));
     Ok(stored.map(|object| object.value().into()).collect())

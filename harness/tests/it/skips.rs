@@ -5,7 +5,8 @@ use std::io::Write as _;
 
 /// Reports that the calling test does not run, and why.
 ///
-/// The reason is also appended to the file named by `PLUMBLINE_SKIPS`: `.ci/run` fails if it holds one that is not expected.
+/// The reason is also appended to the file named by `PLUMBLINE_SKIPS`: `.ci/run` fails if it holds one that is not
+/// expected.
 pub(crate) fn skip(test: &str, reason: &str) {
     let _ = writeln!(std::io::stdout(), "skipped: {test}: {reason}");
     if let Some(file) = std::env::var_os("PLUMBLINE_SKIPS") {

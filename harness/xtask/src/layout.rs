@@ -49,7 +49,7 @@ const MODULES: &[Module] = &[
     },
     Module {
         file: apiserver!("schema/tables/extension.rs"),
-        title: "The type tables of the packages that extend the API: admission, custom resources and API services.",
+        title: "The type tables of the packages that extend the API: admission registration, custom resources and API services.",
         packages: &["admissionregistration", "apiextensions", "apiregistration"],
     },
     Module {

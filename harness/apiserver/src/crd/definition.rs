@@ -53,7 +53,7 @@ impl Strategy for Definition {
     fn validate(&self, object: &Value) -> ErrorList {
         let mut errors = meta::validate(object, false, NameRule::Subdomain, &Path::new("metadata"));
         let spec = &object["spec"];
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let name = meta::name(object);
         if !name.is_empty() && name != format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group")) {
             errors.invalid(&Path::new("metadata.name"), name, "must be spec.names.plural+\".\"+spec.group");
         }
@@ -126,7 +126,7 @@ pub(super) fn stored_versions(spec: &Value) -> Vec<String> {
 }
 
 fn approval(object: &Value) -> Option<&str> {
-    object.pointer("/metadata/annotations/api-approved.kubernetes.io").and_then(Value::as_str)
+    crate::metadata::annotation(object, "api-approved.kubernetes.io")
 }
 
 /// Returns true for `k8s.io`, `kubernetes.io` and groups below them. Their definitions need an approval annotation: the

@@ -81,7 +81,7 @@ fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> 
     if !super::definition::is_protected(text(&definition["spec"], "group")) {
         return None;
     }
-    let given = definition.pointer("/metadata/annotations/api-approved.kubernetes.io")?.as_str()?;
+    let given = crate::metadata::annotation(definition, "api-approved.kubernetes.io")?;
     if given.starts_with("unapproved") {
         return Some(("False", "UnapprovedAnnotation", format!("not approved: {given:?}")));
     }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::{CLEANUP_FINALIZER, GROUP, RESOURCE, kinds, names, text};
 use crate::json::{Value, json};
 use crate::kinds::Kind;
+use crate::metadata::{self, is_deleted};
 use crate::request::ApiRequest;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
@@ -71,10 +72,6 @@ pub fn is_ending(server: &ApiServer, kind: &Kind) -> bool {
     definition.is_some_and(|stored| is_deleted(&stored.value()))
 }
 
-fn is_deleted(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
-}
-
 /// Reconciles the stored definitions: their status, the served kinds, and the objects of definitions that are being
 /// deleted. Call it after every write to a definition, and after a write to an object of a deleted definition.
 pub async fn settle(server: &ApiServer) {
@@ -102,8 +99,7 @@ fn next(server: &ApiServer, definition: &Value, all: &[Value], now: Timestamp) -
 }
 
 fn clean_up(server: &ApiServer, definition: &Value) -> Option<ApiRequest> {
-    let finalizers = definition["metadata"]["finalizers"].as_array()?;
-    if !finalizers.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
+    if !metadata::finalizers(definition).any(|finalizer| finalizer == CLEANUP_FINALIZER) {
         return None;
     }
     let spec = &definition["spec"];
@@ -123,7 +119,7 @@ fn clean_up(server: &ApiServer, definition: &Value) -> Option<ApiRequest> {
         let path = format!("/apis/{}/{}/{namespace}{}/{}", kind.group, kind.version, kind.plural, deletable.name());
         return Some(own_request(Method::DELETE, &path, None));
     }
-    let rest: Vec<&Value> = finalizers.iter().filter(|finalizer| *finalizer != CLEANUP_FINALIZER).collect();
+    let rest: Vec<&str> = metadata::finalizers(definition).filter(|name| *name != CLEANUP_FINALIZER).collect();
     let finalizers = if rest.is_empty() { Value::Null } else { json!(rest) };
     Some(patch(definition, "", &json!({"metadata": {"finalizers": finalizers}})))
 }
@@ -142,7 +138,7 @@ fn tell_progress(definition: &Value, done: bool) -> Option<ApiRequest> {
 }
 
 fn patch(definition: &Value, subresource: &str, body: &Value) -> ApiRequest {
-    let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+    let name = metadata::name(definition);
     own_request(Method::PATCH, &format!("/apis/{GROUP}/v1/{RESOURCE}/{name}{subresource}"), Some(body))
 }
 

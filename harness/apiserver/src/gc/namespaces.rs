@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::json::{Value, json};
 use crate::kinds::Kind;
-use crate::loops::{Agent, Change, Feed, Follow, is_deleted, path_of};
+use crate::loops::{Agent, Change, Feed, Follow, path_of};
+use crate::metadata::is_deleted;
 use crate::server::{ApiServer, storage_id};
 use crate::store::{EventType, ResourceId, Stored};
 

@@ -2,12 +2,12 @@
 //!
 //! See `ValidateLimitRange` and `ValidateResourceQuota` in `pkg/apis/core/validation/validation.go`.
 
-use super::quantity::Quantity;
 use super::quota::{Amounts, amounts};
 use super::selector::array;
 use super::{meta, names};
 use crate::field::{BadValue, ErrorList, Path};
 use crate::json::Value;
+use crate::quantity::Quantity;
 
 const SPEC: Path<'static> = Path::new("spec");
 const STANDARD_LIMITS: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];

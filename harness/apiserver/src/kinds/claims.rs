@@ -3,11 +3,11 @@
 //! See `ValidatePersistentVolumeClaimSpec` in `pkg/apis/core/validation/validation.go`.
 
 use super::meta::given;
-use super::quantity::Quantity;
 use super::selector::{self, array};
 use super::{meta, names, pod};
 use crate::field::{ErrorList, Path};
 use crate::json::Value;
+use crate::quantity::Quantity;
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 

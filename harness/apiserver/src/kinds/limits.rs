@@ -2,11 +2,12 @@
 //!
 //! See `plugin/pkg/admission/limitranger/admission.go`.
 
-use super::quantity::Quantity;
 use super::quota::{Amounts, amounts, of_pod};
 use super::selector::array;
 use super::{Context, meta};
 use crate::json::{Map, Value};
+use crate::metadata;
+use crate::quantity::Quantity;
 use crate::status::{GroupResource, Status};
 
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
@@ -17,7 +18,7 @@ const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 ///
 /// 403 that lists all violated bounds.
 pub(super) fn admit(pod: &mut Value, ctx: &Context<'_>) -> Result<(), Status> {
-    let namespace = pod.get("metadata").map_or("", |m| meta::text(m, "namespace")).to_owned();
+    let namespace = metadata::namespace(pod).to_owned();
     let ranges = ctx.lookup.list("", "limitranges", &namespace);
     for range in &ranges {
         let limits: Vec<&Value> = range.get("spec").map_or(&[][..], |s| array(s, "limits")).iter().collect();
@@ -158,7 +159,7 @@ fn sentence(which: &str, name: &str, what: &str, bound: Quantity, broke: &str) -
 ///
 /// 403 that lists all violated bounds.
 pub(super) fn admit_claim(claim: &Value, ctx: &Context<'_>) -> Result<(), Status> {
-    let namespace = claim.get("metadata").map_or("", |m| meta::text(m, "namespace"));
+    let namespace = metadata::namespace(claim);
     let requests = amounts(claim.pointer("/spec/resources/requests"));
     for range in ctx.lookup.list("", "limitranges", namespace) {
         let limits = range.get("spec").map_or(&[][..], |s| array(s, "limits"));

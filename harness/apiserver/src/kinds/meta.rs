@@ -9,6 +9,7 @@ use super::{NameRule, names};
 use crate::encoding;
 use crate::field::{BadValue, ErrorList, Path};
 use crate::json::{Key, Map, Value};
+pub(crate) use crate::metadata::{generation, name};
 use crate::schema::{Schema, Shape, TypeRef};
 use crate::status::go_quote;
 
@@ -44,16 +45,6 @@ pub fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
         };
     }
     Some(place)
-}
-
-/// Returns `metadata.name`.
-pub fn name(object: &Value) -> &str {
-    object.get("metadata").map_or("", |m| text(m, "name"))
-}
-
-/// Returns `metadata.generation`; 0 if it is missing.
-pub fn generation(object: &Value) -> i64 {
-    object.get("metadata").and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or(0)
 }
 
 /// Sets `metadata.generation`.

@@ -39,7 +39,6 @@ mod networking;
 pub mod node;
 pub mod pdb;
 pub mod pod;
-pub mod quantity;
 pub mod quota;
 mod registry;
 pub mod selector;
@@ -275,7 +274,7 @@ pub trait Lookup {
     /// Returns a label of a stored object.
     fn label(&self, group: &str, resource: &str, namespace: &str, name: &str, label: &str) -> Option<String> {
         let object = self.get(group, resource, namespace, name)?;
-        object.pointer("/metadata/labels")?.get(label)?.as_str().map(str::to_owned)
+        crate::metadata::labels(&object)?.get(label)?.as_str().map(str::to_owned)
     }
     /// Returns the objects of a resource in one namespace, or in all if `namespace` is empty.
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value>;

@@ -4,6 +4,7 @@ use super::selector::array;
 use super::{Context, NameRule, Strategy, meta, names};
 use crate::field::{ErrorList, Path};
 use crate::json::{Value, json};
+use crate::metadata;
 
 /// The strategy of namespaces.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +67,7 @@ impl Strategy for Namespace {
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = meta::validate_update(new, old, &METADATA);
-        let deleted = new.get("metadata").is_some_and(|m| !meta::is_empty(m.get("deletionTimestamp")));
+        let deleted = metadata::is_deleted(new);
         let phase = new.get("status").map_or("", |s| meta::text(s, "phase"));
         let path = Path::new("status");
         if !deleted && phase != "Active" {

@@ -4,12 +4,12 @@
 //! `pkg/apis/core/validation/validation.go`.
 
 use super::pod::defaults;
-use super::quantity::Quantity;
 use super::selector::array;
 use super::service::is_cidr;
 use super::{Context, NameRule, Plugin, Strategy, meta, names};
 use crate::field::{BadValue, Error, ErrorList, Path};
 use crate::json::{Map, Value, json};
+use crate::quantity::Quantity;
 use crate::status::Status;
 
 /// The strategy of nodes. The status may be set on create; labels and taints have no update restrictions.

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 
 use super::meta;
 use super::pod::qos;
-use super::quantity::Quantity;
 use super::selector::array;
 use crate::json::{Map, Value};
+use crate::quantity::Quantity;
 
 /// Amounts by resource name.
 pub(super) type Amounts = BTreeMap<String, Quantity>;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::json::{Value, json};
-use crate::loops::is_deleted;
+use crate::metadata::{self, is_deleted};
 
 /// The next action for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) fn running(pod: &Value, address: &str, moment: &str) -> Value {
             .map(|container| {
                 let image = container["image"].as_str().unwrap_or_default();
                 json!({"name": container["name"], "image": image, "imageID": format!("plumbline://{image}"),
-                    "containerID": format!("plumbline://{}/{}", pod["metadata"]["uid"].as_str().unwrap_or_default(),
+                    "containerID": format!("plumbline://{}/{}", metadata::uid(pod),
                         container["name"].as_str().unwrap_or_default()),
                     "ready": ready, "started": ready, "restartCount": 0, "state": state})
             })

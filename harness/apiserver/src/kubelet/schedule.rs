@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::json::{Value, json};
 use crate::loops::Agent;
+use crate::metadata;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 
@@ -24,8 +25,7 @@ impl Scheduler {
 
     /// Queues a pod without a node.
     pub(super) fn wait(&mut self, pod: &Value) {
-        let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let key = (text("namespace"), text("name"));
+        let key = (metadata::namespace(pod).to_owned(), metadata::name(pod).to_owned());
         if self.waiting.insert(key.clone(), pod.clone()).is_none() {
             self.fresh.push(key);
         }
@@ -70,19 +70,19 @@ impl Scheduler {
         let order = (0..nodes.len()).map(|offset| (self.turn + offset) % nodes.len());
         let index = order.into_iter().find(|&index| takes(&nodes[index], pod))?;
         self.turn = index + 1;
-        nodes[index]["metadata"]["name"].as_str().map(str::to_owned)
+        Some(metadata::name(&nodes[index]).to_owned())
     }
 }
 
 /// Returns true if the node accepts the pod: schedulable, matching the node selector, and all taints tolerated.
 pub(crate) fn takes(node: &Value, pod: &Value) -> bool {
-    if node["spec"]["unschedulable"] == json!(true) || crate::loops::is_deleted(node) {
+    if node["spec"]["unschedulable"] == json!(true) || metadata::is_deleted(node) {
         return false;
     }
-    let labels = &node["metadata"]["labels"];
+    let labels = metadata::labels(node);
     let selector = pod["spec"]["nodeSelector"].as_object().into_iter().flatten();
     let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
-    selector.into_iter().all(|(key, value)| labels.get(key) == Some(value))
+    selector.into_iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
         && taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(pod, taint))
 }
 

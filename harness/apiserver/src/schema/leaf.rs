@@ -8,13 +8,10 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 
 use super::Scalar;
-use super::quantity::Quantity;
 use crate::json::Value;
+pub(super) use crate::quantity::QUANTITY_FORMAT;
+use crate::quantity::Quantity;
 use crate::status::go_quote as quote;
-
-/// Upstream's message for a malformed quantity.
-pub(super) const QUANTITY_FORMAT: &str =
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 /// The reason for rejecting a scalar.
 #[derive(Debug)]
@@ -29,7 +26,7 @@ pub(super) enum Bad {
 pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, Bad> {
     match scalar {
         Scalar::String | Scalar::IntOrString | Scalar::Duration | Scalar::Untyped => Ok(text.into()),
-        Scalar::Quantity => match Quantity::parse(text.trim()) {
+        Scalar::Quantity => match text.trim().parse::<Quantity>() {
             Ok(quantity) => Ok(quantity.to_string().into()),
             Err(error) => Err(Bad::Value(error.to_string())),
         },
@@ -58,7 +55,7 @@ pub(super) fn from_number(scalar: Scalar, text: &str) -> Result<Value, Bad> {
         Scalar::Int { min, max } => whole(min, max),
         Scalar::IntOrString => whole(i32::MIN.into(), i32::MAX.into()),
         Scalar::Float | Scalar::Untyped => Ok(super::decode::number(text)),
-        Scalar::Quantity => match Quantity::parse(text) {
+        Scalar::Quantity => match text.parse::<Quantity>() {
             Ok(quantity) => Ok(quantity.to_string().into()),
             Err(error) => Err(Bad::Value(error.to_string())),
         },

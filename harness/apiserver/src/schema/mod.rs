@@ -22,7 +22,6 @@ mod decode;
 mod json;
 mod leaf;
 mod normalize;
-mod quantity;
 mod registry;
 mod structural;
 mod tables;
@@ -35,7 +34,6 @@ use crate::json::{Key, Prefix, Value};
 pub(crate) use by_kind::schema_of;
 pub(crate) use decode::json_patch_values;
 pub use decode::{DecodeError, Decoded, decode_json_patch, decode_untyped};
-pub use quantity::{Quantity, QuantityError};
 pub use registry::{builtin, builtin_names};
 pub use structural::StructuralError;
 

@@ -80,29 +80,6 @@ fn normalized(#[case] name: &str, #[case] mut value: Value, #[case] expected: Va
     assert_eq!(value, expected);
 }
 
-#[rstest]
-#[case("1000m", "1")]
-#[case("0.5", "500m")]
-#[case("1.5Gi", "1536Mi")]
-#[case("0.5Mi", "512Ki")]
-#[case("1023", "1023")]
-#[case("100Ki", "100Ki")]
-#[case("1024", "1024")]
-#[case("1000", "1k")]
-#[case("1200", "1200")]
-#[case("1e3", "1e3")]
-#[case("2E2", "200")]
-#[case("-5m", "-5m")]
-#[case("1n", "1n")]
-#[case("0.1n", "1n")]
-#[case("64Mi", "64Mi")]
-#[case("1000Ki", "1000Ki")]
-#[case("12.5Ki", "12800")]
-#[case("000", "0")]
-fn quantities_are_canonical(#[case] text: &str, #[case] canonical: &str) {
-    assert_eq!(Quantity::parse(text).unwrap().to_string(), canonical);
-}
-
 #[test]
 fn every_field_is_found_by_its_name_and_by_no_other() {
     for schema in builtin_names().filter_map(|name| builtin(&name)) {

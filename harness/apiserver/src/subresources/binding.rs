@@ -5,6 +5,7 @@
 use crate::field::{ErrorList, Path};
 use crate::json::Value;
 use crate::kinds::{Lookup, conditions, meta, selector, topology_labels};
+use crate::metadata;
 use crate::status::{GroupResource, Status};
 
 /// Validates a Binding.
@@ -59,7 +60,7 @@ pub fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), Status> 
     let empty = Value::Null;
     let spec = pod.get("spec").unwrap_or(&empty);
     let node = meta::text(spec, "nodeName");
-    let refusal = if pod.get("metadata").is_some_and(|m| !meta::is_empty(m.get("deletionTimestamp"))) {
+    let refusal = if metadata::is_deleted(pod) {
         Some(format!("pod {name} is being deleted, cannot be assigned to a host"))
     } else if !node.is_empty() {
         Some(format!("pod {name} is already assigned to node \"{node}\""))

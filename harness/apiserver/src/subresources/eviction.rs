@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::field::{Error, ErrorList, Path};
 use crate::json::{Map, Value, json};
 use crate::kinds::{conditions, meta, selector};
+use crate::metadata;
 use crate::status::{Details, GroupResource, Status};
 
 /// Attempts at a step that fails with a conflict.
@@ -320,9 +321,8 @@ fn mark_and_delete<B: EvictionBackend>(backend: &B, request: &Request<'_>, mut o
 
 fn check_preconditions(pod: &Value, options: &Value) -> Result<(), Status> {
     let Some(wanted) = options.get("preconditions") else { return Ok(()) };
-    let metadata = pod.get("metadata").unwrap_or(&Value::Null);
     let (uid, version) = (meta::text(wanted, "uid"), meta::text(wanted, "resourceVersion"));
-    let (actual_uid, actual_version) = (meta::text(metadata, "uid"), meta::text(metadata, "resourceVersion"));
+    let (actual_uid, actual_version) = (metadata::uid(pod), metadata::resource_version(pod));
     let why = if !uid.is_empty() && uid != actual_uid {
         format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({actual_uid}). The object might have been deleted and then recreated"
@@ -348,7 +348,7 @@ fn set_resource_version(options: &mut Value, version: &str) {
 }
 
 fn resource_version(object: &Value) -> &str {
-    object.get("metadata").map_or("", |m| meta::text(m, "resourceVersion"))
+    metadata::resource_version(object)
 }
 
 fn phase(pod: &Value) -> &str {
@@ -356,7 +356,7 @@ fn phase(pod: &Value) -> &str {
 }
 
 fn is_terminating(pod: &Value) -> bool {
-    pod.get("metadata").is_some_and(|m| !meta::is_empty(m.get("deletionTimestamp")))
+    metadata::is_deleted(pod)
 }
 
 fn needs_no_budget(pod: &Value) -> bool {

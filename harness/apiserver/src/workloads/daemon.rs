@@ -1,9 +1,9 @@
 //! Daemon sets: one pod on every node that accepts it. See `pkg/controller/daemon/daemon_controller.go`.
 
-use super::{Desk, count, is_active, is_ready};
+use super::{Desk, is_active, is_ready};
 use crate::json::{Value, json};
 use crate::kubelet::takes;
-use crate::loops::is_deleted;
+use crate::metadata::{self, is_deleted};
 use crate::store::ResourceId;
 
 /// The taints that every daemon pod tolerates (`AddOrUpdateDaemonPodTolerations` in
@@ -23,7 +23,7 @@ pub(super) async fn keep(desk: &Desk, name: &str) {
     let nodes: Vec<Value> =
         desk.agent.server().list(&ResourceId::new("", "nodes"), None).iter().map(|stored| stored.value()).collect();
     let hash = super::deployment::template_hash(&set["spec"]["template"]);
-    let wanted: Vec<&str> = nodes.iter().filter(|node| belongs(desk, &set, node)).filter_map(name_of).collect();
+    let wanted: Vec<&str> = nodes.iter().filter(|node| belongs(desk, &set, node)).map(metadata::name).collect();
     if !is_deleted(&set) {
         desk.adopt("", "pods", &set).await;
         move_on(desk, &set, &wanted, &hash).await;
@@ -33,22 +33,18 @@ pub(super) async fn keep(desk: &Desk, name: &str) {
     desk.write_status(&set, &status(&set, &pods, &wanted, &hash)).await;
 }
 
-fn name_of(object: &Value) -> Option<&str> {
-    object["metadata"]["name"].as_str()
-}
-
 /// Returns true if the DaemonSet has a pod on the node. A cordoned node is eligible.
 fn belongs(desk: &Desk, set: &Value, node: &Value) -> bool {
     let mut open = node.clone();
     open["spec"]["unschedulable"] = json!(false);
-    !is_deleted(node) && takes(&open, &pod_for(desk, set, name_of(node).unwrap_or_default(), ""))
+    !is_deleted(node) && takes(&open, &pod_for(desk, set, metadata::name(node), ""))
 }
 
 fn pod_for(desk: &Desk, set: &Value, node: &str, hash: &str) -> Value {
     let mut pod = desk.pod(set);
-    pod["metadata"]["generateName"] = json!(format!("{}-", name_of(set).unwrap_or_default()));
+    pod["metadata"]["generateName"] = json!(format!("{}-", metadata::name(set)));
     pod["metadata"]["labels"]["controller-revision-hash"] = json!(hash);
-    pod["metadata"]["labels"]["pod-template-generation"] = json!(count(set, "/metadata/generation").to_string());
+    pod["metadata"]["labels"]["pod-template-generation"] = json!(metadata::generation(set).to_string());
     pod["spec"]["nodeName"] = json!(node);
     pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({
         "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
@@ -102,7 +98,7 @@ fn status(set: &Value, pods: &[Value], wanted: &[&str], hash: &str) -> Value {
     json!({"currentNumberScheduled": here.len(), "desiredNumberScheduled": wanted.len(), "numberReady": ready,
         "numberAvailable": ready, "numberUnavailable": wanted.len().saturating_sub(ready), "numberMisscheduled": 0,
         "updatedNumberScheduled": here.iter().filter(|pod| is_current(pod, hash)).count(),
-        "observedGeneration": count(set, "/metadata/generation")})
+        "observedGeneration": metadata::generation(set)})
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 use super::{Desk, count, wanted};
 use crate::json::{Map, Value, json};
 use crate::kinds::time::rfc3339;
-use crate::loops::{MERGE_PATCH, is_deleted};
+use crate::loops::MERGE_PATCH;
+use crate::metadata::{self, is_deleted};
 
 const HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -64,12 +65,12 @@ fn same_template(set: &Value, deployment: &Value) -> bool {
 }
 
 fn revision(object: &Value) -> i64 {
-    object["metadata"]["annotations"][REVISION].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
+    metadata::annotation(object, REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 async fn create_set(desk: &Desk, deployment: &Value, sets: &[Value]) {
     let hash = template_hash(&deployment["spec"]["template"]);
-    let name = deployment["metadata"]["name"].as_str().unwrap_or_default();
+    let name = metadata::name(deployment);
     let mut template = deployment["spec"]["template"].clone();
     template["metadata"]["labels"][HASH_LABEL] = json!(hash);
     let mut selector = deployment["spec"]["selector"].clone();
@@ -103,10 +104,8 @@ fn set_annotations(deployment: &Value, revision: i64) -> Value {
 
 /// Gives the new ReplicaSet the highest revision, and the Deployment the same one.
 async fn mark_revision(desk: &Desk, deployment: &Value, new: &Value, sets: &[Value]) {
-    let newest =
-        sets.iter().filter(|set| set["metadata"]["uid"] != new["metadata"]["uid"]).map(revision).max().unwrap_or(0);
+    let newest = sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new)).map(revision).max().unwrap_or(0);
     let wanted = revision(new).max(newest + 1);
-    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     if set_annotations(deployment, wanted)
         .as_object()
         .into_iter()
@@ -114,19 +113,19 @@ async fn mark_revision(desk: &Desk, deployment: &Value, new: &Value, sets: &[Val
         .any(|(k, v)| new["metadata"]["annotations"][k] != *v)
     {
         let patch = json!({"metadata": {"annotations": set_annotations(deployment, wanted)}});
-        let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", desk.namespace, name(new));
+        let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", desk.namespace, metadata::name(new));
         desk.agent.patch(&path, MERGE_PATCH, &patch).await;
     }
     if revision(deployment) != wanted {
         let patch = json!({"metadata": {"annotations": {REVISION: wanted.to_string()}}});
         // Through the status subresource, as upstream does: on the main resource a new annotation increments a
         // Deployment's generation.
-        desk.agent.patch(&format!("{}/status", desk.path(&name(deployment))), MERGE_PATCH, &patch).await;
+        desk.agent.patch(&format!("{}/status", desk.path(metadata::name(deployment))), MERGE_PATCH, &patch).await;
     }
 }
 
 async fn scale(desk: &Desk, set: &Value, replicas: i64) {
-    let name = set["metadata"]["name"].as_str().unwrap_or_default();
+    let name = metadata::name(set);
     let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{name}", desk.namespace);
     desk.agent.patch(&path, MERGE_PATCH, &json!({"spec": {"replicas": replicas}})).await;
 }
@@ -154,11 +153,11 @@ fn next_sizes<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> Vec<
     let wanted = wanted(deployment);
     let size = |set: &Value| count(set, "/spec/replicas");
     let old: Vec<&Value> =
-        sets.iter().filter(|set| set["metadata"]["uid"] != new["metadata"]["uid"] && size(set) > 0).collect();
+        sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new) && size(set) > 0).collect();
     let old_size: i64 = old.iter().map(|set| size(set)).sum();
     let new_size = size(new);
     if deployment["spec"]["strategy"]["type"] == "Recreate" {
-        let left = sets.iter().filter(|set| set["metadata"]["uid"] != new["metadata"]["uid"]);
+        let left = sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new));
         let running: i64 = left.map(|set| count(set, "/status/replicas")).sum();
         let mut changes: Vec<(&Value, i64)> = old.into_iter().map(|set| (set, 0)).collect();
         if changes.is_empty() && running == 0 && new_size != wanted {
@@ -210,7 +209,7 @@ fn status(deployment: &Value, sets: &[Value], now: &str) -> Value {
             "Deployment does not have minimum availability.".to_owned(),
         )
     };
-    let set_name = new.and_then(|set| set["metadata"]["name"].as_str()).unwrap_or_default();
+    let set_name = new.map_or("", metadata::name);
     let progressing = match (done, new.is_some()) {
         (true, _) => (
             "Progressing",
@@ -228,7 +227,7 @@ fn status(deployment: &Value, sets: &[Value], now: &str) -> Value {
         [available_condition, progressing].into_iter().map(|c| condition(known, c, now)).collect();
     let mut status = Map::new();
     let fields = [
-        ("observedGeneration", count(deployment, "/metadata/generation")),
+        ("observedGeneration", metadata::generation(deployment)),
         ("replicas", replicas),
         ("updatedReplicas", updated),
         ("readyReplicas", sum("/status/readyReplicas")),

@@ -1,9 +1,9 @@
 //! Replica sets and replication controllers: a fixed number of pods of one template. See
 //! `pkg/controller/replicaset/replica_set.go`.
 
-use super::{Desk, count, is_active, is_ready, wanted};
+use super::{Desk, is_active, is_ready, wanted};
 use crate::json::{Value, json};
-use crate::loops::is_deleted;
+use crate::metadata::{self, is_deleted};
 
 /// Syncs the pods and the status of one set.
 pub(super) async fn keep(desk: &Desk, name: &str) {
@@ -37,7 +37,7 @@ pub(super) async fn keep(desk: &Desk, name: &str) {
 fn first_to_go(mut pods: Vec<&Value>) -> Vec<&Value> {
     pods.sort_by_key(|pod| {
         let created = pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
-        let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let name = metadata::name(pod).to_owned();
         (
             pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty()),
             pod["status"]["phase"] == "Running",
@@ -55,7 +55,7 @@ fn status(set: &Value, pods: &[Value], terminating: bool) -> Value {
     let replicas = pods.iter().filter(|pod| is_active(pod)).count();
     let ready = pods.iter().filter(|pod| is_ready(pod)).count();
     let mut status = json!({"replicas": replicas, "fullyLabeledReplicas": replicas, "readyReplicas": ready,
-        "availableReplicas": ready, "observedGeneration": count(set, "/metadata/generation")});
+        "availableReplicas": ready, "observedGeneration": metadata::generation(set)});
     if terminating {
         status["terminatingReplicas"] = json!(pods.iter().filter(|pod| is_deleted(pod)).count());
     }

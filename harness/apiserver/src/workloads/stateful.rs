@@ -3,7 +3,7 @@
 
 use super::{Desk, count, is_active, is_ready, wanted};
 use crate::json::{Value, json};
-use crate::loops::is_deleted;
+use crate::metadata::{self, is_deleted};
 
 /// Syncs the pods and the status of one StatefulSet.
 pub(super) async fn keep(desk: &Desk, name: &str) {
@@ -18,12 +18,12 @@ pub(super) async fn keep(desk: &Desk, name: &str) {
 }
 
 fn number(pod: &Value) -> i64 {
-    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    let name = metadata::name(pod);
     name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(-1)
 }
 
 fn revision(set: &Value) -> String {
-    let name = set["metadata"]["name"].as_str().unwrap_or_default();
+    let name = metadata::name(set);
     format!("{name}-{}", super::deployment::template_hash(&set["spec"]["template"]))
 }
 
@@ -90,5 +90,5 @@ fn status(set: &Value, pods: &[Value]) -> Value {
     json!({"replicas": replicas, "readyReplicas": ready, "availableReplicas": ready,
         "currentReplicas": if done { updated } else { replicas - updated }, "updatedReplicas": updated,
         "currentRevision": current_revision, "updateRevision": revision, "collisionCount": 0,
-        "observedGeneration": count(set, "/metadata/generation")})
+        "observedGeneration": metadata::generation(set)})
 }

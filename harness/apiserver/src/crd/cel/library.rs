@@ -15,7 +15,7 @@ use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
 use regex::Regex;
 
-use crate::kinds::quantity::Quantity;
+use crate::quantity::Quantity;
 
 type Reply<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 

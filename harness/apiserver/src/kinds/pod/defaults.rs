@@ -2,8 +2,8 @@
 
 use crate::json::{Map, Value, json};
 use crate::kinds::meta;
-use crate::kinds::quantity::Quantity;
 use crate::kinds::time;
+use crate::quantity::Quantity;
 
 type Object = Map;
 

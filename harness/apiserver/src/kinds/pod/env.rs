@@ -6,9 +6,9 @@ use super::defaults::quantity_text;
 use crate::field::{ErrorList, Path};
 use crate::json::Value;
 use crate::kinds::meta::given;
-use crate::kinds::quantity::Quantity;
 use crate::kinds::selector::array;
 use crate::kinds::{meta, names};
+use crate::quantity::Quantity;
 
 const FIELDS: &[&str] = &[
     "metadata.name",

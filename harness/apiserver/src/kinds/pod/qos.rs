@@ -1,8 +1,8 @@
 //! The quality-of-service class of a pod. See `pkg/apis/core/v1/helper/qos/qos.go`.
 
 use crate::json::Value;
-use crate::kinds::quantity::Quantity;
 use crate::kinds::selector::array;
+use crate::quantity::Quantity;
 
 /// Returns the class: `Guaranteed` if every container's cpu and memory limits equal its requests, `BestEffort` if no
 /// container has requests or limits for them, otherwise `Burstable`. Pod-level resources take precedence over the

@@ -6,8 +6,8 @@ use super::defaults::quantity_text;
 use crate::field::{ErrorList, Path};
 use crate::json::Value;
 use crate::kinds::node::{is_extended_resource, is_integer_resource};
-use crate::kinds::quantity::Quantity;
 use crate::kinds::{meta, names};
+use crate::quantity::Quantity;
 
 fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")

@@ -8,9 +8,9 @@ use super::{dump, qos};
 use crate::field::{ErrorList, NOWHERE, Path};
 use crate::json::{Map, Value};
 use crate::kinds::meta::spec_of;
-use crate::kinds::quantity::Quantity;
 use crate::kinds::selector::array;
 use crate::kinds::{Context, meta};
+use crate::quantity::Quantity;
 use crate::status::{GroupResource, Status};
 
 /// Metadata that can be written only through the pod itself.

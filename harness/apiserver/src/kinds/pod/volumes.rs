@@ -3,9 +3,9 @@
 use crate::field::{ErrorList, Path};
 use crate::json::Value;
 use crate::kinds::meta::given;
-use crate::kinds::quantity::Quantity;
 use crate::kinds::selector::array;
 use crate::kinds::{claims, meta, names};
+use crate::quantity::Quantity;
 use crate::status::go_quote;
 
 /// The valid volumes of a pod; others cannot be mounted.

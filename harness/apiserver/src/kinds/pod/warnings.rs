@@ -3,9 +3,9 @@
 use super::defaults::quantity_text;
 use crate::field::Path;
 use crate::json::Value;
-use crate::kinds::quantity::Quantity;
 use crate::kinds::selector::array;
 use crate::kinds::{meta, names};
+use crate::quantity::Quantity;
 use crate::status::go_quote;
 
 /// The container lists in upstream's order.

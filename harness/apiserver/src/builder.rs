@@ -1,0 +1,108 @@
+//! [`ApiServerBuilder`]: settings of a server, each optional.
+
+use crate::clock::{Clock, epoch};
+use crate::kinds::Plugin;
+use crate::record::Origin;
+use crate::server::{ApiServer, ApiServerConfig, Record};
+use crate::store::HistoryLimits;
+
+/// Builds an [`ApiServer`]; made by [`ApiServer::builder`].
+#[derive(Clone, Debug, Default)]
+#[must_use = "call `build` to create the server"]
+pub struct ApiServerBuilder {
+    clock: Option<Clock>,
+    seed: u64,
+    history: HistoryLimits,
+    record: Option<Record>,
+    subject_user: Option<String>,
+    disabled: Vec<Plugin>,
+    actor_name: Option<fn(&Origin) -> String>,
+}
+
+impl ApiServer {
+    /// Returns a builder of a server with the settings of [`ApiServerConfig::new`].
+    ///
+    /// ```
+    /// use plumbline_apiserver::clock::{self, Clock};
+    /// use plumbline_apiserver::kinds::Plugin;
+    /// use plumbline_apiserver::{ApiServer, server::Record};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// clock::run_virtual(async {
+    ///     let server = ApiServer::builder()
+    ///         .clock(Clock::virtual_from(clock::epoch()))
+    ///         .seed(7)
+    ///         .record(Record::Nothing)
+    ///         .disable_plugin(Plugin::TaintNodesByCondition)
+    ///         .build();
+    ///     assert_eq!(server.config().seed, 7);
+    /// })
+    /// # }
+    /// ```
+    pub fn builder() -> ApiServerBuilder {
+        ApiServerBuilder::default()
+    }
+}
+
+impl ApiServerBuilder {
+    /// Sets the clock behind creation timestamps, grace periods and watch timeouts. The default is virtual time that
+    /// starts at [`epoch`]; a server with sockets needs [`Clock::wall`].
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Sets the seed of uids, generated names and random faults; equal seeds give equal sequences. The default is 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets the number of log entries and bytes kept per resource for watches and lists at older resourceVersions.
+    pub fn history(mut self, limits: HistoryLimits) -> Self {
+        self.history = limits;
+        self
+    }
+
+    /// Sets the amount of traffic recorded in the transcript. The default is [`Record::Everything`].
+    pub fn record(mut self, record: Record) -> Self {
+        self.record = Some(record);
+        self
+    }
+
+    /// Runs the requests of the subject under test as this user, so that the RBAC roles in the store apply to them. By
+    /// default they run as administrator.
+    pub fn subject_user(mut self, user: impl Into<String>) -> Self {
+        self.subject_user = Some(user.into());
+        self
+    }
+
+    /// Disables an admission plugin. By default all are enabled.
+    pub fn disable_plugin(mut self, plugin: Plugin) -> Self {
+        self.disabled.push(plugin);
+        self
+    }
+
+    /// Sets the function that names the originators of entries in `/plumbline/transcript`. The default is
+    /// [`Origin::short_name`].
+    pub fn actor_name(mut self, name: fn(&Origin) -> String) -> Self {
+        self.actor_name = Some(name);
+        self
+    }
+
+    /// Creates the server, which has the four system namespaces.
+    ///
+    /// Call it inside the tokio runtime whose time the server is to follow, unless a clock was set there.
+    pub fn build(self) -> ApiServer {
+        let defaults = ApiServerConfig::new(self.clock.unwrap_or_else(|| Clock::virtual_from(epoch())));
+        ApiServer::new(ApiServerConfig {
+            seed: self.seed,
+            history: self.history,
+            record: self.record.unwrap_or(defaults.record),
+            subject_user: self.subject_user,
+            disabled: self.disabled,
+            actor_name: self.actor_name.unwrap_or(defaults.actor_name),
+            clock: defaults.clock,
+        })
+    }
+}

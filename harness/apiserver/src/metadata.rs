@@ -1,0 +1,88 @@
+//! Typed read access to an object's `metadata`. Missing fields and fields of another type read as empty.
+
+use crate::json::{Map, Value};
+
+/// Returns `metadata`; null if it is missing.
+fn metadata(object: &Value) -> &Value {
+    object.get("metadata").unwrap_or(&Value::Null)
+}
+
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    metadata(object).get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns `metadata.name`.
+pub(crate) fn name(object: &Value) -> &str {
+    text(object, "name")
+}
+
+/// Returns `metadata.namespace`.
+pub(crate) fn namespace(object: &Value) -> &str {
+    text(object, "namespace")
+}
+
+/// Returns `metadata.uid`.
+pub(crate) fn uid(object: &Value) -> &str {
+    text(object, "uid")
+}
+
+/// Returns `metadata.resourceVersion`.
+pub(crate) fn resource_version(object: &Value) -> &str {
+    text(object, "resourceVersion")
+}
+
+/// Returns `metadata.generation`; 0 if it is missing.
+pub(crate) fn generation(object: &Value) -> i64 {
+    metadata(object).get("generation").and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// Returns true if the object has a deletionTimestamp.
+pub(crate) fn is_deleted(object: &Value) -> bool {
+    !text(object, "deletionTimestamp").is_empty()
+}
+
+/// Returns `metadata.labels`.
+pub(crate) fn labels(object: &Value) -> Option<&Map> {
+    metadata(object).get("labels").and_then(Value::as_object)
+}
+
+/// Returns the text of an annotation.
+pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    metadata(object).get("annotations").and_then(|annotations| annotations.get(key)).and_then(Value::as_str)
+}
+
+/// Returns the names in `metadata.finalizers`.
+pub(crate) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+    metadata(object).get("finalizers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+
+    #[test]
+    fn fields_are_read() {
+        let object = json!({"metadata": {
+            "name": "n", "namespace": "s", "uid": "u", "resourceVersion": "7", "generation": 3,
+            "deletionTimestamp": "2030-01-01T00:00:00Z", "labels": {"l": "1"}, "annotations": {"a": "2"},
+            "finalizers": ["f", "g"],
+        }});
+        assert_eq!([name(&object), namespace(&object), uid(&object), resource_version(&object)], ["n", "s", "u", "7"]);
+        assert_eq!((generation(&object), is_deleted(&object)), (3, true));
+        assert_eq!(labels(&object).and_then(|labels| labels.get("l")), Some(&json!("1")));
+        assert_eq!(annotation(&object, "a"), Some("2"));
+        assert_eq!(finalizers(&object).collect::<Vec<_>>(), ["f", "g"]);
+    }
+
+    #[test]
+    fn missing_and_malformed_fields_are_empty() {
+        for object in
+            [json!(null), json!({}), json!({"metadata": {"name": 1, "deletionTimestamp": null, "labels": []}})]
+        {
+            assert_eq!((name(&object), generation(&object), is_deleted(&object)), ("", 0, false));
+            assert!(labels(&object).is_none() && annotation(&object, "a").is_none());
+            assert_eq!(finalizers(&object).count(), 0);
+        }
+    }
+}

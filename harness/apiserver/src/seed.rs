@@ -1,0 +1,171 @@
+//! Seeding: objects that exist before the first request.
+
+use serde::Serialize;
+
+use crate::json::{Value, json};
+use crate::kinds::{Registry, custom};
+use crate::server::{ApiServer, draft, storage_id};
+use crate::store::ResourceId;
+use crate::{lifecycle, metadata};
+
+/// The reason why an object could not be seeded.
+#[derive(Debug, thiserror::Error)]
+pub enum SeedError {
+    /// The kind is not served. Seed its custom resource definition first, or correct `apiVersion` and `kind`.
+    #[error("kind {kind:?} in apiVersion {api_version:?} is not served")]
+    UnknownKind {
+        /// `apiVersion` of the object; empty if it is missing.
+        api_version: String,
+        /// `kind` of the object; empty if it is missing.
+        kind: String,
+    },
+    /// The object has no name. Seeding does not generate names, so set `metadata.name`.
+    #[error("{kind} without metadata.name")]
+    MissingName {
+        /// `kind` of the object.
+        kind: String,
+    },
+    /// Another task wrote the object while it was seeded. Seed before clients and controllers run.
+    #[error("{kind} changed while it was seeded: {reason}")]
+    Conflict {
+        /// `kind` of the object.
+        kind: String,
+        /// The error of the store.
+        reason: String,
+    },
+    /// The typed object has no JSON form, for example because a map has keys that are not strings.
+    #[error("unable to convert the object to JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+impl ApiServer {
+    /// Puts objects into the store as the initial state of a test: defaulted, with uid and creationTimestamp if they
+    /// lack them, but without admission, validation, managed fields and transcript entries. Replaces existing objects.
+    /// Objects without a namespace go to `default`; missing namespaces are created.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use plumbline_apiserver::{ApiServer, SeedError, clock};
+    /// use serde_json::json;
+    ///
+    /// clock::run_virtual(async {
+    ///     let server = ApiServer::builder().build();
+    ///     server.seed([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})])?;
+    ///
+    ///     let error = server.seed([json!({"apiVersion": "v9", "kind": "Node"})]).unwrap_err();
+    ///     assert_eq!(error.to_string(), r#"kind "Node" in apiVersion "v9" is not served"#);
+    ///     Ok::<_, SeedError>(())
+    /// })??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error at the first object whose kind is not served or that has no name; the objects before it are
+    /// stored.
+    pub fn seed(&self, objects: impl IntoIterator<Item: Into<Value>>) -> Result<(), SeedError> {
+        for object in objects {
+            // Read again for each object: a custom resource definition among them adds resources.
+            self.seed_one(&self.registry(), object.into())?;
+        }
+        Ok(())
+    }
+
+    /// Like [`ApiServer::seed`], for typed objects such as those of `k8s_openapi` and of `#[derive(CustomResource)]`,
+    /// which serialize their `apiVersion` and `kind`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Node;
+    /// use plumbline_apiserver::{ApiServer, ResourceId, clock};
+    ///
+    /// clock::run_virtual(async {
+    ///     let server = ApiServer::builder().build();
+    ///     let mut node = Node::default();
+    ///     node.metadata.name = Some("n1".to_owned());
+    ///     server.seed_objects([node])?;
+    ///     assert!(server.get(&ResourceId::new("", "nodes"), "", "n1").is_some());
+    ///     Ok::<_, plumbline_apiserver::SeedError>(())
+    /// })??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Like [`ApiServer::seed`], and [`SeedError::Json`] for an object that has no JSON form.
+    pub fn seed_objects(&self, objects: impl IntoIterator<Item: Serialize>) -> Result<(), SeedError> {
+        objects.into_iter().try_for_each(|object| self.seed([serde_json::to_value(object)?]))
+    }
+
+    fn seed_one(&self, registry: &Registry, mut object: Value) -> Result<(), SeedError> {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind_name) = (text("apiVersion"), text("kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let kind = registry
+            .by_kind(group, version, &kind_name)
+            .ok_or_else(|| SeedError::UnknownKind { api_version: api_version.clone(), kind: kind_name.clone() })?;
+        if metadata::name(&object).is_empty() {
+            return Err(SeedError::MissingName { kind: kind_name });
+        }
+        if kind.namespaced {
+            let namespace = metadata::namespace(&object).to_owned();
+            let namespace = if namespace.is_empty() { "default" } else { &namespace };
+            lifecycle::metadata_mut(&mut object).insert("namespace", namespace.into());
+            self.seed_namespace(namespace);
+        }
+        kind.strategy.default(&mut object);
+        let is_definition = kind.group == custom::GROUP && kind.plural == custom::RESOURCE;
+        if is_definition {
+            object = self.complete_definition(object);
+        }
+        let now = crate::kinds::time::rfc3339(self.clock().now());
+        let uid = self.ids().uid();
+        let metadata = lifecycle::metadata_mut(&mut object);
+        metadata.remove("resourceVersion");
+        metadata.entry("creationTimestamp").or_insert_with(|| now.into());
+        metadata.entry("uid").or_insert_with(|| uid.into());
+        let resource = storage_id(kind);
+        let draft = draft(kind, object);
+        let existing = self.store().get(&resource, draft.key());
+        let written = match existing {
+            Some(old) => self.store().update(&resource, &old, draft),
+            None => self.store().create(&resource, draft),
+        };
+        written.map_err(|error| SeedError::Conflict { kind: kind_name, reason: format!("{error:?}") })?;
+        if is_definition {
+            self.register_definitions();
+        }
+        Ok(())
+    }
+
+    /// Creates the namespace unless it exists, with the fields that a real cluster's namespaces have.
+    pub(crate) fn seed_namespace(&self, name: &str) {
+        let resource = ResourceId::new("", "namespaces");
+        if self.get(&resource, "", name).is_some() {
+            return;
+        }
+        let object = json!({
+            "kind": "Namespace",
+            "apiVersion": "v1",
+            "metadata": {
+                "name": name,
+                "labels": {"kubernetes.io/metadata.name": name},
+                "managedFields": [{
+                    "manager": "kube-apiserver",
+                    "operation": "Update",
+                    "apiVersion": "v1",
+                    "time": crate::kinds::time::rfc3339(self.clock().now()),
+                    "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}},
+                }],
+            },
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        });
+        if let Err(error) = self.seed([object]) {
+            tracing::error!(name, %error, "failed to seed a namespace");
+        }
+    }
+}
